@@ -1,0 +1,81 @@
+"""A Catalyst plan or expression tree, read from Spark's own `toJSON`.
+
+Spark flattens a tree to a list of nodes in pre-order, each with its number of children; a field that refers to a
+child holds the child's index, and a field that holds an expression holds that expression's own flattened list. Here both
+become one shape: `TreeNode`, whose fields hold trees wherever Spark had trees. Nothing here knows what a class means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNode:
+    """One node: `kind` is the simple class name ("Project", "Add"); `fields` are the constructor arguments by name."""
+
+    kind: str
+    fields: dict[str, Any]
+    children: tuple[TreeNode, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.fields.get(name, default)
+
+    def walk(self) -> Iterator[TreeNode]:
+        """This node and everything below it through `children` (not through expression-valued fields), pre-order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def parse(text: str) -> TreeNode:
+    """The tree that Spark's `plan.toJSON()` or `expression.toJSON()` describes."""
+    return _tree(json.loads(text))
+
+
+def _is_tree(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(item, dict) and "class" in item and "num-children" in item for item in value)
+    )
+
+
+def _tree(flat: list[dict[str, Any]]) -> TreeNode:
+    node, end = _read(flat, 0)
+    if end != len(flat):
+        raise ValueError(f"{len(flat) - end} nodes left over after the root {node.kind}: not one tree")
+    return node
+
+
+def _read(flat: list[dict[str, Any]], position: int) -> tuple[TreeNode, int]:
+    raw = flat[position]
+    children: list[TreeNode] = []
+    end = position + 1
+    for _ in range(raw["num-children"]):
+        child, end = _read(flat, end)
+        children.append(child)
+    fields = {
+        name: _field(name, value, children) for name, value in raw.items() if name not in ("class", "num-children")
+    }
+    return TreeNode(raw["class"].rsplit(".", 1)[-1], fields, tuple(children)), end
+
+
+# Constructor arguments that are integers in their own right; every other bare integer refers to a child.
+_PLAIN_INTEGERS = frozenset({"index", "ordinal", "precision", "scale", "numPartitions", "baseRowCount"})
+
+
+def _field(name: str, value: Any, children: list[TreeNode]) -> Any:
+    if _is_tree(value):
+        return _tree(value)
+    if isinstance(value, list):
+        return [_field(name, item, children) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and name not in _PLAIN_INTEGERS and value < len(children):
+        return children[value]
+    return value

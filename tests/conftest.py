@@ -1,0 +1,1 @@
+"""What all tests share: one Spark session and one broker a run."""
