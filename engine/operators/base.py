@@ -1,0 +1,62 @@
+"""What an operator is: a function from the changes of its inputs to the change of its output, with traces for memory.
+
+An operator object lives for one step. It must be a function of its inputs and its traces: no clock, no randomness, no order
+of arrival (Z-sets have no order; what depends on one must sort).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from engine.hashing import SHARDS_DEFAULT
+from engine.store import Store
+from engine.trace import Combine, Trace, TraceLayout
+
+TABLE_FIRST = 16
+"""Tables below belong to the engine itself (marker and results of a region)."""
+
+TRACES_MAX = 8
+"""Traces a node may have: node n owns the tables TABLE_FIRST + n * TRACES_MAX and on."""
+
+
+@dataclass
+class StepContext:
+    """What an operator may know of the step. `append_only[i]`: the input i of the node can hold no negative weight, ever."""
+
+    store: Store
+    step: int
+    node: int
+    append_only: tuple[bool, ...] = ()
+    shards: int = SHARDS_DEFAULT
+    owns_keyless: bool = True
+    """Whether this worker owns the shard of the empty key: rows without key live there."""
+    partitions: dict[str, int] = field(default_factory=dict)
+    """Partitions of every output topic, by handle."""
+
+    def trace(
+        self,
+        slot: int,
+        types: Sequence[pa.DataType],
+        key: Sequence[int],
+        combines: Sequence[Combine] = ("sum",),
+        accumulator_types: Sequence[pa.DataType] = (pa.int64(),),
+        ordered: bool = False,
+    ) -> Trace:
+        """The node's trace number `slot`."""
+        assert 0 <= slot < TRACES_MAX
+        table = TABLE_FIRST + self.node * TRACES_MAX + slot
+        layout = TraceLayout(table, tuple(types), tuple(key), tuple(combines), tuple(accumulator_types), ordered)
+        return Trace(self.store, layout, self.shards)
+
+
+class Operator(Protocol):
+    """`step(node, inputs, context)`: `inputs[i]` is the change of node.inputs[i]; the result has node.types and a weight."""
+
+    def __call__(self, node: object, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table: ...
+
+
+OperatorFunction = Callable[..., pa.Table]

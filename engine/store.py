@@ -1,0 +1,60 @@
+"""What the engine needs of a database: ordered bytes, inside one transaction.
+
+`storage.Transaction` is one; `DictStore` is the other, for circuits that run without a database (tests, the benchmark's floor).
+Keys begin with (table, shard), both u16 big-endian, so that a shard of a table is one range of keys whatever the layout.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Protocol
+
+_PREFIX = struct.Struct(">HH")
+_TABLE = struct.Struct(">H")
+
+
+class Store(Protocol):
+    """A transaction. What `get` returns is valid only until the transaction ends."""
+
+    def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None: ...
+
+    def put(self, key: bytes, value: bytes | memoryview) -> None: ...
+
+    def delete(self, key: bytes) -> None: ...
+
+    def keys(self, prefix: bytes) -> Iterator[bytes]: ...
+
+
+def record_prefix(table: int, shard: int) -> bytes:
+    return _PREFIX.pack(table, shard)
+
+
+def table_prefix(table: int) -> bytes:
+    return _TABLE.pack(table)
+
+
+def shard_of_key(key: bytes) -> int:
+    """The shard in a record's key."""
+    shard: int = _PREFIX.unpack_from(key)[1]
+    return shard
+
+
+class DictStore:
+    """A store in memory."""
+
+    def __init__(self) -> None:
+        self.records: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
+        value = self.records.get(key)
+        return None if value is None else memoryview(value)
+
+    def put(self, key: bytes, value: bytes | memoryview) -> None:
+        self.records[key] = bytes(value)
+
+    def delete(self, key: bytes) -> None:
+        self.records.pop(key, None)
+
+    def keys(self, prefix: bytes) -> Iterator[bytes]:
+        return iter(sorted(key for key in self.records if key.startswith(prefix)))
