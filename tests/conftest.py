@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from io_kafka.broker import LocalBroker
+
+
+@dataclass(frozen=True)
+class Broker:
+    """`local` is None where STEPWELL_TEST_BOOTSTRAP names a broker of the user's."""
+
+    bootstrap_servers: str
+    local: LocalBroker | None
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One real broker a run. A test that stops or kills a broker starts its own."""
+    named = os.environ.get("STEPWELL_TEST_BOOTSTRAP")
+    if named:
+        yield Broker(named, None)
+        return
+    local = LocalBroker(Path(tmp_path_factory.mktemp("broker"))).start(die_with_parent=True)
+    yield Broker(local.bootstrap_servers, local)
+    local.stop()
+
+
+@pytest.fixture
+def topic_prefix() -> str:
+    """Begins the name of every topic of one test, so that tests share a broker and nothing else."""
+    return f"t{uuid.uuid4().hex[:12]}-"
 
 
 @pytest.fixture(scope="session")

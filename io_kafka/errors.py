@@ -1,0 +1,100 @@
+"""What can go wrong between us and Kafka, one class a cause: each names the place and says what to do next.
+
+Only the world's faults are here. A caller that wants them all catches `KafkaFault`.
+"""
+
+from __future__ import annotations
+
+
+class KafkaFault(Exception):
+    """The base of all; its text is meant for the operator."""
+
+
+class JarsUnavailable(KafkaFault):
+    """Kafka's own jars, or Java, are not on this machine and could not be fetched."""
+
+
+class LocalBrokerFault(KafkaFault):
+    """The local broker cannot be started, found or stopped."""
+
+
+class BadOption(KafkaFault):
+    """An option `kafka.*` that is unknown, contradicts what exactly-once needs, or cannot be translated."""
+
+
+class BrokerUnreachable(KafkaFault):
+    """No broker answered before the deadline."""
+
+    def __init__(self, servers: str, doing: str, reason: str) -> None:
+        self.servers = servers
+        super().__init__(
+            f"no Kafka broker answered at {servers} while {doing}: {reason}. Check that it runs and that "
+            "`kafka.bootstrap.servers` and the `kafka.` security settings are right, or start the local one with `stepwell dev up`."
+        )
+
+
+class NotAuthorized(KafkaFault):
+    """The broker knows us and says no."""
+
+    def __init__(self, what: str, doing: str, reason: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what}: the broker refuses {doing}: {reason}. Grant it to the user of the `kafka.` settings."
+        )
+
+
+class UnknownTopic(KafkaFault):
+    """A topic, or one of its partitions, is not there."""
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        self.topic, self.partition = topic, partition
+        place = f"topic {topic!r}" if partition is None else f"topic {topic!r} partition {partition}"
+        super().__init__(
+            f"{place} does not exist on this broker. Create it, or correct the table's `subscribe` or `topic`."
+        )
+
+
+class TopicRecreated(KafkaFault):
+    """A topic has the name that was recorded but another id: its offsets mean other messages."""
+
+    def __init__(self, topic: str, recorded_id: str, found_id: str) -> None:
+        self.topic, self.recorded_id, self.found_id = topic, recorded_id, found_id
+        super().__init__(
+            f"topic {topic!r} was deleted and created again (recorded id {recorded_id}, now {found_id}): the recorded offsets "
+            "no longer stand for the messages that were read. Rebuild what reads it with `stepwell run --full-refresh`."
+        )
+
+
+class OffsetGone(KafkaFault):
+    """A recorded range begins before, or ends after, what the partition still holds."""
+
+    def __init__(self, topic: str, partition: int, offset: int, begin: int, end: int) -> None:
+        self.topic, self.partition, self.offset = topic, partition, offset
+        self.begin, self.end = begin, end
+        why = (
+            "its messages have expired or were deleted; make the topic's retention longer than the time between checkpoints"
+            if offset < begin
+            else "the log is shorter than what was recorded: the topic was recreated or lost data"
+        )
+        super().__init__(
+            f"topic {topic!r} partition {partition}: offset {offset} is not there, the partition holds [{begin}, {end}): {why}. "
+            "To give up what is missing and rebuild from what is there: `stepwell run --full-refresh`."
+        )
+
+
+class ReadDeadline(KafkaFault):
+    """A range could not be read to its end in time."""
+
+    def __init__(self, topic: str, partition: int, position: int, end: int, deadline_s: float, reason: str) -> None:
+        self.topic, self.partition, self.position, self.end = topic, partition, position, end
+        super().__init__(
+            f"topic {topic!r} partition {partition}: read up to offset {position} of {end}, and no further in {deadline_s:g} s: "
+            f"{reason}. Check that the broker and the partition's leader are up; the step can be run again."
+        )
+
+
+class BrokerRefused(KafkaFault):
+    """The broker answered with an error that has no class of its own here."""
+
+    def __init__(self, doing: str, reason: str) -> None:
+        super().__init__(f"Kafka failed while {doing}: {reason}")
