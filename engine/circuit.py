@@ -50,10 +50,12 @@ class Node:
 @dataclass(frozen=True)
 class Source(Node):
     """An input handle. `append` and a changelog without a key yield Z-sets; a keyed one (upsert, changelog with key)
-    yields *messages*: the columns, then `deleted` (bool), `partition` (int32) and `offset` (int64), for `LastByKey`."""
+    yields *messages*: the columns, then `deleted` (bool), `partition` (int32) and `offset` (int64), for `LastByKey`.
+    `retracts`: a changelog without a key, whose Z-sets hold negative weights."""
 
     handle: str
     keyed: bool = False
+    retracts: bool = False
 
 
 @dataclass(frozen=True)
