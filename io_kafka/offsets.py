@@ -1,7 +1,7 @@
 """Ranges of offsets: the one way in which every part says "these messages of that partition".
 
-A range is half open: it holds the offsets `start <= offset < end`. Transaction markers, aborted and compacted records occupy
-offsets too, so a range's length bounds the number of its messages from above and never equals it by right.
+A range is half open: it holds the offsets `start <= offset < end`. Transaction markers, aborted and compacted records
+occupy offsets too, so a range's length bounds the number of its messages from above and never equals it by right.
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""Arrow's binary arrays seen from numpy, without copying: what digests and partitioning both need.
+
+An Arrow array may be a slice of larger buffers, and a null slot may still span bytes. Both are settled here, once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """`(offsets, data)` of a binary, large_binary or string array: row i is `data[offsets[i]:offsets[i + 1]]`.
+    `offsets` has one entry more than rows, and begins where the slice begins. Null rows span whatever Arrow has
+    there."""
+    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    assert wide or pa.types.is_binary(array.type) or pa.types.is_string(array.type), f"not binary: {array.type}"
+    _, offsets_buffer, data_buffer = array.buffers()
+    if len(array) == 0:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    width = np.dtype(np.int64 if wide else np.int32)
+    offsets = np.frombuffer(offsets_buffer, width, len(array) + 1, array.offset * width.itemsize).astype(np.int64)
+    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return offsets, data
+
+
+def chunks_of(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array; its bytes must fit Arrow's 2 GiB of a binary array, which a step's bound sees to."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        assert whole.num_chunks <= 1, "a step's output outgrew one Arrow array (2 GiB): lower stepwell.step.rows.max"
+        return whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+    return whole
