@@ -75,6 +75,15 @@ class Matches:
     probe: zset.Indices
     rows: pa.Table
 
+    def totals(self, length: int, accumulator: int = -1) -> npt.NDArray[np.int64]:
+        """The sum of one int64 accumulator (default: the last) for each of the `length` keys asked for; 0 where nothing matched."""
+        result = np.zeros(length, dtype=np.int64)
+        if len(self.probe):
+            starts = np.flatnonzero(np.concatenate([[True], self.probe[1:] != self.probe[:-1]]))
+            values = self.rows.columns[accumulator].to_numpy()
+            result[self.probe[starts]] = np.add.reduceat(values, starts)
+        return result
+
 
 class Trace:
     """One trace within one transaction; nothing is kept between transactions."""

@@ -1,0 +1,86 @@
+"""Distinct and Deduplicate: of rows that are alike, one.
+
+Distinct: a row is in the output when its weight is positive. Of a change, only rows whose weight crosses zero are output:
+one lookup a changed row (DBSP, Budiu et al. 2023, section 4.2).
+
+Deduplicate: of the rows of one key, one. Where the input only grows, it is the first to come (within a step the least in canonical
+order), which is never taken back, so such a view can be an append-only output. Where the input can retract, it is the least row in
+canonical order: a function of the content alone; cost: the rows of the keys that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine import zset
+from engine.circuit import Deduplicate, Distinct
+from engine.hashing import hash_columns
+from engine.operators.base import StepContext
+from engine.operators.keys import distinct_keys
+from engine.trace import Trace
+
+
+def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    delta = zset.consolidate(inputs[0])
+    if delta.num_rows == 0:
+        return zset.empty(node.types)
+    everything = range(len(node.types))
+    trace = context.trace(0, node.types, tuple(everything))
+    rows = zset.rows_of(delta)
+    hashes = hash_columns(rows, delta.num_rows)
+    keys = pa.Table.from_arrays(rows, [f"k{i}" for i in everything])
+    before = trace.probe(keys, hashes).totals(delta.num_rows)
+    after = before + zset.weights_of(delta)
+    trace.append(delta.rename_columns(_trace_names(delta)), hashes)
+    change = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
+    moved = np.flatnonzero(change)
+    return zset.build([zset.take(c, pa.array(moved)) for c in rows], change[moved])
+
+
+def _trace_names(delta: pa.Table) -> list[str]:
+    return [*delta.column_names[:-1], "a0"]
+
+
+def step_deduplicate(node: Deduplicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    delta = zset.consolidate(inputs[0])
+    if delta.num_rows == 0:
+        return zset.empty(node.types)
+    trace = context.trace(0, node.types, node.key)
+    keys, hashes, _ = distinct_keys(delta, node.key)
+    matches = trace.probe(keys, hashes)
+    stored = zset.consolidate(_as_zset(matches.rows))
+    if all(context.append_only):
+        return _first_seen(node, delta, stored, trace)
+    before = _least(node, stored)
+    after = _least(node, zset.consolidate(zset.add([stored, delta])))
+    trace.append(delta.rename_columns(_trace_names(delta)))
+    return zset.consolidate(zset.add([after, zset.negate(before)]))
+
+
+def _as_zset(rows: pa.Table) -> pa.Table:
+    return rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT])
+
+
+def _least(node: Deduplicate, content: pa.Table) -> pa.Table:
+    """The least row of every key, weight 1: `content` is consolidated, so its rows stand in canonical order."""
+    positive = content.filter(pa.array(zset.weights_of(content) > 0))
+    if positive.num_rows == 0:
+        return zset.empty(node.types)
+    _, _, group = distinct_keys(positive, node.key)
+    _, first = np.unique(group, return_index=True)
+    chosen = np.sort(first)
+    return zset.build([zset.take(c, pa.array(chosen)) for c in zset.rows_of(positive)], np.ones(len(chosen), np.int64))
+
+
+def _first_seen(node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Trace) -> pa.Table:
+    least = _least(node, delta)
+    both = zset.add([stored, least])
+    _, _, group = distinct_keys(both, node.key)
+    known = np.isin(group[stored.num_rows :], group[: stored.num_rows])
+    fresh = least.filter(pa.array(~known))
+    if fresh.num_rows:
+        trace.append(fresh.rename_columns(_trace_names(fresh)))
+    return fresh

@@ -1,0 +1,63 @@
+"""Join: the inner equi-join of two changing tables.
+
+The product rule of bilinear operators (DBSP, section 4.3): the change of L x R is dL x (R + dR) + L x dR. So each side's change is looked up in the
+other side's trace; the cost is the changed rows and the rows they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from engine import zset
+from engine.circuit import Expression, Join
+from engine.expressions import evaluate
+from engine.operators.base import StepContext
+from engine.operators.keys import columns_at, hash_keys, matchable, only
+from engine.trace import Trace
+
+
+def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    left, right = inputs
+    left = zset.consolidate(only(left, matchable(left, node.left_key, node.null_safe)))
+    right = zset.consolidate(only(right, matchable(right, node.right_key, node.null_safe)))
+    left_types = [f.type for f in left.schema][:-1]
+    right_types = [f.type for f in right.schema][:-1]
+    if not left.num_rows and not right.num_rows:
+        return zset.empty(node.types)
+    left_trace = context.trace(0, left_types, node.left_key)
+    right_trace = context.trace(1, right_types, node.right_key)
+    right_trace.append(_for_trace(right))
+    pairs = [
+        _pairs(left, node.left_key, right_trace, delta_is_left=True),
+        _pairs(right, node.right_key, left_trace, delta_is_left=False),
+    ]
+    left_trace.append(_for_trace(left))
+    joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
+    if node.residual is not None:
+        joined = keep(joined, node.residual, node.types)
+    return zset.consolidate(joined)
+
+
+def _for_trace(delta: pa.Table) -> pa.Table:
+    return delta.rename_columns([*delta.column_names[:-1], "a0"])
+
+
+def _pairs(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left: bool) -> pa.Table:
+    """Every changed row beside every stored row of its key; weights are multiplied."""
+    matches = trace.probe(columns_at(delta, key), hash_keys(delta, key))
+    rows = zset.take_rows(delta, matches.probe)
+    weights = zset.weights_of(rows) * matches.rows.columns[-1].to_numpy()
+    mine, theirs = rows.columns[:-1], matches.rows.columns[:-1]
+    return zset.build([*mine, *theirs] if delta_is_left else [*theirs, *mine], weights)
+
+
+def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) -> pa.Table:
+    """Rows for which the condition is true, columns as they are."""
+    if rows.num_rows == 0:
+        return rows
+    every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
+    return evaluate(condition, every, rows)
+
+

@@ -1,0 +1,52 @@
+"""Keys of Z-sets: their hashes, their presence, the distinct ones of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine import zset
+from engine.hashing import Hashes, hash_columns
+
+
+def hash_keys(table: pa.Table, key: Sequence[int]) -> Hashes:
+    return hash_columns([table.column(i) for i in key], table.num_rows)
+
+
+def columns_at(table: pa.Table, key: Sequence[int]) -> pa.Table:
+    """The key columns of a table, under their own positions' names."""
+    return pa.Table.from_arrays([table.column(i) for i in key], [f"k{n}" for n in range(len(key))])
+
+
+def matchable(table: pa.Table, key: Sequence[int], null_safe: Sequence[bool]) -> npt.NDArray[np.bool_]:
+    """Rows whose key can equal another: no null in a column that is not compared null-safely."""
+    result = np.ones(table.num_rows, dtype=bool)
+    for column, safe in zip(key, null_safe, strict=True):
+        array = table.column(column)
+        if not safe and array.null_count:
+            result &= array.is_valid().to_numpy()
+    return result
+
+
+def only(table: pa.Table, rows: npt.NDArray[np.bool_]) -> pa.Table:
+    return table if rows.all() else table.filter(pa.array(rows))
+
+
+def net_by_key(delta: pa.Table, key: Sequence[int]) -> pa.Table:
+    """The change of the number of rows of each key: the key columns and a weight, consolidated."""
+    return zset.consolidate(zset.project(delta, key))
+
+
+def distinct_keys(delta: pa.Table, key: Sequence[int]) -> tuple[pa.Table, Hashes, zset.Indices]:
+    """(keys, hashes, group): each key of the change once; `group[i]` is the key of row i."""
+    columns = [delta.column(i) for i in key]
+    order, starts = zset.group_rows(columns, delta.num_rows)
+    group = np.empty(delta.num_rows, dtype=np.int64)
+    lengths = np.diff(np.append(starts, delta.num_rows))
+    group[order] = np.repeat(np.arange(len(starts)), lengths)
+    chosen = pa.array(order[starts])
+    keys = pa.Table.from_arrays([zset.take(c, chosen) for c in columns], [f"k{n}" for n in range(len(key))])
+    return keys, hash_columns(keys.columns, len(starts)), group

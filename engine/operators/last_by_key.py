@@ -1,0 +1,75 @@
+"""LastByKey: an upsert topic as a table.
+
+Messages of a key are in order by (step, partition, offset); the last one is the key's row, a deletion leaves none. The output is the
+change of that table: the old row taken back, the new one inserted.
+
+One key in two partitions has no order that a producer could have meant, so it is an error; the trace keeps each row's partition
+for that. (A message that repeats the row changes nothing and is not output.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine import zset
+from engine.circuit import LastByKey
+from engine.errors import DataError
+from engine.operators.base import StepContext
+from engine.operators.keys import distinct_keys
+
+
+def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """`inputs[0]`: messages (Source, keyed): the columns, then deleted, partition, offset, weight."""
+    messages = inputs[0]
+    if messages.num_rows == 0:
+        return zset.empty(node.types)
+    width = len(node.types)
+    keys, hashes, group = distinct_keys(messages, node.key)
+    partition = messages.column(width + 1).to_numpy().astype(np.int64)
+    offset = messages.column(width + 2).to_numpy()
+    order = np.lexsort((offset, partition, group))
+    ends = np.flatnonzero(np.append(group[order][1:] != group[order][:-1], True))
+    last = order[ends]
+    trace = context.trace(0, (*node.types, pa.int32()), node.key)
+    matches = trace.probe(keys, hashes)
+    old = zset.consolidate(matches.rows.rename_columns([*matches.rows.column_names[:-1], zset.WEIGHT]))
+    _check_partitions(node, context, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
+
+    alive = last[~messages.column(width).to_numpy()[last]]
+    new = zset.take_rows(zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages)), alive)
+    change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
+    trace.append(change.rename_columns([*change.column_names[:-1], "a0"]))
+    return zset.consolidate(zset.project(change, range(width)))
+
+
+def _ones(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.ones(table.num_rows, np.int64)
+
+
+def _check_partitions(
+    node: LastByKey,
+    context: StepContext,
+    keys: pa.Table,
+    group: zset.Indices,
+    partition: zset.Indices,
+    stored_group: zset.Indices,
+    stored_partition: zset.Indices,
+) -> None:
+    groups = np.concatenate([group, stored_group])
+    partitions = np.concatenate([partition, stored_partition.astype(np.int64)])
+    low = np.full(keys.num_rows, np.iinfo(np.int64).max)
+    high = np.full(keys.num_rows, -1)
+    np.minimum.at(low, groups, partitions)
+    np.maximum.at(high, groups, partitions)
+    torn = np.flatnonzero(low != high)
+    if len(torn):
+        at = int(torn[0])
+        key = {f"column {c}": keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
+        raise DataError(
+            f"source {node.handle}, step {context.step}: key {key} has messages in partitions {low[at]} and {high[at]}, "
+            "so their order is not known.",
+            "Let the producer partition by the key.",
+        )

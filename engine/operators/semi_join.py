@@ -1,0 +1,187 @@
+"""SemiJoin: left rows that have (anti: have not) a match on the right; IN, EXISTS, INTERSECT, NOT EXISTS, EXCEPT, NOT IN.
+
+With present(l) = "some right row matches l", the change of the output is
+
+    dL x present_new  +  L_old x (present_new - present_old)
+
+and only left rows of keys for which the number of right rows crosses zero are looked up. With a residual condition the number
+of matches is counted for each left row that a changed right row meets.
+
+NOT IN (`null_aware`) asks two more things of the whole right side: is it empty, has it a null. When that changes, every left row
+is looked at again, for every one of them may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine import zset
+from engine.circuit import SemiJoin
+from engine.operators.base import StepContext
+from engine.operators.join import keep
+from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
+from engine.trace import Trace
+
+LEFT, RIGHT, SUMMARY = 0, 1, 2
+
+Presence = npt.NDArray[np.bool_]
+
+
+def step_semi_join(node: SemiJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    left, right = zset.consolidate(inputs[0]), zset.consolidate(inputs[1])
+    if not left.num_rows and not right.num_rows:
+        return zset.empty(node.types)
+    if node.null_aware:
+        return _not_in(node, left, right, context)
+    right = only(right, matchable(right, node.right_key, node.null_safe))
+    lonely = ~matchable(left, node.left_key, node.null_safe)
+    out = [only(left, lonely)] if node.anti else []
+    left = only(left, ~lonely)
+    if node.residual is None:
+        out += _by_key(node, left, right, context)
+    else:
+        out += _by_row(node, left, right, context)
+    return zset.consolidate(zset.add([zset.empty(node.types), *out]))
+
+
+def _for_trace(delta: pa.Table) -> pa.Table:
+    return delta.rename_columns([*delta.column_names[:-1], "a0"])
+
+
+def _types(table: pa.Table) -> list[pa.DataType]:
+    return [field.type for field in table.schema][:-1]
+
+
+def _scaled(rows: pa.Table, factor: npt.NDArray[np.int64]) -> pa.Table:
+    return zset.build(rows.columns[:-1], zset.weights_of(rows) * factor)
+
+
+def _counts(trace: Trace, table: pa.Table, key: Sequence[int]) -> npt.NDArray[np.int64]:
+    """For every row of `table`, the number of stored rows with its key."""
+    return trace.probe(columns_at(table, key), hash_keys(table, key)).totals(table.num_rows)
+
+
+def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
+    change = net_by_key(right, node.right_key)
+    every = tuple(range(len(node.right_key)))
+    left_trace = context.trace(LEFT, node.types, node.left_key)
+    right_trace = context.trace(RIGHT, _types(change), every)
+    before = _counts(right_trace, change, every)
+    after = before + zset.weights_of(change)
+    right_trace.append(_for_trace(change))
+    flip = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
+    flipped = np.flatnonzero(flip)
+    moved = zset.take_rows(change, flipped)
+    matches = left_trace.probe(columns_at(moved, every), hash_keys(moved, every))
+    sign = -1 if node.anti else 1
+    stored = matches.rows.rename_columns([*matches.rows.column_names[:-1], zset.WEIGHT])
+    out = [_scaled(stored, sign * flip[flipped][matches.probe])]
+    present = _counts(right_trace, left, node.left_key) > 0
+    out.append(only(left, present != node.anti))
+    left_trace.append(_for_trace(left))
+    return out
+
+
+def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
+    left_trace = context.trace(LEFT, node.types, node.left_key)
+    right_trace = context.trace(RIGHT, _types(right), node.right_key)
+    keys, hashes, _ = distinct_keys(right, node.right_key)
+    met = left_trace.probe(keys, hashes).rows
+    touched = zset.consolidate(met.rename_columns([*met.column_names[:-1], zset.WEIGHT]))
+    before = _match_counts(node, touched, right_trace) > 0
+    right_trace.append(_for_trace(right))
+    after = _match_counts(node, touched, right_trace) > 0
+    sign = -1 if node.anti else 1
+    out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
+    present = _match_counts(node, left, right_trace) > 0
+    out.append(only(left, present != node.anti))
+    left_trace.append(_for_trace(left))
+    return out
+
+
+def _match_counts(node: SemiJoin, left: pa.Table, right_trace: Trace) -> npt.NDArray[np.int64]:
+    """For every left row, the number of right rows that match it, residual included."""
+    assert node.residual is not None
+    counts = np.zeros(left.num_rows, dtype=np.int64)
+    matches = right_trace.probe(columns_at(left, node.left_key), hash_keys(left, node.left_key))
+    if not len(matches.probe):
+        return counts
+    rows = zset.take_rows(left, matches.probe)
+    columns = [*rows.columns[:-1], *matches.rows.columns[:-1], pa.array(matches.probe)]
+    pairs = zset.build(columns, matches.rows.columns[-1].to_numpy())
+    kept = keep(pairs, node.residual, _types(pairs))
+    np.add.at(counts, kept.columns[-2].to_numpy(), zset.weights_of(kept))
+    return counts
+
+
+def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> pa.Table:
+    """NOT IN with its nulls. Lives on the one worker that owns rows without key, for emptiness and nulls are facts of the whole."""
+    change = net_by_key(right, node.right_key)
+    left_trace = context.trace(LEFT, node.types, node.left_key)
+    right_trace = context.trace(RIGHT, _types(change), (0,))
+    old = _Summary.load(context, _types(change))
+    new = old.plus(change)
+    stored = _rows_to_review(node, change, old, new, left_trace)
+    before = _stays(node, stored, old, right_trace)
+    right_trace.append(_for_trace(change))
+    new.save(context, old)
+    after = _stays(node, stored, new, right_trace)
+    out = [_scaled(stored, after.astype(np.int64) - before.astype(np.int64))]
+    out.append(only(left, _stays(node, left, new, right_trace)))
+    left_trace.append(_for_trace(left))
+    return zset.consolidate(zset.add(out))
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """Of the right side of a NOT IN: rows, and rows that are null."""
+
+    rows: int
+    nulls: int
+
+    @staticmethod
+    def load(context: StepContext, types: Sequence[pa.DataType]) -> _Summary:
+        content = _summary_trace(context).scan()
+        return _Summary(*(int(content.column(i).to_numpy().sum()) for i in (0, 1)))
+
+    def plus(self, change: pa.Table) -> _Summary:
+        weights = zset.weights_of(change)
+        null = change.column(0).is_null().to_numpy()
+        return _Summary(self.rows + int(weights.sum()), self.nulls + int(weights[null].sum()))
+
+    def save(self, context: StepContext, old: _Summary) -> None:
+        delta = {"a0": [self.rows - old.rows], "a1": [self.nulls - old.nulls]}
+        _summary_trace(context).append(pa.table(delta), np.zeros(1, np.uint64))
+
+    @property
+    def mood(self) -> tuple[bool, bool]:
+        """What the answer for every row depends on."""
+        return self.rows > 0, self.nulls > 0
+
+
+def _summary_trace(context: StepContext) -> Trace:
+    return context.trace(SUMMARY, (), (), ("sum", "sum"), (pa.int64(), pa.int64()))
+
+
+def _rows_to_review(node: SemiJoin, change: pa.Table, old: _Summary, new: _Summary, left_trace: Trace) -> pa.Table:
+    """Stored left rows whose answer may have changed: all of them when the mood has, else those of the changed keys."""
+    if old.mood != new.mood:
+        rows = left_trace.scan()
+    else:
+        rows = left_trace.probe(columns_at(change, (0,)), hash_keys(change, (0,))).rows
+    return zset.consolidate(rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT]))
+
+
+def _stays(node: SemiJoin, left: pa.Table, right: _Summary, right_trace: Trace) -> Presence:
+    if right.rows <= 0:
+        return np.ones(left.num_rows, dtype=bool)
+    if right.nulls > 0:
+        return np.zeros(left.num_rows, dtype=bool)
+    known = matchable(left, node.left_key, (False,))
+    stays: Presence = known & (_counts(right_trace, left, node.left_key) <= 0)
+    return stays
