@@ -1,0 +1,25 @@
+"""One form for values that Spark takes for one: every NaN is the same NaN, and -0.0 is 0.0, in nested fields too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.hashing import canonical_floats
+
+
+def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array in canonical form; the same array where nothing can differ."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if pa.types.is_floating(column.type):
+        return canonical_floats(column)
+    if pa.types.is_struct(column.type) and column.type.num_fields:
+        fields = [canonical(field) for field in column.flatten()]
+        return pa.StructArray.from_arrays(fields, fields=list(column.type), mask=column.is_null())
+    if pa.types.is_list(column.type):
+        lengths = pc.fill_null(column.value_lengths(), 0).to_numpy()
+        offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, canonical(column.flatten()), type=column.type, mask=column.is_null())
+    return column
