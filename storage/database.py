@@ -1,0 +1,356 @@
+"""The two-version database of one worker (the DBSP design's), safe against a crash at any instruction.
+
+Guarantees: `versions` are v, or v and v+1, each whole. `open` makes one of them the state and discards the other.
+What steps write afterwards belongs to v+1 and is lost in a crash; `freeze` and `fold` complete v+1 without stopping
+the steps. Who comes with an older epoch than the one stored can change nothing.
+
+    steps --> working --freeze--> frozen --fold--> committed (records of the last version, undo to the one before)
+              no sync             no sync          synced; its description (description.py) says which layers count
+
+Why three layers: a checkpoint must not stop the steps, and must cost what changed, not what is there. Why the
+description stands in the committed environment: open, freeze and fold are then one transaction there each, atomic and
+fenced; the layers are plain folders that count only while the description names them. Every layer has a name that is
+never used again, so a zombie's late write or removal meets its own layer only.
+
+Locks are taken in one order, working before committed. `transaction` and `freeze` hold the working layer's writer;
+`open`, `freeze` and `fold` the committed one's. A reader takes the committed snapshot first: its description names
+the other two, and either stays readable under it, or is gone, and then the reader begins again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from storage import description as described
+from storage import environments, folding, records
+from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, VersionId
+from storage.environments import Environment, Gone, Reader, Writer
+from storage.errors import (
+    CheckpointPending,
+    CorruptRecord,
+    DatabaseExists,
+    NoDatabase,
+    NotOpen,
+    StaleEpoch,
+    UnknownVersion,
+    WrongDatabase,
+)
+from storage.transaction import Layer, Transaction
+
+__all__ = ["EMPTY", "Database", "Identity", "Statistics", "Transaction", "VersionId"]
+
+T = TypeVar("T")
+
+COMMITTED = "committed"
+LAYER_RETRIES_MAX = 16  # every retry means that a whole freeze, fold or open has passed meanwhile
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """`disk_bytes`: by layer, what the files occupy. `table_bytes`: live keys and values of the last complete
+    version."""
+
+    version: VersionId
+    disk_bytes: dict[str, int]
+    table_bytes: dict[int, int]
+
+
+class Database:
+    """A handle: a path, an epoch and an identity. It holds no file and no lock; it survives a fork, and costs nothing
+    to make."""
+
+    def __init__(self, path: Path, identity: Identity, epoch: int, opened: int) -> None:
+        self.path = path
+        self.identity = identity
+        self.epoch = epoch
+        self._opened = opened  # a later `open`, even of this epoch, ends this handle
+
+    @staticmethod
+    def create(path: Path, identity: Identity, epoch: int) -> None:
+        """A new database with the empty version 0, durable on return, whole or not there after a crash.
+        Raises DatabaseExists, StorageFull."""
+        path = path.absolute()
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise DatabaseExists(path)
+        draft = path.with_name(f".{path.name}.new-e{epoch}")
+        with environments.disk_faults(path.parent):
+            _make_folders(path.parent)
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+            environments.create(draft / COMMITTED, synced=True)
+            with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
+                described.save(writer, Description(identity, epoch, (EMPTY,)))
+            environments.retire_except(draft)
+            _sync(draft / COMMITTED)
+            _sync(draft)
+            try:
+                draft.rename(path)
+            except OSError as fault:
+                shutil.rmtree(draft, ignore_errors=True)
+                if path.exists():
+                    raise DatabaseExists(path) from fault
+                raise
+            _sync(path.parent)
+
+    @staticmethod
+    def versions(path: Path) -> tuple[VersionId, ...]:
+        """One or two, ascending. From any process, open or not."""
+        return _peek(path.absolute()).versions
+
+    @staticmethod
+    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity) -> Database:
+        """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
+        lets in the tasks of `epoch`. Raises StaleEpoch, UnknownVersion, WrongDatabase, WriterBlocked, StorageFull,
+        CorruptRecord."""
+        path = path.absolute()
+        with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
+            old = _load(path, writer)
+            _check_owner(path, old, identity, epoch)
+            if version not in old.versions:
+                raise UnknownVersion(path, version, old.versions)
+            sizes = old.table_bytes
+            if version != old.last:
+                place = f"the undo of {path} ({old.last})"
+                back = folding.lay_over(writer, folding.undo_records(writer), place, undo=False)
+                sizes = folding.add_sizes(sizes, back)
+            writer.delete_all(UNDO)
+            _sweep(path)
+            new = _with_working(path, replace(
+                old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, table_bytes=sizes,
+            ))  # fmt: skip
+            new = replace(new, opened=new.layers_made)
+            described.save(writer, new)
+        return Database(path, identity, epoch, new.opened)
+
+    @staticmethod
+    def attach(path: Path, *, epoch: int, identity: Identity) -> Database:
+        """What a task does: joins what `open` made. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
+        path = path.absolute()
+        present = _peek(path)
+        _check_owner(path, present, identity, epoch)
+        database = Database(path, identity, epoch, present.opened)
+        database._check_open(present)
+        return database
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """The one write transaction of the working layer: whole if the body ends, nothing if it raises.
+        Raises StaleEpoch, NotOpen, WriterBlocked, StorageFull."""
+        with ExitStack() as stack:
+            writer, layers = self._retry(stack, self._enter_writing)
+            transaction = Transaction(layers, writable=True)
+            yield transaction
+            transaction.write_changes(writer)
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """Working over frozen over committed, as of now."""
+        with ExitStack() as stack:
+            yield Transaction(self._retry(stack, self._enter_layers), writable=False)
+
+    @staticmethod
+    @contextmanager
+    def read_committed(path: Path) -> Iterator[tuple[VersionId, Transaction]]:
+        """The last complete version alone, from any process, while steps run."""
+        path = path.absolute()
+        with _committed(path) as committed, committed.read() as reader:
+            present = _load(path, reader)
+            yield present.last, Transaction((_committed_layer(path, committed, reader, present),), writable=False)
+
+    def freeze(self, version: VersionId) -> None:
+        """At a step boundary: what was written since the last version becomes `version`, to be folded; the next step
+        writes a new layer at once. A second call with the same version does nothing. Raises CheckpointPending while
+        another one waits to be folded, and what `transaction` raises."""
+        with environments.disk_faults(self.path), ExitStack() as stack:
+            _, layers = self._retry(stack, self._enter_writing)  # no step writes meanwhile
+            step = Transaction(layers, writable=False).get_step()
+            committed = stack.enter_context(_committed(self.path))
+            writer = stack.enter_context(committed.write(self.epoch))
+            old = _load(self.path, writer)
+            self._check_open(old)
+            if version in (old.freezing, old.last):
+                return
+            if old.freezing is not None:
+                raise CheckpointPending(self.path, old.freezing, version)
+            assert version.version == old.last.version + 1, f"{version} does not follow {old.last}"
+            assert version.step == step, f"{version} is frozen before step {step}"
+            described.save(writer, _with_working(self.path, replace(old, frozen=old.working, freezing=version)))
+
+    def fold(self) -> VersionId:
+        """Completes the frozen version, durably: from now on it and the one before can be opened. In any process or
+        thread, while steps go on. Without a frozen layer it does nothing. Gives the last complete version.
+        Raises StaleEpoch, NotOpen, CorruptRecord, WriterBlocked, StorageFull."""
+        with (
+            environments.disk_faults(self.path),
+            _committed(self.path) as committed,
+            committed.write(self.epoch) as writer,
+        ):
+            old = _load(self.path, writer)
+            self._check_open(old)
+            if old.frozen is None or old.freezing is None:
+                return old.last
+            folder = self.path / old.frozen
+            place = f"the frozen layer {folder} ({old.freezing})"
+            writer.delete_all(UNDO)
+            with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
+                grown = folding.lay_over(writer, reader.items(b""), place, undo=True)
+            new = replace(
+                old, versions=(old.last, old.freezing), frozen=None, freezing=None,
+                table_bytes=folding.add_sizes(old.table_bytes, grown),
+            )  # fmt: skip
+            described.save(writer, new)
+        environments.remove(folder)
+        return new.last
+
+    def commit(self, version: VersionId) -> VersionId:
+        """`freeze`, then `fold`."""
+        self.freeze(version)
+        return self.fold()
+
+    def statistics(self) -> Statistics:
+        with _committed(self.path) as committed, committed.read() as reader:
+            present = _load(self.path, reader)
+        layers = {COMMITTED: COMMITTED, "frozen": present.frozen, "working": present.working}
+        sizes = {layer: _disk_bytes(self.path / folder) for layer, folder in layers.items() if folder is not None}
+        return Statistics(present.last, sizes, present.table_bytes)
+
+    @staticmethod
+    def close_all() -> None:
+        """Closes every environment of this process. Never needed; handles open them again."""
+        environments.close_all()
+
+    def _check_open(self, present: Description) -> None:
+        _check_owner(self.path, present, self.identity, self.epoch)
+        if present.epoch < self.epoch or present.working is None:
+            raise NotOpen(self.path, self.epoch, f"its last `open` was in epoch {present.epoch}")
+        if present.boot != _boot_id():
+            raise NotOpen(self.path, self.epoch, "the machine has been started anew since")
+        if present.opened != self._opened:
+            raise NotOpen(self.path, self.epoch, "it has been opened again since this handle was made")
+
+    def _enter_layers(self, stack: ExitStack) -> tuple[Layer, ...]:
+        """Snapshots of all layers that agree with each other. Raises Gone where one was folded away meanwhile."""
+        committed = stack.enter_context(_committed(self.path))
+        reader = stack.enter_context(committed.read())
+        present = _load(self.path, reader)
+        self._check_open(present)
+        names = [name for name in (present.working, present.frozen) if name is not None]
+        environments.retire_except(self.path, frozenset(self.path / name for name in (COMMITTED, *names)))
+        layers = []
+        for name in names:
+            environment = stack.enter_context(environments.using(self.path / name, synced=False))
+            place = f"the layer {self.path / name} (after {present.last})"
+            layers.append(Layer(environment, stack.enter_context(environment.read()), b"", place))
+        return (*layers, _committed_layer(self.path, committed, reader, present))
+
+    def _enter_writing(self, stack: ExitStack) -> tuple[Writer, tuple[Layer, ...]]:
+        """The working layer's writer, then the layers; Gone if another layer has become the working one meanwhile."""
+        present = _peek(self.path)
+        self._check_open(present)
+        assert present.working is not None
+        working = stack.enter_context(environments.using(self.path / present.working, synced=False))
+        writer = stack.enter_context(working.write(self.epoch))
+        layers = self._enter_layers(stack)
+        if layers[0].environment is not working:
+            raise Gone(f"{working.folder} is frozen")
+        return writer, layers
+
+    def _retry(self, stack: ExitStack, enter: Callable[[ExitStack], T]) -> T:
+        """Enters a consistent set of layers into `stack`; begins again when one of them has been replaced in
+        between."""
+        for _ in range(LAYER_RETRIES_MAX):
+            with ExitStack() as attempt:
+                try:
+                    entered = enter(attempt)
+                except Gone:
+                    continue
+                stack.push(attempt.pop_all())
+                return entered
+        raise NotOpen(self.path, self.epoch, "its layers are missing, or replaced faster than they can be read")
+
+
+def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:
+    if present.identity != identity:
+        raise WrongDatabase(path, identity, present.identity)
+    if present.epoch > epoch:
+        raise StaleEpoch(path, epoch, present.epoch)
+
+
+def _with_working(path: Path, old: Description) -> Description:
+    """A new, empty working layer, made before the description names it. Its name is never used twice."""
+    number = old.layers_made + 1
+    base = old.freezing or old.last
+    name = f"layer-{number}-v{base.version}-e{old.epoch}-{old.boot}"
+    environments.create(path / name, synced=False)
+    return replace(old, working=name, layers_made=number)
+
+
+def _sweep(path: Path) -> None:
+    """Removes every layer. Inside the committed writer, for a zombie must not sweep what a later `open` has made."""
+    for folder in path.iterdir():
+        if folder.name.startswith("layer-"):
+            environments.remove(folder)
+    for folder in path.glob("removed-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _committed(path: Path) -> Iterator[Environment]:
+    with ExitStack() as stack:
+        try:
+            environment = stack.enter_context(environments.using(path / COMMITTED, synced=True))
+        except Gone:
+            raise NoDatabase(path) from None
+        yield environment
+
+
+def _peek(path: Path) -> Description:
+    with _committed(path) as committed, committed.read() as reader:
+        return _load(path, reader)
+
+
+def _load(path: Path, reader: Reader) -> Description:
+    try:
+        return described.load(reader)
+    except records.ChecksumMismatch:
+        raise CorruptRecord(f"the description of the database in {path}", described.DESCRIPTION_KEY) from None
+
+
+def _committed_layer(path: Path, committed: Environment, reader: Reader, present: Description) -> Layer:
+    return Layer(committed, reader, RECORDS, f"database {present.identity.database} in {path} ({present.last})")
+
+
+@cache
+def _boot_id() -> str:
+    """The machine's; a file that was never synced is trusted on the boot that wrote it only."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _disk_bytes(folder: Path) -> int:
+    try:
+        return sum(file.stat().st_blocks * 512 for file in folder.iterdir())
+    except FileNotFoundError:
+        return 0  # folded meanwhile
+
+
+def _make_folders(folder: Path) -> None:
+    """As mkdir -p, durably."""
+    if not folder.exists():
+        _make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""What a database says of itself: one record of the committed environment, so that all of it changes in one
+transaction.
+
+versions    (v,) or (v, v+1): the complete ones. Records are those of the last; undo leads back to the first.
+working     the layer that steps write, or nothing: it counts only on the boot it was made on, in the epoch stored here.
+frozen      the layer that waits to be folded, and the version that it completes; or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from storage import records
+from storage.environments import Reader, Writer
+
+FORMAT = 1
+DESCRIPTION_KEY = b"m"  # spaces of the committed environment: m description, r records, u undo
+RECORDS = b"r"
+UNDO = b"u"
+
+
+@dataclass(frozen=True, order=True)
+class VersionId:
+    """Identity of a checkpoint. `step`: the next step to apply. Two checkpoints may share a number, never the whole."""
+
+    version: int
+    step: int
+    checkpoint_id: str
+
+
+EMPTY = VersionId(0, 0, "empty")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose database it is. `database`: a UUID, given when the layout change created it."""
+
+    pipeline: str
+    worker: int
+    database: str
+
+
+@dataclass(frozen=True)
+class Description:
+    identity: Identity
+    epoch: int  # never falls
+    versions: tuple[VersionId, ...]  # one, or two whose numbers follow each other
+    layers_made: int = 0  # gives every layer a name of its own, for ever
+    opened: int = 0  # the layers_made of the last `open`: tells handles of an earlier one
+    boot: str = ""  # boot id of the machine at the last `open`: files without sync outlive no reboot
+    working: str | None = None
+    frozen: str | None = None
+    freezing: VersionId | None = None  # set exactly where `frozen` is
+    table_bytes: dict[int, int] = field(default_factory=dict)  # live bytes of the last version
+
+    @property
+    def last(self) -> VersionId:
+        return self.versions[-1]
+
+    def check(self) -> None:
+        """Proves what holds between the fields; called before it is written and after it is read."""
+        assert 1 <= len(self.versions) <= 2, self.versions
+        assert len(self.versions) == 1 or self.versions[0].version + 1 == self.versions[1].version, self.versions
+        assert (self.frozen is None) == (self.freezing is None), self
+        assert self.freezing is None or self.freezing.version == self.last.version + 1, self
+        assert self.working is not None or self.frozen is None, self
+        assert self.opened <= self.layers_made, self
+        assert all(size > 0 for size in self.table_bytes.values()), self.table_bytes
+
+
+def load(reader: Reader) -> Description:
+    """Raises ChecksumMismatch where the record is missing or damaged."""
+    stored = reader.get(DESCRIPTION_KEY)
+    if stored is None:
+        raise records.ChecksumMismatch
+    records.verify(DESCRIPTION_KEY, stored)
+    plain: dict[str, Any] = json.loads(bytes(records.value_of(stored)))
+    if plain.pop("format") != FORMAT:
+        raise records.ChecksumMismatch
+    plain["identity"] = Identity(**plain["identity"])
+    plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
+    plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
+    plain["table_bytes"] = {int(table): size for table, size in plain["table_bytes"].items()}
+    description = Description(**plain)
+    description.check()
+    return description
+
+
+def save(writer: Writer, description: Description) -> None:
+    description.check()
+    text = json.dumps({"format": FORMAT, **asdict(description)}, sort_keys=True).encode()
+    writer.put(DESCRIPTION_KEY, records.encode(DESCRIPTION_KEY, text))

@@ -1,0 +1,71 @@
+"""Laying one layer over the committed records, with the way back; and going that way.
+
+The undo of version v+1 is itself a layer: laid over v+1 it gives v. It holds the old record of every key that v+1
+changed, and a tombstone for every key that v+1 brought. So folding and going back are one function, at the cost of
+the changes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from storage import keys, records
+from storage.description import RECORDS, UNDO
+from storage.environments import Writer
+from storage.errors import CorruptRecord
+
+BATCH_BYTES_MAX = 16 << 20  # of undo copied at a time on the way back; one record may exceed it
+
+
+def lay_over(
+    writer: Writer, layer: Iterable[tuple[bytes, memoryview | bytes]], place: str, *, undo: bool
+) -> dict[int, int]:
+    """Applies a layer's records, each verified first, to the committed ones. `undo`: keeps the way back.
+    Gives the change of live bytes by table. Raises CorruptRecord; the caller's transaction aborts then."""
+    grown: dict[int, int] = {}
+    for key, stored in layer:
+        try:
+            records.verify(key, stored)
+        except records.ChecksumMismatch:
+            raise CorruptRecord(place, key) from None
+        view = writer.get(RECORDS + key)
+        old = None if view is None else bytes(view)  # the view dies with the next change
+        if old == stored or (old is None and records.is_tombstone(stored)):
+            continue
+        if undo:
+            writer.put(UNDO + key, records.tombstone(key) if old is None else old)
+        if records.is_tombstone(stored):
+            writer.delete(RECORDS + key)
+        else:
+            writer.put(RECORDS + key, stored)
+        if not key.startswith(keys.RESERVED):
+            table = keys.key_table(key)
+            grown[table] = grown.get(table, 0) + records.live_bytes(key, stored) - records.live_bytes(key, old)
+    return grown
+
+
+def undo_records(writer: Writer) -> Iterator[tuple[bytes, bytes]]:
+    """The undo layer, copied batch by batch, for the writer changes other records meanwhile."""
+    batch: list[tuple[bytes, bytes]] = []
+    start: bytes | None = UNDO
+    while start is not None:
+        batch, start = _undo_batch(writer, start)
+        yield from batch
+
+
+def _undo_batch(writer: Writer, start: bytes) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+    """Records from `start` on, and where to go on, or None at the end."""
+    batch: list[tuple[bytes, bytes]] = []
+    size = 0
+    for spaced, stored in writer.items_from(start, UNDO):
+        if size >= BATCH_BYTES_MAX:
+            return batch, spaced
+        batch.append((spaced[len(UNDO) :], bytes(stored)))
+        size += len(spaced) + len(stored)
+    return batch, None
+
+
+def add_sizes(sizes: dict[int, int], grown: dict[int, int]) -> dict[int, int]:
+    """Live bytes by table after a change; tables without records are left out."""
+    total = {table: sizes.get(table, 0) + grown.get(table, 0) for table in sizes.keys() | grown.keys()}
+    return {table: size for table, size in total.items() if size}
