@@ -1,23 +1,261 @@
-"""How Kafka's clients are configured and made. First form; the settings follow."""
+"""How every client of ours is configured, from the options `kafka.*` that a user writes.
+
+`KafkaSettings.parse` takes the options without their prefix, in Spark's and Java's spelling or in librdkafka's, and refuses,
+by name, each one that is unknown, that cannot be translated, or that would break what Stepwell promises. What it returns is
+plain data: it is hashable, it can be sent to a task, and it shows no secret.
+
+Whatever the user says, a consumer reads committed messages only, never commits offsets and never jumps to another offset on
+its own, and a producer is transactional.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from io_kafka.errors import BrokerUnreachable
+from io_kafka.errors import BadOption, BrokerUnreachable
 
-_QUIET = logging.getLogger("io_kafka.librdkafka")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
+DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
+
+# What librdkafka says, for whoever configures logging; silent otherwise, for our exceptions carry the reason.
+CLIENT_LOG = logging.getLogger("io_kafka.librdkafka")
+CLIENT_LOG.addHandler(logging.NullHandler())
+
+# Options that Stepwell decides, and what a user does instead. A value equal to ours is let through.
+_OURS: dict[str, tuple[str | None, str]] = {
+    "isolation.level": ("read_committed", "messages of an aborted transaction must never count"),
+    "auto.offset.reset": (None, "use the table's `startingOffsets`; later offsets come from the step log"),
+    "enable.auto.commit": ("false", "offsets are kept in the step log"),
+    "enable.auto.offset.store": ("false", "offsets are kept in the step log"),
+    "enable.partition.eof": (None, "Stepwell needs it to find the end of a range"),
+    "allow.auto.create.topics": ("false", "a misspelt topic must be an error"),
+    "check.crcs": ("true", "damaged messages must be an error"),
+    "transactional.id": (None, "it is the fence between two runs of a pipeline"),
+    "enable.idempotence": ("true", "output is exactly once"),
+    "enable.gapless.guarantee": (None, "transactions hold that already"),
+    "acks": ("all", "output is exactly once"),
+    "request.required.acks": ("all", "output is exactly once"),
+    "key.serializer": (None, "the table's `format` says it"),
+    "value.serializer": (None, "the table's `format` says it"),
+    "key.deserializer": (None, "the table's `format` says it"),
+    "value.deserializer": (None, "the table's `format` says it"),
+    "interceptor.classes": (None, "they are Java classes, and Stepwell's client is librdkafka"),
+}
+
+_CONSUMER = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "check.crcs": True,
+}
+# Defaults a user may change.
+_CONSUMER_DEFAULTS = {
+    # Asked for by librdkafka; no group is ever joined.
+    "group.id": "stepwell",
+    # The default of 1 s lets a consumer idle as soon as its queue is full: 4 to 5 times slower.
+    "fetch.queue.backoff.ms": 2,
+    # A queue of 64 MB a process (the default) is read again in vain whenever a partition meets another process.
+    "queued.max.messages.kbytes": 16_384,
+}
+_PRODUCER = {"enable.idempotence": True, "acks": "all"}
+_PRODUCER_DEFAULTS = {
+    # Most time a message may wait for others; a commit flushes at once, so this is no delay of a step.
+    "linger.ms": 5,
+    # Kafka's own clients place a key by it; librdkafka's default differs.
+    "partitioner": "murmur2_random",
+    # A batch of output is queued whole before it is sent: the bound is the step's, not the queue's.
+    "queue.buffering.max.messages": 1_000_000,
+    "delivery.report.only.error": True,
+}
+_COMMON_DEFAULTS = {
+    # A broker that restarts is up in seconds; the default waits up to 10 s between two tries.
+    "reconnect.backoff.max.ms": 1000,
+    # How long a topic just created may be unknown to a broker; the default of 30 s is a long wait for a misspelt name.
+    "topic.metadata.propagation.max.ms": 5000,
+}
+
+_SECRET = re.compile(r"password|secret|token|jaas|\.pem$|\.key$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """Options in librdkafka's names. Invariants: sorted by name; `bootstrap.servers` is there; none of `_OURS` is."""
+
+    options: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> KafkaSettings:
+        """`options`: names without the prefix `kafka.`. Raises BadOption, which names the option and what to do."""
+        chosen = {"bootstrap.servers": DEFAULT_BOOTSTRAP_SERVERS, **_translated(options)}
+        for name in list(chosen):
+            if name in _OURS:
+                _refuse_unless_ours(name, chosen.pop(name))
+        _refuse_unknown(chosen)
+        return cls(tuple(sorted(chosen.items())))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return dict(self.options)["bootstrap.servers"]
+
+    def consumer_config(self) -> dict[str, Any]:
+        return {
+            **_COMMON_DEFAULTS,
+            **_CONSUMER_DEFAULTS,
+            **dict(self.options),
+            **_CONSUMER,
+            "allow.auto.create.topics": False,
+        }
+
+    def producer_config(self, transactional_id: str) -> dict[str, Any]:
+        own = {**_PRODUCER, "transactional.id": transactional_id}
+        return {**_COMMON_DEFAULTS, **_PRODUCER_DEFAULTS, **dict(self.options), **own}
+
+    def admin_config(self) -> dict[str, Any]:
+        return {**_COMMON_DEFAULTS, **dict(self.options)}
+
+    def shown(self) -> dict[str, str]:
+        """The options for a reader: secrets are covered."""
+        return {name: "***" if _SECRET.search(name) else value for name, value in self.options}
+
+    def __repr__(self) -> str:
+        return f"KafkaSettings({self.shown()})"
 
 
 def first_answer(bootstrap_servers: str, *, timeout_s: float) -> None:
     """Returns if a broker answers a metadata request; raises BrokerUnreachable otherwise."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=_QUIET)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=CLIENT_LOG)
     try:
         admin.list_topics(timeout=timeout_s)
     except KafkaException as error:
         raise BrokerUnreachable(bootstrap_servers, "waiting for the broker", str(error)) from error
+
+
+def _refuse_unless_ours(name: str, value: str) -> None:
+    ours, reason = _OURS[name]
+    accepted = {ours} | ({"-1"} if ours == "all" else set())
+    if value.lower() not in accepted:
+        raise BadOption(f"kafka.{name} = {value!r} cannot be set: {reason}. Remove the option.")
+
+
+def _refuse_unknown(chosen: dict[str, str]) -> None:
+    """librdkafka knows its names and values, and tells only by an error: so a client is made, connected to nothing.
+
+    It names one option at a time; each is set aside until the rest is accepted.
+    """
+    rest = {name: value for name, value in chosen.items() if name != "bootstrap.servers"}
+    unknown: list[str] = []
+    for _ in range(len(rest) + 1):
+        try:
+            Consumer({"group.id": "stepwell", **rest}, logger=CLIENT_LOG).close()
+            break
+        except KafkaException as error:
+            text = error.args[0].str()
+            name = re.search(r'No such configuration property: "([^"]+)"', text)
+            if name is None or name.group(1) not in rest:
+                raise BadOption(f"the options kafka.* are refused by the client: {text}. Correct them.") from error
+            unknown.append(name.group(1))
+            del rest[name.group(1)]
+        except TypeError as error:
+            raise BadOption(f"the options kafka.* are refused by the client: {error}. Correct them.") from error
+    if unknown:
+        names = ", ".join(f"kafka.{name}" for name in sorted(unknown))
+        raise BadOption(
+            f"unknown option {names}: Stepwell's Kafka client is librdkafka, which has not every name of the Java client. "
+            "Its names are in librdkafka's CONFIGURATION.md. Remove or rename the option."
+        )
+
+
+# Java's names
+
+_SSL_ADVICE = "Convert the certificates to PEM files and name them by"
+
+_RENAMED = {
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "max.request.size": "message.max.bytes",
+}
+
+
+def _translated(options: Mapping[str, str]) -> dict[str, str]:
+    """The options in librdkafka's names. What needs no translation stays as it is."""
+    given = {name: str(value) for name, value in options.items()}
+    out: dict[str, str] = {}
+    out.update(_login(given))
+    out.update(_truststore(given))
+    out.update(_keystore(given))
+    if given.get("ssl.endpoint.identification.algorithm") == "":
+        # Java switches the check off by an empty name.
+        given["ssl.endpoint.identification.algorithm"] = "none"
+    for name, value in given.items():
+        out[_RENAMED.get(name, name)] = value
+    return out
+
+
+def _login(given: dict[str, str]) -> dict[str, str]:
+    """`sasl.jaas.config` of PLAIN and SCRAM -> user and password. Takes it out of `given`."""
+    jaas = given.pop("sasl.jaas.config", None)
+    if jaas is None:
+        return {}
+    advice = "Write kafka.sasl.mechanism, kafka.sasl.username and kafka.sasl.password instead."
+    module = re.match(r"\s*(?:[\w.]+\.)?(\w+)\s+(?:required|requisite|sufficient|optional)\b(.*)", jaas, re.DOTALL)
+    if module is None:
+        raise BadOption(f'kafka.sasl.jaas.config is not of the form `LoginModule required name="value" ...;`. {advice}')
+    kind = module.group(1)
+    mechanism = given.get(
+        "sasl.mechanism", given.get("sasl.mechanisms", "PLAIN" if kind == "PlainLoginModule" else None)
+    )
+    wanted = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}.get(kind)
+    if wanted is None:
+        raise BadOption(
+            f"kafka.sasl.jaas.config names {kind}, which is a Java class; Stepwell's client is librdkafka. For Kerberos write "
+            "kafka.sasl.kerberos.principal and kafka.sasl.kerberos.keytab, for OAuth kafka.sasl.oauthbearer.method and its options."
+        )
+    if mechanism not in wanted:
+        raise BadOption(
+            f"kafka.sasl.jaas.config names {kind}, but kafka.sasl.mechanism is {mechanism}; it goes with {wanted}."
+        )
+    found = dict(re.findall(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)', module.group(2)))
+    if not {"username", "password"} <= found.keys():
+        raise BadOption(f"kafka.sasl.jaas.config has no username or no password. {advice}")
+    given.setdefault("sasl.mechanism", mechanism) if "sasl.mechanisms" not in given else None
+    return {"sasl.username": _unquoted(found["username"]), "sasl.password": _unquoted(found["password"])}
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
+
+
+def _truststore(given: dict[str, str]) -> dict[str, str]:
+    """A PEM truststore -> `ssl.ca.location`; any other is refused. Takes its options out of `given`."""
+    location = given.pop("ssl.truststore.location", None)
+    kind = given.pop("ssl.truststore.type", "JKS" if location else "PEM").upper()
+    given.pop("ssl.truststore.password", None)
+    if kind != "PEM":
+        raise BadOption(
+            f"kafka.ssl.truststore.location is a {kind} store, which librdkafka cannot read. {_SSL_ADVICE} kafka.ssl.ca.location."
+        )
+    return {"ssl.ca.location": location} if location else {}
+
+
+def _keystore(given: dict[str, str]) -> dict[str, str]:
+    """A PKCS12 keystore is librdkafka's own; PEM needs one file for key and certificates; JKS is refused."""
+    kind = given.pop("ssl.keystore.type", None)
+    location = given.get("ssl.keystore.location")
+    if location is None or (kind is None and location.endswith((".p12", ".pfx"))) or (kind or "").upper() == "PKCS12":
+        return {}
+    if (kind or "").upper() == "PEM":
+        del given["ssl.keystore.location"]
+        return {"ssl.certificate.location": location, "ssl.key.location": location}
+    raise BadOption(
+        f"kafka.ssl.keystore.location is a {(kind or 'JKS').upper()} store, which librdkafka cannot read. {_SSL_ADVICE} "
+        "kafka.ssl.certificate.location and kafka.ssl.key.location, or use a PKCS12 store and kafka.ssl.keystore.type = PKCS12."
+    )

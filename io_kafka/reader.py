@@ -1,0 +1,305 @@
+"""Reading exactly the messages of given ranges of offsets.
+
+`RangeReader.read` returns, for each range, the committed messages with an offset in it: all of them, once, in order. That a
+range is read is known by *position*: by a message, a transaction's marker or the end of the log at or beyond the range's end.
+A count of messages cannot tell, for markers, aborted and compacted records occupy offsets too.
+
+A reader keeps one consumer a process, and the consumer keeps its place: a range that begins where the last one of its
+partition ended costs no request. A place is a mere cache; a range that begins elsewhere moves the consumer there.
+
+    missing --assign at start--> in place --read--> in place at end
+       ^                            |
+       +---- another start, ahead by more than SURPLUS_MESSAGES_MAX, or any fault ----+
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from io_kafka.clients import CLIENT_LOG, KafkaSettings
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.raw import RawBatch, raw_batch
+from io_kafka.topics import fault_of
+
+# A call for fewer messages costs more a message; a larger one has no effect and holds more memory.
+CONSUME_MESSAGES_MAX = 10_000
+
+# How long one call may wait: a pending signal is served only between calls.
+CONSUME_SECONDS_MAX = 0.25
+
+# Without any progress for so long a read fails; a restart of a broker, and the election of a leader, take less.
+STALL_SECONDS_MAX = 60.0
+
+# A partition that is done goes on delivering while others are read. Beyond this it gives up its place, to bound memory.
+SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
+
+# The log's end below a range's end, for so long, is no lag of a new leader but a log that lacks what was recorded.
+SHORT_LOG_SECONDS_MAX = 5.0
+
+# For the question what a partition holds, asked only when a read fails.
+DIAGNOSIS_SECONDS_MAX = 5.0
+
+# The client goes on by itself after these; only a read that stands still is a fault.
+_TRANSIENT = frozenset(
+    (
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        # The group is never used; whether we may use it does not matter.
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    )
+)
+_OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
+
+
+@dataclass
+class _Place:
+    """Where the consumer stands in one partition.
+
+    `position`: all below it is handed out. `reached`: all below it has been delivered; `waiting` holds the messages in
+    [position, reached). Invariant: position <= every offset in `waiting` < reached.
+    """
+
+    position: int
+    reached: int
+    waiting: list[Message] = field(default_factory=list)
+    log_end: int | None = None
+
+    def deliver(self, messages: Sequence[Message]) -> None:
+        first, last = messages[0].offset(), messages[-1].offset()
+        assert self.reached <= first <= last, f"offset {first} was delivered after {self.reached}"
+        self.waiting.extend(messages)
+        self.reached = last + 1
+        self.log_end = None
+
+    def take(self, end: int) -> list[Message]:
+        """The messages below `end`, which must have been reached."""
+        assert self.reached >= end
+        cut = bisect_left(self.waiting, end, key=Message.offset)
+        taken, self.waiting = self.waiting[:cut], self.waiting[cut:]
+        self.position = end
+        return taken
+
+
+class _Positioned:
+    """One consumer and its places. Used by one thread at a time, under `lock`, in the process that made it."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.lock = threading.Lock()
+        self.places: dict[TopicPartition, _Place] = {}
+        self.trouble = "no answer"
+        self.closed = False
+        self._servers = settings.bootstrap_servers
+        self._consumer = Consumer({**settings.consumer_config(), "error_cb": self._note}, logger=CLIENT_LOG)
+
+    def close(self) -> None:
+        self.closed = True
+        self.places.clear()
+        self._consumer.close()
+
+    def move_to(self, ranges: Sequence[OffsetRange]) -> None:
+        """Afterwards every range's partition has a place at its start."""
+        astray = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
+        self.leave([span.where for span in astray])
+        if astray:
+            self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in astray])
+            self.places.update((span.where, _Place(span.start, span.start)) for span in astray)
+
+    def leave(self, partitions: Iterable[TopicPartition]) -> None:
+        held = [where for where in partitions if where in self.places]
+        if held:
+            self._consumer.incremental_unassign([ClientPartition(*where) for where in held])
+            for where in held:
+                del self.places[where]
+
+    def receive(self) -> None:
+        """Wait for something, then let all that has come go to its places.
+
+        A call for many messages would wait its whole time for the last of them, so only a call for one may wait.
+        """
+        messages = self._consumer.consume(CONSUME_MESSAGES_MAX, 0)
+        if not messages:
+            messages = self._consumer.consume(1, CONSUME_SECONDS_MAX)
+            messages += self._consumer.consume(CONSUME_MESSAGES_MAX, 0)
+        events = [message for message in messages if message.error() is not None]
+        if events:
+            messages = [message for message in messages if message.error() is None]
+        for where, run in self._runs(messages):
+            self.places[where].deliver(run)
+        for event in events:
+            self._event(event)
+        self._pass_markers()
+
+    def shed(self, wanted: Iterable[TopicPartition]) -> None:
+        """Leave the partitions that are not wanted now and have run far ahead."""
+        keep = set(wanted)
+        self.leave([w for w, p in self.places.items() if w not in keep and len(p.waiting) > SURPLUS_MESSAGES_MAX])
+
+    def _runs(self, messages: list[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
+        """Neighbours of one partition, together."""
+        if not messages:
+            return
+        if len(self.places) == 1:
+            yield next(iter(self.places)), messages
+            return
+        wheres = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+        for where, indices in groupby(range(len(wheres)), wheres.__getitem__):
+            run = list(indices)
+            yield TopicPartition(str(where[0]), int(where[1] or 0)), messages[run[0] : run[-1] + 1]
+
+    def _pass_markers(self) -> None:
+        """The client's position moves over transaction markers, for which it delivers nothing."""
+        behind = [ClientPartition(*where) for where in self.places]
+        for found in self._consumer.position(behind):
+            place = self.places[TopicPartition(found.topic, found.partition)]
+            if found.offset > place.reached:
+                place.reached = found.offset
+
+    def _event(self, event: Message) -> None:
+        error = event.error()
+        where = TopicPartition(str(event.topic()), int(event.partition() or 0)) if event.topic() else None
+        place = self.places.get(where) if where else None
+        if error.code() in _TRANSIENT or (where is not None and place is None):
+            self.trouble = error.str()
+        elif where is None or place is None:
+            raise fault_of(KafkaException(error), self._servers, "reading")
+        elif error.code() == KafkaError._PARTITION_EOF:
+            end = int(event.offset() or 0)
+            if end >= place.reached:
+                place.reached = place.log_end = end
+        elif error.code() in _OUT_OF_RANGE:
+            begin, end = self.held_range(where)
+            raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
+        else:
+            raise fault_of(KafkaException(error), self._servers, f"reading {where}", *where)
+
+    def held_range(self, where: TopicPartition) -> tuple[int, int]:
+        """First offset and last stable offset, as the broker says now."""
+        try:
+            begin, end = self._consumer.get_watermark_offsets(ClientPartition(*where), timeout=DIAGNOSIS_SECONDS_MAX)
+        except KafkaException as error:
+            raise fault_of(error, self._servers, f"reading {where}", *where) from error
+        return int(begin), int(end)
+
+    def _note(self, error: KafkaError) -> None:
+        self.trouble = error.str()
+
+
+# By process, for a client does not survive a fork: an entry of another pid belongs to the parent and is never touched.
+_POSITIONED: dict[tuple[int, KafkaSettings], _Positioned] = {}
+_POSITIONED_LOCK = threading.Lock()
+
+
+class RangeReader:
+    """Reads ranges for one set of settings. Cheap to make, can be pickled; readers of equal settings share a consumer."""
+
+    def __init__(self, settings: KafkaSettings, *, stall_s: float = STALL_SECONDS_MAX) -> None:
+        self._settings = settings
+        self._stall_s = stall_s
+
+    def read(self, ranges: Sequence[OffsetRange]) -> list[RawBatch]:
+        """One batch a range, in the order of `ranges`; one range a partition at most.
+
+        Raises OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or ReadDeadline when nothing came for `stall_s`.
+        """
+        for span in ranges:
+            span.check()
+        assert len({span.where for span in ranges}) == len(ranges), "two ranges of one partition"
+        while True:
+            held = self._positioned()
+            with held.lock:
+                if held.closed:  # another thread's read failed while this one waited
+                    continue
+                try:
+                    taken = self._take(held, [span for span in ranges if span.length])
+                    return [_batch(span, taken.get(span.where, [])) for span in ranges]
+                except BaseException:
+                    self._drop(held)
+                    raise
+
+    def close(self) -> None:
+        """Close this process's consumer; the next read makes a new one."""
+        held = _POSITIONED.get((os.getpid(), self._settings))
+        if held is not None:
+            with held.lock:
+                self._drop(held)
+
+    def _positioned(self) -> _Positioned:
+        key = (os.getpid(), self._settings)
+        with _POSITIONED_LOCK:
+            if key not in _POSITIONED:
+                _POSITIONED[key] = _Positioned(self._settings)
+            return _POSITIONED[key]
+
+    def _drop(self, held: _Positioned) -> None:
+        with _POSITIONED_LOCK:
+            if _POSITIONED.get((os.getpid(), self._settings)) is held:
+                del _POSITIONED[os.getpid(), self._settings]
+        if not held.closed:
+            held.close()
+
+    def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[Message]]:
+        """Consume until every range's end is reached."""
+        held.move_to(ranges)
+        taken: dict[TopicPartition, list[Message]] = {}
+        missing = {span.where: span for span in ranges}
+        total, moved_at = -1, time.monotonic()
+        while True:
+            for span in list(missing.values()):
+                if held.places[span.where].reached >= span.end:
+                    taken[span.where] = held.places[span.where].take(span.end)
+                    del missing[span.where]
+            held.shed(missing)
+            if not missing:
+                return taken
+            before, total = total, sum(held.places[where].reached for where in missing) - len(missing)
+            if total != before:
+                moved_at = time.monotonic()
+            else:
+                self._judge(held, list(missing.values()), time.monotonic() - moved_at)
+            held.receive()
+
+    def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:
+        """A read stands still: raise if the log is too short, or if it has stood still too long."""
+        late = still_s > self._stall_s
+        for span in missing:
+            place = held.places[span.where]
+            if place.log_end is not None and place.log_end < span.end and (late or still_s > SHORT_LOG_SECONDS_MAX):
+                try:
+                    begin, end = held.held_range(span.where)
+                except BrokerUnreachable:
+                    break
+                if end < span.end:
+                    raise OffsetGone(span.topic, span.partition, span.end, begin, end)
+        if late:
+            span = missing[0]
+            position = held.places[span.where].reached
+            raise ReadDeadline(span.topic, span.partition, position, span.end, self._stall_s, held.trouble)
+
+
+def _batch(span: OffsetRange, messages: list[Message]) -> RawBatch:
+    keys = pa.array(list(map(Message.key, messages)), pa.binary())
+    values = pa.array(list(map(Message.value, messages)), pa.binary())
+    if isinstance(keys, pa.ChunkedArray) or isinstance(values, pa.ChunkedArray):
+        # Arrow's binary type counts bytes in 32 bits.
+        raise BrokerRefused(f"reading {span}", "its messages have more than 2 GiB. Lower `stepwell.step.bytes.max`.")
+    offsets = pa.array(list(map(Message.offset, messages)), pa.int64())
+    return raw_batch(span, keys, values, offsets)
