@@ -1,0 +1,281 @@
+"""Aggregate: a row a group, kept up to date at the cost of the groups that change; exact, retractable, free of order.
+
+For every group in the change: the totals before (read from the traces), the totals after, and if their results
+differ, the old row with weight -1 and the new one with +1. A group exists while its count of rows is positive.
+Without group columns there is exactly one group, which always exists; its first row is put out at step 0, by the
+worker that owns the shard of the empty key.
+
+min and max: where the input only grows they are accumulators. Where it can retract, the values are kept in order, and
+the next one is found from the ends of the runs (engine/extremes.py states the bound in rows touched).
+
+distinct: the values are kept with their weights; those that appear or vanish feed the same accumulators.
+
+State and hashes: every row of every trace has in the top 32 bits of its hash those of its group's hash, so that all
+state of a group lives in the group's shard, even where the key of a trace has more columns than the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine import zset
+from engine.accumulators import doubles, order
+from engine.accumulators.canonical import canonical
+from engine.circuit import Aggregate, AggregateCall, Column
+from engine.errors import DataError
+from engine.extremes import Change, search
+from engine.hashing import Hashes, hash_columns, identity_columns
+from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Extreme, Plan, plan_of
+from engine.operators.aggregate_results import Result, results_of
+from engine.operators.aggregate_totals import (
+    Keys,
+    Totals,
+    TotalsTraces,
+    add_extreme,
+    add_values,
+    combine,
+    nothing,
+)
+from engine.operators.base import StepContext
+from engine.operators.keys import distinct_keys
+from engine.trace import Trace
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+COUNT_MAX = 1 << 62
+"""Counts are int64; a change that could bring one past this is refused, so that none can wrap."""
+
+_TOP = np.uint64(0xFFFFFFFF00000000)
+_LOW_BITS = np.uint64(32)
+
+
+class NegativeCount(DataError):
+    """More was retracted from a group than was ever in it."""
+
+
+class ResultOverflow(DataError):
+    """A sum or an average does not fit the type that Spark gives it; in ANSI mode Spark fails too."""
+
+
+def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The change of the output. NegativeCount and ResultOverflow name the group; nothing of the step may be kept
+    then."""
+    delta = inputs[0]
+    begins = not node.group and context.step == 0 and context.owns_keyless
+    if delta.num_rows == 0 and not begins:
+        return zset.empty(node.types)
+    append_only = bool(context.append_only) and all(context.append_only)
+    plan = plan_of(node, delta.schema.types[:-1], append_only)
+    batch = _Batch(plan, delta)
+    traces = TotalsTraces(plan, batch.keys, context)
+    old = traces.read()
+    fresh = _fresh_totals(plan, batch, context)
+    try:
+        new = combine(plan, old, fresh)
+    except OverflowError as error:
+        raise ResultOverflow("A sum in an aggregate exceeds its accumulator.", _WIDER) from error
+    _check_counts(plan, batch.keys, new)
+    traces.write(old, new)
+    if not append_only:
+        old.extremes, new.extremes = _searched(plan, batch, context)
+    existed = np.full(batch.keys.count, not begins) if not node.group else old.sums[0] > 0
+    exists = np.ones(batch.keys.count, np.bool_) if not node.group else new.sums[0] > 0
+    return _difference(plan, batch.keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
+
+
+class _Batch:
+    """A change, its rows' groups numbered densely."""
+
+    def __init__(self, plan: Plan, delta: pa.Table) -> None:
+        self._delta = delta
+        self.weights = zset.weights_of(delta)
+        assert not plan.append_only or (self.weights >= 0).all(), "an append-only input retracted"
+        if float(np.abs(self.weights).sum(dtype=np.float64)) >= COUNT_MAX:
+            raise ResultOverflow("The weights of one step exceed what a count can hold.", "Take smaller steps.")
+        if plan.node.group:
+            names = [f"k{i}" for i in range(len(plan.node.group))]
+            columns = pa.Table.from_arrays([canonical(delta.column(i)) for i in plan.node.group], names)
+            keys, hashes, self.groups = distinct_keys(columns, range(len(names)))
+            self.keys = Keys(keys, hashes)
+        else:
+            self.groups = np.zeros(delta.num_rows, np.int64)
+            self.keys = Keys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64))
+        self._present: dict[Column, tuple[pa.Array, Int64s, Int64s]] = {}
+
+    def present(self, argument: Column) -> tuple[pa.Array, Int64s, Int64s]:
+        """(values, weights, groups) of the rows whose argument is not null; values canonical."""
+        if argument not in self._present:
+            column = canonical(self._delta.column(argument))
+            weights, groups = self.weights, self.groups
+            if column.null_count:
+                rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+                column, weights, groups = column.take(pa.array(rows)), weights[rows], groups[rows]
+            self._present[argument] = (column, weights, groups)
+        return self._present[argument]
+
+    def net(self, argument: Column) -> tuple[pa.Array, pa.Array, Int64s, Int64s]:
+        """(values, encoded values, weights, groups): every (group, value) once, weights not 0."""
+        values, weights, groups = self.present(argument)
+        encoded = order.encode(values)
+        sequence, starts = zset.group_rows([pa.array(groups), encoded], len(groups))
+        totals = np.add.reduceat(weights[sequence], starts) if len(starts) else weights[:0]
+        kept = totals != 0
+        rows = sequence[starts[kept]]
+        chosen = pa.array(rows)
+        return values.take(chosen), encoded.take(chosen), totals[kept], groups[rows]
+
+
+def _fresh_totals(plan: Plan, batch: _Batch, context: StepContext) -> Totals:
+    """The totals of the change alone."""
+    fresh = nothing(plan, batch.keys.count)
+    np.add.at(fresh.sums[0], batch.groups, batch.weights)
+    distinct = _ValueTraces(plan, batch.keys, context, DISTINCT_SLOT, ordered=False)
+    try:
+        for feed in plan.feeds:
+            if feed.distinct:
+                values, weights, groups = _appearing(batch, feed.argument, distinct)
+            else:
+                values, weights, groups = batch.present(feed.argument)
+            add_values(plan, feed, values, weights, groups, fresh)
+    except OverflowError as error:
+        raise ResultOverflow("A sum in an aggregate exceeds its accumulator.", _WIDER) from error
+    for number, extreme in enumerate(plan.kept_extremes()):
+        values, weights, groups = batch.present(extreme.argument)
+        if not weights.all():
+            rows = np.flatnonzero(weights)
+            values, groups = values.take(pa.array(rows)), groups[rows]
+        add_extreme(number, extreme, values, groups, fresh)
+    return fresh
+
+
+class _ValueTraces:
+    """Traces (group, argument, value) -> weight, one of int64 values and one of binary ones, opened when needed."""
+
+    def __init__(self, plan: Plan, keys: Keys, context: StepContext, slot: int, ordered: bool) -> None:
+        self._keys, self._context, self._slot, self._ordered = keys, context, slot, ordered
+        self._types = [column.type for column in keys.columns.columns]
+        self._open: dict[pa.DataType, Trace] = {}
+
+    def trace(self, value: pa.DataType) -> Trace:
+        if value not in self._open:
+            types = [*self._types, pa.int16(), value]
+            key = range(len(types) - 1 if self._ordered else len(types))
+            slot = self._slot + (value == pa.binary())
+            self._open[value] = self._context.trace(slot, types, key, ordered=self._ordered)
+        return self._open[value]
+
+    def keys(self, argument: Column, groups: Int64s | None = None) -> list[pa.Array]:
+        """The columns (group, argument) of these groups, or of all."""
+        length = self._keys.count if groups is None else len(groups)
+        return [*self._keys.arrays(groups), pa.array(np.full(length, argument, np.int16))]
+
+    def hashes(self, argument: Column, groups: Int64s, values: pa.Array | None = None) -> Hashes:
+        group = self._keys.hashes[groups]
+        parts = [pa.array(group), pa.array(np.full(len(groups), argument, np.int16))]
+        own = hash_columns(parts if values is None else [*parts, values], len(groups))
+        return (group & _TOP) | (own >> _LOW_BITS)
+
+    def append(self, trace: Trace, columns: list[pa.Array], weights: Int64s, hashes: Hashes) -> None:
+        rows = [*columns, pa.array(weights)]
+        trace.append(pa.Table.from_arrays(rows, trace.layout.schema.names[:-1]), hashes)
+
+
+def _appearing(batch: _Batch, argument: Column, traces: _ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
+    """(values, +1 or -1, groups) of the values that appear in or vanish from their group."""
+    values, encoded, weights, groups = batch.net(argument)
+    trace = traces.trace(encoded.type)
+    columns = [*traces.keys(argument, groups), encoded]
+    hashes = traces.hashes(argument, groups, encoded)
+    keys = pa.Table.from_arrays(columns, trace.layout.schema.names[: len(columns)])
+    before = trace.probe(keys, hashes).totals(len(groups))
+    after = before + weights
+    if (after < 0).any():
+        raise _negative(batch.keys, int(groups[np.flatnonzero(after < 0)[0]]))
+    traces.append(trace, columns, weights, hashes)
+    change = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
+    rows = np.flatnonzero(change)
+    return values.take(pa.array(rows)), change[rows], groups[rows]
+
+
+def _searched(plan: Plan, batch: _Batch, context: StepContext) -> tuple[list[pa.Array], list[pa.Array]]:
+    """The extremes before and after, from the traces of values, which take the change."""
+    traces = _ValueTraces(plan, batch.keys, context, EXTREMES_SLOT, ordered=True)
+    before: dict[Extreme, pa.Array] = {}
+    after: dict[Extreme, pa.Array] = {}
+    for argument in dict.fromkeys(extreme.argument for extreme in plan.extremes):
+        _, encoded, weights, groups = batch.net(argument)
+        trace = traces.trace(encoded.type)
+        columns = traces.keys(argument)
+        keys = pa.Table.from_arrays(columns, trace.layout.schema.names[: len(columns)])
+        hashes = traces.hashes(argument, np.arange(batch.keys.count))
+        for extreme in plan.extremes:
+            if extreme.argument == argument:
+                found = search(trace, keys, hashes, Change(groups, encoded, weights), extreme.highest)
+                if len(found.below_zero):
+                    raise _negative(batch.keys, int(found.below_zero[0]))
+                before[extreme], after[extreme] = (_filled(extreme, a) for a in (found.before, found.after))
+        traces.append(trace, [*traces.keys(argument, groups), encoded], weights, hashes[groups])
+    return [before[extreme] for extreme in plan.extremes], [after[extreme] for extreme in plan.extremes]
+
+
+def _filled(extreme: Extreme, encoded: pa.Array) -> pa.Array:
+    return encoded.fill_null(0) if extreme.coded else encoded
+
+
+def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
+    """Every count is at least 0 and at most that of rows, and a group without rows has nothing else."""
+    rows = new.sums[0]
+    wrong = (rows < 0) | ((rows == 0) & new.sums.any(axis=0))
+    for feed in plan.feeds:
+        wrong |= (new.sums[feed.count] < 0) | (new.sums[feed.count] > rows)
+    if plan.digit_feeds:
+        wrong[doubles.specials_below_zero(new.digits) // plan.digit_feeds] = True
+        left = new.digits.groups // plan.digit_feeds
+        wrong[left[rows[left] == 0]] = True
+    if (rows > COUNT_MAX).any():
+        raise ResultOverflow(f"The count of group {_name(keys, int(np.argmax(rows)))} does not fit.", "")
+    if wrong.any():
+        raise _negative(keys, int(np.flatnonzero(wrong)[0]))
+
+
+def _difference(plan: Plan, keys: Keys, old: tuple[Bools, list[Result]], new: tuple[Bools, list[Result]]) -> pa.Table:
+    """Old rows with -1, new rows with +1; nothing of groups whose row is the same."""
+    (existed, before), (exists, after) = old, new
+    for call, result in zip(plan.node.calls, after, strict=True):
+        if (exists & ~result.fits).any():
+            raise _overflow(call, keys, int(np.flatnonzero(exists & ~result.fits)[0]))
+    old_columns, new_columns = [r.column for r in before], [r.column for r in after]
+    same = zset.equal_rows(identity_columns(old_columns), identity_columns(new_columns), keys.count)
+    gone = np.flatnonzero(existed & ~(exists & same))
+    come = np.flatnonzero(exists & ~(existed & same))
+    groups = keys.arrays(np.concatenate([gone, come])) if plan.node.group else []
+    calls = [
+        pa.concat_arrays([a.take(pa.array(gone)), b.take(pa.array(come))])
+        for a, b in zip(old_columns, new_columns, strict=True)
+    ]
+    weights = np.concatenate([np.full(len(gone), -1, np.int64), np.ones(len(come), np.int64)])
+    return zset.build([*groups, *calls], weights).cast(zset.schema_of(plan.node.types))
+
+
+_WIDER = "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
+
+
+def _overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
+    what = f"{call.function}(c{call.argument}) of group {_name(keys, group)} does not fit {call.type}."
+    return ResultOverflow(what, _WIDER)
+
+
+def _negative(keys: Keys, group: int) -> NegativeCount:
+    return NegativeCount(
+        f"More rows were retracted from group {_name(keys, group)} than were ever in it.",
+        "The input's changelog takes back what it never gave: check its source, or declare its key.",
+    )
+
+
+def _name(keys: Keys, group: int) -> str:
+    return repr(tuple(column[group].as_py() for column in keys.columns.columns))

@@ -1,0 +1,83 @@
+"""Accumulators -> the columns of an Aggregate's output, in Spark's types and with Spark's rounding.
+
+sum, avg, min and max of no value are null. An average of integers or doubles is the exact sum, rounded to a double,
+divided by the count: two roundings, as in Spark where its own sum is exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.accumulators import integers, order
+from engine.circuit import AggregateCall
+from engine.operators.aggregate_plan import Feed, Plan
+from engine.operators.aggregate_totals import Totals
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Result(NamedTuple):
+    """`fits` is False where the result's type cannot hold the value: there the column is null."""
+
+    column: pa.Array
+    fits: Bools
+
+
+def results_of(plan: Plan, totals: Totals) -> list[Result]:
+    """One column a call, one row a group."""
+    return [_result(plan, totals, call) for call in plan.node.calls]
+
+
+def _result(plan: Plan, totals: Totals, call: AggregateCall) -> Result:
+    everything = np.ones(totals.count, dtype=np.bool_)
+    if call.argument is None:
+        return Result(pa.array(totals.sums[0]), everything)
+    feed = plan.feed(call)
+    counts = totals.sums[feed.count]
+    valid = counts > 0
+    if call.function == "count":
+        return Result(pa.array(counts), everything)
+    if call.function in ("min", "max"):
+        return Result(_extreme(plan, totals, call, feed, valid), everything)
+    if feed.digits is not None:
+        sums = totals.double_sums(plan, feed.digits)
+        if call.function == "avg":
+            sums = sums / np.where(valid, counts, 1)
+        return Result(pa.array(sums, pa.float64(), mask=~valid, from_pandas=False), everything)
+    limbs = totals.sums[feed.limbs]
+    if call.function == "sum":
+        return _sum(limbs, call.type, valid)
+    return _average(limbs, feed, counts, call.type, valid)
+
+
+def _extreme(plan: Plan, totals: Totals, call: AggregateCall, feed: Feed, valid: Bools) -> pa.Array:
+    encoded = totals.extremes[plan.extreme(call)]
+    if order.has_codes(feed.type):
+        return order.values_of(encoded.to_numpy(), feed.type, valid)
+    return order.decode(encoded, feed.type)
+
+
+def _sum(limbs: integers.Int64s, type_: pa.DataType, valid: Bools) -> Result:
+    if pa.types.is_decimal(type_):
+        column, fits = integers.decimal_totals(limbs, type_, valid)
+        return Result(column, fits | ~valid)
+    fits = integers.fits_int64(limbs)
+    whole = pa.array(integers.int64_totals(limbs), mask=~(valid & fits))
+    return Result(whole.view(type_), fits | ~valid)
+
+
+def _average(limbs: integers.Int64s, feed: Feed, counts: integers.Int64s, type_: pa.DataType, valid: Bools) -> Result:
+    everything = np.ones(len(counts), dtype=np.bool_)
+    if pa.types.is_decimal(feed.type):
+        column, fits = integers.decimal_averages(limbs, feed.type.scale, counts, type_, valid)
+        return Result(column, fits | ~valid)
+    if pa.types.is_duration(feed.type):
+        # Spark adds intervals before it divides, and their sum must fit.
+        fits = integers.fits_int64(limbs)
+        return Result(pa.array(integers.rounded_averages(limbs, counts), mask=~valid).view(type_), fits | ~valid)
+    averages = integers.double_totals(limbs) / np.where(valid, counts, 1)
+    return Result(pa.array(averages, pa.float64(), mask=~valid, from_pandas=False), everything)

@@ -1,0 +1,188 @@
+"""The accumulators of some groups in memory: of a batch, or of the state; and their way to and from the traces.
+
+Sums are kept in normal form (engine/accumulators), and what goes to a trace is new form minus old form: linear, so
+runs may be merged in any way, and bounded, so they cannot overflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine import zset
+from engine.accumulators import doubles, integers, order
+from engine.accumulators.doubles import Digits
+from engine.hashing import Hashes
+from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Plan
+from engine.operators.base import StepContext
+from engine.trace import Trace
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The groups a step touches. `columns`: canonical; without group columns one constant column, for a table needs
+    one."""
+
+    columns: pa.Table
+    hashes: Hashes
+
+    @property
+    def count(self) -> int:
+        return len(self.hashes)
+
+    def arrays(self, rows: Int64s | None = None) -> list[pa.Array]:
+        """The columns, at `rows` if given."""
+        chosen = None if rows is None else pa.array(rows)
+        return [c.combine_chunks() if chosen is None else zset.take(c, chosen) for c in self.columns.columns]
+
+
+@dataclass
+class Totals:
+    """`sums[i, g]`: sum number i of group g. `digits`: groups are g * plan.digit_feeds + feed. `extremes[i]`: of
+    plan.extremes, encoded; int64 without nulls (ABOVE_ALL, BELOW_ALL where there is none), or binary with nulls."""
+
+    sums: Int64s
+    digits: Digits
+    extremes: list[pa.Array]
+
+    @property
+    def count(self) -> int:
+        return int(self.sums.shape[1])
+
+    def double_sums(self, plan: Plan, feed: int) -> npt.NDArray[np.float64]:
+        mine = self.digits.groups % plan.digit_feeds == feed
+        groups, bins, digits = (column[mine] for column in self.digits)
+        return doubles.round_sums(Digits(groups // plan.digit_feeds, bins, digits), self.count)
+
+
+def nothing(plan: Plan, count: int) -> Totals:
+    """The totals of groups without rows."""
+    extremes = [_none(extreme, count) for extreme in plan.kept_extremes()]
+    return Totals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
+
+
+def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, to: Totals) -> None:
+    """Adds canonical values without nulls, times their weights, to a feed's accumulators (normal form is the
+    caller's)."""
+    np.add.at(to.sums[feed.count], groups, weights)
+    if feed.digits is not None:
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        exploded = doubles.explode(numbers, weights, groups * plan.digit_feeds + feed.digits)
+        to.digits = doubles.merge(to.digits, exploded)
+    elif feed.limbs.start < feed.limbs.stop:
+        to.sums[feed.limbs] += integers.sum_limbs(values, weights, groups, to.count)
+
+
+def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, to: Totals) -> None:
+    """Lets canonical values without nulls, all of positive weight, compete with the extreme there is."""
+    if extreme.coded:
+        best = to.extremes[number].to_numpy().copy()
+        (np.maximum if extreme.highest else np.minimum).at(best, groups, order.codes_of(values))
+        to.extremes[number] = pa.array(best)
+    else:
+        _compete(number, extreme, order.encode(values), groups, to)
+
+
+def combine(plan: Plan, old: Totals, fresh: Totals) -> Totals:
+    """old + fresh, in normal form."""
+    sums = old.sums + fresh.sums
+    for feed in plan.feeds:
+        if feed.limbs.start < feed.limbs.stop:
+            sums[feed.limbs] = integers.normalise(sums[feed.limbs])
+    digits = doubles.normalise(doubles.merge(old.digits, fresh.digits))
+    extremes = [
+        (pc.max_element_wise if extreme.highest else pc.min_element_wise)(a, b, skip_nulls=True)
+        for extreme, a, b in zip(plan.kept_extremes(), old.extremes, fresh.extremes, strict=True)
+    ]
+    return Totals(sums, digits, extremes)
+
+
+class TotalsTraces:
+    """Slots 0 and 1 of the node."""
+
+    def __init__(self, plan: Plan, keys: Keys, context: StepContext) -> None:
+        self._plan, self._keys = plan, keys
+        types = [column.type for column in keys.columns.columns]
+        self._width = len(types)
+        key = range(self._width)
+        self._totals = context.trace(TOTALS_SLOT, types, key, plan.combines(), plan.accumulator_types())
+        self._digits: Trace | None = None
+        if plan.digit_feeds:
+            self._digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
+
+    def read(self) -> Totals:
+        """The totals of the keys."""
+        totals = nothing(self._plan, self._keys.count)
+        matches = self._totals.probe(self._keys.columns, self._keys.hashes)
+        accumulators = matches.rows.columns[self._width :]
+        for i in range(self._plan.sums):
+            np.add.at(totals.sums[i], matches.probe, accumulators[i].to_numpy())
+        for number, extreme in enumerate(self._plan.kept_extremes()):
+            column = accumulators[self._plan.sums + number].combine_chunks()
+            if extreme.coded:
+                best = totals.extremes[number].to_numpy().copy()
+                (np.maximum if extreme.highest else np.minimum).at(best, matches.probe, column.to_numpy())
+                totals.extremes[number] = pa.array(best)
+            else:
+                _compete(number, extreme, column, matches.probe, totals)
+        if self._digits is not None:
+            totals.digits = self._read_digits(self._digits)
+        return totals
+
+    def write(self, old: Totals, new: Totals) -> None:
+        """Appends the difference."""
+        change = new.sums - old.sums
+        moved = change.any(axis=0)
+        for a, b in zip(old.extremes, new.extremes, strict=True):
+            moved |= pc.fill_null(pc.not_equal(a, b), True).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(moved)
+        columns = [*self._keys.arrays(rows), *(pa.array(row[rows]) for row in change)]
+        columns += [extreme.take(pa.array(rows)) for extreme in new.extremes]
+        self._totals.append(_table(self._totals, columns), self._keys.hashes[rows])
+        if self._digits is not None:
+            self._write_digits(self._digits, doubles.merge(new.digits, doubles.negate(old.digits)))
+
+    def _read_digits(self, trace: Trace) -> Digits:
+        matches = trace.probe(self._keys.columns, self._keys.hashes)
+        feed, bins, digits = (matches.rows.column(self._width + i).to_numpy().astype(np.int64) for i in range(3))
+        return doubles.merge(Digits(matches.probe * self._plan.digit_feeds + feed, bins, digits))
+
+    def _write_digits(self, trace: Trace, change: Digits) -> None:
+        groups, feed = np.divmod(change.groups, self._plan.digit_feeds)
+        columns = [
+            *self._keys.arrays(groups),
+            pa.array(feed.astype(np.int16)),
+            pa.array(change.bins.astype(np.int16)),
+            pa.array(change.digits),
+        ]
+        trace.append(_table(trace, columns), self._keys.hashes[groups])
+
+
+def _table(trace: Trace, columns: list[pa.Array]) -> pa.Table:
+    return pa.Table.from_arrays(columns, trace.layout.schema.names[:-1])
+
+
+def _none(extreme: Extreme, count: int) -> pa.Array:
+    if extreme.coded:
+        return pa.array(np.full(count, order.BELOW_ALL if extreme.highest else order.ABOVE_ALL))
+    return pa.nulls(count, pa.binary())
+
+
+def _compete(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
+    how = "max" if extreme.highest else "min"
+    both = pa.table(
+        {
+            "group": np.concatenate([np.arange(to.count), groups]),
+            "value": pa.concat_arrays([to.extremes[number], encoded]),
+        }
+    )
+    best = both.group_by("group", use_threads=False).aggregate([("value", how)])
+    places = np.empty(to.count, np.int64)
+    places[best.column("group").to_numpy()] = np.arange(to.count)
+    to.extremes[number] = zset.take(best.column(f"value_{how}"), pa.array(places))

@@ -1,0 +1,271 @@
+"""The incremental Aggregate against its obvious twin, over random Z-sets, weights and divisions into steps."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import zset
+from engine.circuit import Aggregate, AggregateCall, AggregateFunction
+from engine.operators.aggregate import NegativeCount, ResultOverflow, step_aggregate
+from engine.operators.base import StepContext
+from engine.store import DictStore
+from tests.engine.aggregate_twin import Row, aggregate, canon
+
+TYPES: list[pa.DataType] = [
+    pa.string(), pa.float64(), pa.int64(), pa.float64(),
+    pa.decimal128(14, 3), pa.string(), pa.bool_(), pa.decimal128(30, 2),
+]  # fmt: skip
+STRINGS, KEY_DOUBLE, LONG, DOUBLE, DECIMAL, TEXT, BOOL, WIDE = range(8)
+
+doubles = st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300, 1e-300, math.nan, math.inf, -math.inf, 0.1])
+ROWS = st.tuples(
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([0.0, -0.0, math.nan, 7.0]),
+    st.none() | st.integers(-5, 5) | st.integers(-(2**40), 2**40),
+    st.none() | doubles | st.floats(-1e6, 1e6),
+    st.none() | st.integers(-(10**14) + 1, 10**14 - 1).map(lambda n: Decimal(n).scaleb(-3)),
+    st.none() | st.text("aé\x00😀", max_size=2),
+    st.none() | st.booleans(),
+    st.none() | st.integers(-(10**24), 10**24).map(lambda n: Decimal(n).scaleb(-2)),
+)
+
+
+def call(function: AggregateFunction, argument: int | None = None, distinct: bool = False) -> AggregateCall:
+    """With the type that Spark gives the result."""
+    if function == "count" or argument is None:
+        return AggregateCall(function, argument, distinct, pa.int64())
+    type_ = TYPES[argument]
+    if function in ("min", "max"):
+        return AggregateCall(function, argument, distinct, type_)
+    if pa.types.is_decimal(type_):
+        precision, scale = (10, 0) if function == "sum" else (4, 4)
+        type_ = pa.decimal128(min(38, type_.precision + precision), type_.scale + scale)
+    elif function == "avg" or pa.types.is_floating(type_):
+        type_ = pa.float64()
+    return AggregateCall(function, argument, distinct, type_)
+
+
+CALLS = [
+    call("count"),
+    call("count", LONG), call("sum", LONG), call("avg", LONG), call("min", LONG), call("max", LONG),
+    call("count", LONG, True), call("sum", LONG, True), call("avg", LONG, True),
+    call("sum", DOUBLE), call("avg", DOUBLE), call("min", DOUBLE), call("max", DOUBLE), call("sum", DOUBLE, True),
+    call("sum", DECIMAL), call("avg", DECIMAL), call("min", DECIMAL), call("max", DECIMAL), call("avg", DECIMAL, True),
+    call("min", TEXT), call("max", TEXT), call("count", TEXT, True), call("max", TEXT, True),
+    call("min", BOOL), call("max", BOOL), call("sum", KEY_DOUBLE),
+    call("sum", WIDE), call("avg", WIDE), call("min", WIDE), call("max", WIDE), call("sum", WIDE, True),
+]  # fmt: skip
+
+
+def node_of(group: Sequence[int], calls: Sequence[AggregateCall]) -> Aggregate:
+    return Aggregate((0,), tuple([TYPES[i] for i in group] + [c.type for c in calls]), tuple(group), tuple(calls))
+
+
+def zset_of(rows: Sequence[tuple[Row, int]], types: Sequence[pa.DataType]) -> pa.Table:
+    columns = [pa.array([row[i] for row, _ in rows], kind, from_pandas=False) for i, kind in enumerate(types)]
+    return zset.build(columns, np.array([weight for _, weight in rows], np.int64))
+
+
+class Runner:
+    """Runs the operator step by step over one store and integrates its output."""
+
+    def __init__(self, node: Aggregate, types: Sequence[pa.DataType] = TYPES, append_only: bool = False) -> None:
+        self.node, self.types, self.append_only = node, types, append_only
+        self.store, self.number = DictStore(), 0
+        self.content: Counter[Row] = Counter()
+
+    def step(self, rows: Sequence[tuple[Row, int]]) -> pa.Table:
+        context = StepContext(self.store, self.number, 0, (self.append_only,))
+        delta = step_aggregate(self.node, [zset_of(rows, self.types)], context)
+        self.number += 1
+        assert delta.schema == zset.schema_of(self.node.types)
+        delta.validate(full=True)
+        for row in zip(*(column.to_pylist() for column in delta.columns), strict=True):
+            self.content[tuple(canon(value) for value in row[:-1])] += row[-1]
+        self.content = Counter({row: weight for row, weight in self.content.items() if weight})
+        return delta
+
+
+@st.composite
+def histories(draw: st.DrawFn, append_only: bool) -> list[list[tuple[Row, int]]]:
+    """Steps whose integral never has a negative weight; retractions split over steps and within one."""
+    content: Counter[str] = Counter()
+    known: dict[str, Row] = {}
+    steps = []
+    for _ in range(draw(st.integers(1, 6))):
+        step = []
+        for row in draw(st.lists(ROWS, max_size=6)):
+            weight = draw(st.integers(1, 3))
+            content[repr(row)] += weight
+            known[repr(row)] = row
+            step.append((row, weight))
+        if not append_only:
+            for name in draw(st.lists(st.sampled_from(sorted(known)), max_size=6)) if known else []:
+                weight = draw(st.integers(0, content[name]))
+                content[name] -= weight
+                step.append((known[name], -weight))
+        steps.append(draw(st.permutations(step)))
+    return steps
+
+
+@pytest.mark.parametrize("append_only", [False, True])
+@pytest.mark.parametrize("group", [(), (STRINGS,), (KEY_DOUBLE, STRINGS)], ids=str)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_aggregate_is_its_obvious_twin_after_every_step(
+    group: tuple[int, ...], append_only: bool, data: st.DataObject
+) -> None:
+    calls = data.draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=8))
+    node = node_of(group, calls)
+    runner = Runner(node, append_only=append_only)
+    rows: Counter[str] = Counter()
+    known: dict[str, Row] = {}
+    for step in data.draw(histories(append_only)):
+        for row, weight in step:
+            known[repr(row)] = row
+            rows[repr(row)] += weight
+        runner.step(step)
+        whole: Counter[Row] = Counter()
+        for name, weight in rows.items():
+            whole[known[name]] += weight
+        assert runner.content == aggregate(node, TYPES, whole)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROWS, max_size=12), st.randoms(use_true_random=False), st.integers(1, 12))
+def test_results_are_the_same_bytes_whatever_the_order_and_the_batches(
+    rows: list[Row], random: Any, batch: int
+) -> None:
+    node = node_of((STRINGS,), CALLS)
+
+    def outcome(rows: list[Row], batch: int) -> list[bytes]:
+        runner = Runner(node)
+        outputs = [runner.step([(row, 1) for row in rows[i : i + batch]]) for i in range(0, len(rows), batch)]
+        content = zset.consolidate(pa.concat_tables(outputs)) if outputs else zset.empty(node.types)
+        return [
+            content.combine_chunks().slice(i, 1).to_batches()[0].serialize().to_pybytes() for i in range(len(content))
+        ]
+
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert outcome(shuffled, batch) == outcome(rows, max(len(rows), 1))
+
+
+def test_without_groups_there_is_one_row_before_any_input() -> None:
+    runner = Runner(node_of((), [call("count"), call("sum", LONG)]))
+    assert runner.step([]).to_pylist() == [{"c0": 0, "c1": None, "weight": 1}]
+    assert runner.step([]).to_pylist() == []
+    row = ("a", 0.0, 5, None, None, None, None, None)
+    assert runner.step([(row, 2)]).to_pylist() == [
+        {"c0": 0, "c1": None, "weight": -1},
+        {"c0": 2, "c1": 10, "weight": 1},
+    ]
+    runner.step([(row, -2)])
+    assert runner.content == {(0, None): 1}
+
+
+def test_without_groups_a_worker_that_does_not_own_the_empty_key_is_silent() -> None:
+    node = node_of((), [call("count")])
+    context = StepContext(DictStore(), 0, 0, owns_keyless=False)
+    assert step_aggregate(node, [zset.empty(TYPES)], context).num_rows == 0
+
+
+def test_nothing_is_put_out_where_the_result_stays() -> None:
+    runner = Runner(node_of((STRINGS,), [call("max", LONG)]))
+    row = ("a", 0.0, 5, None, None, None, None, None)
+    assert runner.step([(row, 1)]).num_rows == 1
+    assert runner.step([(row, 1), (("a", 0.0, 4, None, None, None, None, None), 1)]).num_rows == 0
+    assert runner.step([(row, -1)]).num_rows == 0
+    assert runner.step([(row, -1)]).num_rows == 2
+
+
+SHORT = [pa.string(), pa.int64(), pa.float64()]
+
+
+@pytest.mark.parametrize(
+    ("calls", "steps"),
+    [
+        ([call("count")], [[(("a", 1, 1.0), 1)], [(("a", 1, 1.0), -2)]]),
+        ([AggregateCall("count", 1, False, pa.int64())], [[(("a", None, 1.0), 1)], [(("a", 1, 1.0), -1)]]),
+        ([AggregateCall("sum", 1, False, pa.int64())], [[(("a", 1, 1.0), 1)], [(("a", 2, 1.0), -1)]]),
+        ([AggregateCall("sum", 2, False, pa.float64())], [[(("a", 1, 1.0), 1)], [(("a", 1, 1.5), -1)]]),
+        (
+            [AggregateCall("sum", 2, False, pa.float64())],
+            [[(("a", 1, 1.0), 2)], [(("a", 1, math.nan), -1)]],
+        ),
+        ([AggregateCall("count", 1, True, pa.int64())], [[(("a", 1, 1.0), 2)], [(("a", 2, 1.0), -1)]]),
+        ([AggregateCall("max", 1, False, pa.int64())], [[(("a", 1, 1.0), 2)], [(("a", 2, 1.0), -1)]]),
+    ],
+)
+def test_retracting_what_was_never_there_names_the_group(calls: list[AggregateCall], steps: list[Any]) -> None:
+    node = Aggregate((0,), (pa.string(), *(c.type for c in calls)), (0,), tuple(calls))
+    runner = Runner(node, SHORT)
+    runner.step(steps[0])
+    with pytest.raises(NegativeCount, match=r"group \('a',\)"):
+        runner.step(steps[1])
+
+
+def test_a_sum_that_does_not_fit_names_call_and_group() -> None:
+    node = Aggregate((0,), (pa.string(), pa.int64()), (0,), (AggregateCall("sum", 1, False, pa.int64()),))
+    runner = Runner(node, SHORT)
+    runner.step([(("a", 2**63 - 1, 0.0), 1), (("b", 2**63 - 1, 0.0), 1)])
+    runner.step([(("a", 1, 0.0), 1), (("a", -1, 0.0), 1)])  # the total decides, not the way there
+    with pytest.raises(ResultOverflow, match=r"sum\(c1\) of group \('a',\) does not fit int64"):
+        runner.step([(("a", 1, 0.0), 1)])
+
+
+def test_struct_keys_and_count_distinct_of_structs() -> None:
+    struct = pa.struct([("x", pa.float64()), ("y", pa.list_(pa.int32()))])
+    node = Aggregate((0,), (struct, pa.int64()), (0,), (AggregateCall("count", 1, True, pa.int64()),))
+    runner = Runner(node, [struct, struct])
+    a, b = {"x": -0.0, "y": [1, None]}, {"x": 0.0, "y": [1, None]}
+    delta = runner_step_structs(runner, [((a, a), 1), ((b, b), 1), ((None, None), 1), ((a, {"x": None, "y": None}), 1)])
+    assert sorted((str(row["c0"]), row["c1"], row["weight"]) for row in delta) == [
+        ("None", 0, 1),
+        ("{'x': 0.0, 'y': [1, None]}", 2, 1),
+    ]
+
+
+def runner_step_structs(runner: Runner, rows: list[tuple[Row, int]]) -> list[dict[str, Any]]:
+    context = StepContext(runner.store, 0, 0)
+    return step_aggregate(runner.node, [zset_of(rows, runner.types)], context).to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("function", ["min", "max", "sum", "avg"])
+def test_arguments_without_an_order_or_a_sum_are_refused(function: AggregateFunction) -> None:
+    kind = pa.list_(pa.int64())
+    node = Aggregate((0,), (kind,), (), (AggregateCall(function, 0, False, kind),))
+    with pytest.raises(TypeError, match="not supported"):
+        step_aggregate(node, [zset.build([pa.array([[1]], kind)], np.array([1]))], StepContext(DictStore(), 0, 0))
+
+
+def test_all_state_of_a_group_is_in_the_shard_of_its_hash() -> None:
+    from engine.hashing import hash_columns, shard_of
+    from engine.trace import HASH, Trace, TraceLayout
+
+    opened: list[Trace] = []
+
+    class Watched(StepContext):
+        def trace(self, *arguments: Any, **named: Any) -> Trace:
+            opened.append(super().trace(*arguments, **named))
+            return opened[-1]
+
+    node = node_of((STRINGS,), CALLS)
+    rows = [((f"k{i}", 0.0, i, 0.5 * i, Decimal(i), f"t{i}", True, Decimal(i)), 1) for i in range(50)]
+    step_aggregate(node, [zset_of(rows, TYPES)], Watched(DictStore(), 0, 0))
+    assert {trace.layout.table % 8 for trace in opened} == {0, 1, 2, 3, 4, 5}
+    for trace in opened:
+        assert isinstance(trace.layout, TraceLayout)
+        for run in trace.runs():
+            own = hash_columns([run.table.column(0)], run.table.num_rows)
+            assert (shard_of(run.table.column(HASH).to_numpy(), 65536) == shard_of(own, 65536)).all()
