@@ -1,0 +1,50 @@
+"""Circuit nodes under construction. Equal nodes are one node: a plan that occurs twice is computed and stored once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.circuit import Circuit, Node
+
+
+class CircuitBuilder:
+    """Appends nodes in topological order; two equal nodes (kind, inputs, fields) get the same index."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._index: dict[Node, int] = {}
+
+    def add(self, node: Node) -> int:
+        index = self._index.get(node)
+        if index is None:
+            assert all(0 <= i < len(self.nodes) for i in node.inputs), f"{node.kind} reads {node.inputs}"
+            index = len(self.nodes)
+            self.nodes.append(node)
+            self._index[node] = index
+        return index
+
+    def types(self, index: int) -> tuple[pa.DataType, ...]:
+        return self.nodes[index].types
+
+    def circuit(self) -> Circuit:
+        """What the views and outputs read, and nothing else: nodes of attempts that failed or were fused away are left
+        out."""
+        return pruned(self.nodes)
+
+
+def pruned(nodes: list[Node]) -> Circuit:
+    """The nodes on which a View or an Output depends, renumbered in order."""
+    from dataclasses import replace
+
+    needed = {index for index, node in enumerate(nodes) if node.kind in ("View", "Output")}
+    for index in range(len(nodes) - 1, -1, -1):
+        if index in needed:
+            needed.update(nodes[index].inputs)
+    renumbered: dict[int, int] = {}
+    kept: list[Node] = []
+    for index in sorted(needed):
+        renumbered[index] = len(kept)
+        kept.append(replace(nodes[index], inputs=tuple(renumbered[i] for i in nodes[index].inputs)))
+    circuit = Circuit(tuple(kept))
+    circuit.check()
+    return circuit

@@ -1,0 +1,145 @@
+"""A resolved project -> one circuit, or every reason why there is none.
+
+Guarantees: the circuit is a function of the plans, the sources' and outputs' declarations and the views' names: another
+session, other expression ids, another order of files give the same one. Views are lowered in order of name, each after
+those it reads; sources and sub-plans that several views share are there once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from engine.circuit import Circuit, Constant, LastByKey, Output, Source, View
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_schema
+from stepwell.errors import ProjectError, UnsupportedError, raise_all
+from stepwell.lowering.builder import CircuitBuilder
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.relation import Relation
+from stepwell.lowering.retractions import append_refusals
+from stepwell.lowering.rules import RULES
+from stepwell.lowering.rules.constant import constant
+from stepwell.lowering.rules.union import unite
+from stepwell.plans import FlowPlan, ResolvedProject, ResolvedView
+
+# What a keyed source's message has besides the columns: deleted, partition, offset.
+_MESSAGE_TYPES = (pa.bool_(), pa.int32(), pa.int64())
+
+
+@dataclass
+class Lowered:
+    """`circuit` holds what could be lowered; it may only be run if `errors` is empty. `notes`: by view, for
+    `dry-run`."""
+
+    circuit: Circuit
+    errors: list[ProjectError] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+
+def lower(project: ResolvedProject) -> Circuit:
+    """The project's circuit. Raises UnsupportedError or ProjectErrors with everything that is not supported."""
+    lowered = survey(project)
+    raise_all(lowered.errors)
+    return lowered.circuit
+
+
+def survey(project: ResolvedProject) -> Lowered:
+    """As `lower`, without raising: everything that was found, for `dry-run`."""
+    driver = _Driver(project)
+    for name in sorted(driver.views):
+        driver.view(name)
+    lowered = Lowered(driver.builder.circuit(), driver.errors, driver.notes)
+    for handle, reason in append_refusals(lowered.circuit).items():
+        view = driver.outputs[handle]
+        lowered.errors.append(
+            UnsupportedError(
+                f"an append output cannot take rows back, and this view can: {reason}",
+                "Write 'mode' = 'upsert' with a key, or 'mode' = 'changelog'",
+                view=view.name,
+                location=view.location,
+            )
+        )
+    lowered.errors.sort(key=lambda error: (str(error.location), error.view or ""))
+    return lowered
+
+
+class _Driver:
+    def __init__(self, project: ResolvedProject) -> None:
+        self.builder = CircuitBuilder()
+        self.views = {view.name: view for view in project.views}
+        self.sources = {source.handle: source for source in project.sources}
+        self.outputs: dict[str, ResolvedView] = {}
+        self.errors: list[ProjectError] = []
+        self.notes: dict[str, list[str]] = {}
+        self._nodes: dict[str, int] = {}
+        self._open: list[str] = []
+
+    def view(self, name: str) -> int:
+        """The View node of `name`, made on first use."""
+        if name not in self._nodes:
+            assert name not in self._open, f"a cycle of views got past the front end: {[*self._open, name]}"
+            self._open.append(name)
+            self._nodes[name] = self._lower(self.views[name])
+            self._open.pop()
+        return self._nodes[name]
+
+    def leaf(self, node: TreeNode) -> int:
+        """The node with the rows of a leaf: rows written in the definition, a source's, or a view's."""
+        if node.kind == "LocalRelation":
+            return self.builder.add(constant(node["data"]))
+        name: str = node["rdd"]
+        return self.source(name) if name in self.sources else self.view(name)
+
+    def source(self, handle: str) -> int:
+        spec = self.sources[handle]
+        schema = arrow_schema(spec.schema)
+        types = tuple(schema.types)
+        if not spec.key:
+            return self.builder.add(Source((), types, handle, retracts=spec.mode == "changelog"))
+        messages = self.builder.add(Source((), types + _MESSAGE_TYPES, handle, keyed=True))
+        key = tuple(schema.names.index(column) for column in spec.key)
+        return self.builder.add(LastByKey((messages,), types, handle, key))
+
+    def _lower(self, view: ResolvedView) -> int:
+        schema = arrow_schema(view.schema)
+        columns, types = tuple(schema.names), tuple(schema.types)
+        node = self._content(view, types)
+        output = view.output
+        kept = output is None or output.mode != "append"
+        key = tuple(columns.index(column) for column in view.key) if kept else ()
+        boundary = self.builder.add(View((node,), types, view.name, columns, kept, key))
+        if output:
+            self.outputs[output.handle] = view
+            output_key = tuple(columns.index(column) for column in output.key)
+            self.builder.add(Output((boundary,), (), output.handle, output.mode, columns, output_key))
+        return boundary
+
+    def _content(self, view: ResolvedView, types: tuple[pa.DataType, ...]) -> int:
+        """The node with the rows of all flows; a stand-in if one was refused, so that its readers can be looked at."""
+        contexts: list[Lowering] = []
+        relations: list[Relation] = []
+        for flow in view.flows:
+            context = Lowering(flow.tree, self.builder, RULES, self.leaf)
+            relations.append(self._flow(context, flow, types))
+            contexts.append(context)
+            self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)
+            self.notes.setdefault(view.name, []).extend(context.notes)
+        if any(context.refusals for context in contexts):
+            return self.builder.add(Constant((), types, b""))
+        return unite(contexts[0], relations).node
+
+    def _flow(self, context: Lowering, flow: FlowPlan, types: tuple[pa.DataType, ...]) -> Relation:
+        relation = context.settle(context.lower(flow.tree))
+        found = context.builder.types(relation.node)
+        if found != types and not context.refusals:
+            context.refuse(
+                UnsupportedPlan(
+                    flow.tree.kind,
+                    f"the query gives types {', '.join(map(str, found))}; declared are {', '.join(map(str, types))}",
+                    "Cast the query's columns to the declared types",
+                )
+            )
+        return relation

@@ -1,0 +1,49 @@
+"""Which views can take rows back, and why.
+
+`engine/growth.py` says which node begins to retract; here that is said to users, and an output that must only grow
+(`append`) over a view that can retract is refused.
+"""
+
+from __future__ import annotations
+
+from engine.circuit import Aggregate, Circuit, Deduplicate, LastByKey, Node, Output, SemiJoin, Source
+from engine.growth import retracts
+
+
+def origins(circuit: Circuit) -> list[int | None]:
+    """For each node: None where it only grows, else the node from which its retractions come."""
+    found = retracts(circuit)
+    for index, node in enumerate(circuit.nodes):
+        if found[index] is None:
+            inherited = next((found[i] for i in node.inputs if found[i] is not None), None)
+            # The least row of a key gives way when a lesser one comes.
+            begins = index if isinstance(node, Deduplicate) else None
+            found[index] = inherited if inherited is not None else begins
+    return found
+
+
+def reason(node: Node) -> str:
+    """Why `node` takes rows back, as the end of a sentence that begins with "because"."""
+    match node:
+        case Source():
+            return f"source {node.handle} is a changelog, whose messages update and delete rows"
+        case LastByKey():
+            return f"source {node.handle} has a key: a new message of a key replaces the row before"
+        case Aggregate():
+            return "an aggregate replaces a group's row when the group changes (GROUP BY, count, sum, ...)"
+        case SemiJoin():
+            return "a row without a match goes when a match comes (NOT IN, NOT EXISTS, EXCEPT, LEFT ANTI JOIN)"
+        case Deduplicate():
+            return "dropDuplicates keeps the least row of a key, and a lesser one may come"
+    return f"of {node.kind}"
+
+
+def append_refusals(circuit: Circuit) -> dict[str, str]:
+    """Handles of append outputs that can retract, and why."""
+    found = origins(circuit)
+    refusals: dict[str, str] = {}
+    for index, node in enumerate(circuit.nodes):
+        origin = found[index]
+        if isinstance(node, Output) and node.mode == "append" and origin is not None:
+            refusals[node.handle] = reason(circuit.nodes[origin])
+    return refusals

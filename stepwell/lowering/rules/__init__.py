@@ -1,0 +1,49 @@
+"""The rules: one module a plan node (or a family of alike ones), one line each in this table.
+
+To add a rule: write a module with `lower(context, node) -> Relation`, add its line here, take its line out of
+`not_yet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.lowering.context import Rule
+from stepwell.lowering.rules import (
+    aggregate,
+    constant,
+    deduplicate,
+    expand,
+    filter,
+    join,
+    leaf,
+    not_yet,
+    project,
+    transparent,
+    union,
+)
+
+RULES: Mapping[str, Rule] = {
+    "Project": project.lower,
+    "Filter": filter.lower,
+    "Union": union.lower,
+    "Aggregate": aggregate.lower,
+    "Expand": expand.lower,
+    "Distinct": deduplicate.lower_distinct,
+    "Deduplicate": deduplicate.lower,
+    "DeduplicateWithinWatermark": deduplicate.lower_within_watermark,
+    "Join": join.lower,
+    "LogicalRDD": leaf.lower,
+    "LocalRelation": leaf.lower,
+    "OneRowRelation": constant.lower_one_row,
+    "Range": constant.lower_range,
+    "Sort": transparent.lower_sort,
+    "EventTimeWatermark": transparent.lower_watermark,
+    "SubqueryAlias": transparent.lower,
+    "View": transparent.lower,
+    "ResolvedHint": transparent.lower,
+    "Repartition": transparent.lower,
+    "RepartitionByExpression": transparent.lower,
+    "RebalancePartitions": transparent.lower,
+    **dict.fromkeys(not_yet.CONSTRUCTS, not_yet.lower),
+}

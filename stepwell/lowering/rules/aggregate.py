@@ -1,0 +1,173 @@
+"""Aggregate: grouping keys and arguments become columns of a Map, the calls one Aggregate node, and what stands above
+the calls (`sum(x) / count(*) + 1`) a projection that waits for the nodes above.
+
+                    Relation (pending: result expressions)
+                       |
+        Aggregate(group columns, calls)
+                       |
+        Map(group keys as keys, arguments)      FILTER (WHERE f) -> if(f, argument, null)
+                       |
+                     child
+
+Three forms are not an Aggregate node: without calls it is a Distinct of the keys; with `first` of every other column
+it is dropDuplicates; with count(DISTINCT a, b) and nothing else it is a Distinct below a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from engine.circuit import Aggregate, AggregateCall, Distinct
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.keys import normal
+from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules import deduplicate
+from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
+from stepwell.lowering.trees import canonical, expression_id, transform, unalias
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    child = context.lower(node.children[0])
+    results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
+    if keys := _duplicates_dropped(node):
+        kept = deduplicate.by_key(context, child, keys)
+        references = {expression_id(item): _column_of(item) for item in node["aggregateExpressions"]}
+        return context.project(kept, (Output(output.id, references[output.id]) for output in results))
+    grouping: Sequence[TreeNode] = node["groupingExpressions"]
+    calls = _calls(node, results)
+    several = [call for call in calls.values() if call.distinct and len(call.arguments) > 1]
+    if several:
+        return _count_distinct_rows(context, child, grouping, calls, results)
+    return _aggregate(context, child, grouping, calls, results)
+
+
+def _aggregate(
+    context: Lowering,
+    child: Relation,
+    grouping: Sequence[TreeNode],
+    calls: dict[Hashable, Call],
+    results: Sequence[Output],
+) -> Relation:
+    keys = _keys(context, child, grouping)
+    positions = {canonical(key.tree): position for position, key in reversed(list(enumerate(keys)))}
+    arguments: list[Output] = []
+    for call in calls.values():
+        argument = call.argument()
+        if argument is not None and canonical(argument) not in positions:
+            positions[canonical(argument)] = len(keys) + len(arguments)
+            arguments.append(Output(context.fresh(), argument))
+    below = context.settle(context.project(child, (*keys, *arguments)))
+    types = context.builder.types(below.node)
+    group = tuple(range(len(keys)))
+    made: list[AggregateCall] = []
+    for call in calls.values():
+        argument = call.argument()
+        position = None if argument is None else positions[canonical(argument)]
+        type_ = result_type(call, None if position is None else types[position])
+        made.append(AggregateCall(call.function, position, call.distinct, type_))
+    if made or not keys:
+        types_out = types[: len(keys)] + tuple(call.type for call in made)
+        identifiers = [*(key.id for key in keys), *(context.fresh() for _ in made)]
+        relation = context.add(Aggregate((below.node,), types_out, group, tuple(made)), identifiers)
+    else:
+        relation = context.add(Distinct((below.node,), types), below.columns)
+    return _results(context, relation, grouping, calls, results)
+
+
+def _count_distinct_rows(
+    context: Lowering,
+    child: Relation,
+    grouping: Sequence[TreeNode],
+    calls: dict[Hashable, Call],
+    results: Sequence[Output],
+) -> Relation:
+    """count(DISTINCT a, b): the distinct rows of keys and arguments, none of them null, are counted."""
+    first = next(iter(calls.values()))
+    if len(calls) > 1 or first.function != "count":
+        raise UnsupportedPlan(
+            "Aggregate",
+            "count(DISTINCT a, b) beside other aggregates is not supported yet",
+            "Compute it in a view of its own and join the two by the grouping columns",
+        )
+    keys = _keys(context, child, grouping)
+    arguments = [Output(context.fresh(), argument) for argument in first.arguments]
+    condition = first.counted()
+    assert condition is not None
+    below = context.settle(context.project(context.filter(child, condition), (*keys, *arguments)))
+    types = context.builder.types(below.node)
+    distinct = context.add(Distinct((below.node,), types), below.columns)
+    count = AggregateCall("count", None, False, result_type(first, None))
+    node = Aggregate((distinct.node,), (*types[: len(keys)], count.type), tuple(range(len(keys))), (count,))
+    relation = context.add(node, [*(key.id for key in keys), context.fresh()])
+    return _results(context, relation, grouping, calls, results)
+
+
+def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
+    keys = []
+    for tree in grouping:
+        over_node = context.project(child, [Output(0, tree)])
+        type_ = context.type_of(over_node.outputs[0].tree, over_node)
+        keys.append(Output(context.fresh(), normal(tree, type_)))
+    return keys
+
+
+def _calls(node: TreeNode, results: Sequence[Output]) -> dict[Hashable, Call]:
+    """Every different aggregate call in the results, in order of appearance."""
+    calls: dict[Hashable, Call] = {}
+    for output in results:
+        for tree in output.tree.walk():
+            if tree.kind == "AggregateExpression":
+                calls.setdefault(canonical(tree), read_call(tree, node))
+    return calls
+
+
+def _results(
+    context: Lowering,
+    relation: Relation,
+    grouping: Sequence[TreeNode],
+    calls: dict[Hashable, Call],
+    results: Sequence[Output],
+) -> Relation:
+    """The result expressions over the columns of the Aggregate node: keys first, then calls."""
+    columns = [output.tree for output in relation.outputs]
+    known: dict[Hashable, TreeNode] = {canonical(tree): column for tree, column in zip(grouping, columns, strict=False)}
+    known.update(zip(calls, columns[len(grouping) :], strict=False))
+
+    def replace(tree: TreeNode) -> TreeNode | None:
+        return known.get(canonical(tree))
+
+    return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))
+
+
+def _duplicates_dropped(node: TreeNode) -> list[int]:
+    """The keys, if this is what Spark makes of dropDuplicates: `first` of every column that is no key, under its own
+    name."""
+    if any(key.kind != "AttributeReference" for key in node["groupingExpressions"]):
+        return []
+    keys = [expression_id(key) for key in node["groupingExpressions"]]
+    firsts = 0
+    for item in node["aggregateExpressions"]:
+        if item.kind == "AttributeReference" and expression_id(item) in keys:
+            continue
+        column = _first_of(item)
+        if column is None or column["name"] != item["name"]:
+            return []
+        firsts += 1
+    return keys if firsts else []
+
+
+def _first_of(item: TreeNode) -> TreeNode | None:
+    """The column of `first(column) AS ...`, without FILTER, nulls included."""
+    tree = unalias(item)
+    if item.kind != "Alias" or tree.kind != "AggregateExpression" or len(tree.children) != 1:
+        return None
+    first = tree.children[0]
+    if first.kind != "First" or first["ignoreNulls"] or first.children[0].kind != "AttributeReference":
+        return None
+    return first.children[0]
+
+
+def _column_of(item: TreeNode) -> TreeNode:
+    return _first_of(item) or item

@@ -1,0 +1,124 @@
+"""The aggregate functions: what a call in the plan is for the engine, and the type of its result as Spark has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.circuit import AggregateFunction
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.trees import call, conjunction, literal
+
+_FUNCTIONS: dict[str, AggregateFunction] = {
+    "Count": "count",
+    "Sum": "sum",
+    "Average": "avg",
+    "Min": "min",
+    "Max": "max",
+}
+# Spark's rules for results of decimals: ten more digits for a sum, four more digits behind the point for an average.
+_SUM_DIGITS_MORE = 10
+_AVERAGE_SCALE_MORE = 4
+
+_ORDER_REMEDY = (
+    "Its answer depends on the order of rows, which a table does not have: use min or max, or dropDuplicates"
+)
+_INSTEAD: dict[str, str] = dict.fromkeys(
+    ("First", "Last", "AnyValue", "CollectList", "ListAgg", "Nth", "Mode"), _ORDER_REMEDY
+)
+_ELSE = "Use count, sum, avg, min or max, or compute it outside"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """`arguments` is empty for count(*). `filter`: only rows for which it is true count."""
+
+    function: AggregateFunction
+    arguments: tuple[TreeNode, ...]
+    distinct: bool
+    filter: TreeNode | None
+
+    def counted(self) -> TreeNode | None:
+        """The condition under which a row counts; None if every row does. Only the nulls of several arguments are in
+        it: those of a single one are left to the engine."""
+        present = [call("IsNotNull", child=argument) for argument in self.arguments] if len(self.arguments) > 1 else []
+        return conjunction((*([self.filter] if self.filter else []), *present))
+
+    def argument(self) -> TreeNode | None:
+        """The one expression that the engine aggregates; None is count(*)."""
+        condition = self.counted()
+        value = self.arguments[0] if len(self.arguments) == 1 else None
+        if condition is None:
+            return value
+        counted = value or literal("true", "boolean")
+        return call("If", predicate=condition, trueValue=counted, falseValue=literal(None, "void"))
+
+
+def read_call(tree: TreeNode, node: TreeNode) -> Call:
+    """The call of an AggregateExpression that stands in the Aggregate `node`."""
+    function, *filters = tree.children
+    condition = filters[0] if filters else None
+    if _of_one_row(function, condition, node):
+        return Call("max", function.children[:1], False, condition)
+    name = _FUNCTIONS.get(function.kind)
+    if name is None:
+        text = f"the aggregate function {_spoken(function.kind)} is not supported"
+        raise UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
+    arguments = function.children
+    if name == "count" and all(argument.kind == "Literal" and argument["value"] is not None for argument in arguments):
+        arguments = ()
+    distinct = tree["isDistinct"] and name not in ("min", "max")
+    return Call(name, arguments, distinct, condition)
+
+
+def result_type(made: Call, argument: pa.DataType | None) -> pa.DataType:
+    """The type of the result. `argument` is None for count(*)."""
+    if made.function == "count":
+        return pa.int64()
+    assert argument is not None
+    if made.function in ("min", "max") or pa.types.is_null(argument):
+        return argument
+    if pa.types.is_decimal(argument):
+        return _decimal(made.function, argument.precision, argument.scale)
+    if pa.types.is_floating(argument):
+        return pa.float64()
+    if pa.types.is_integer(argument):
+        return pa.int64() if made.function == "sum" else pa.float64()
+    raise UnsupportedPlan(
+        "Aggregate",
+        f"{made.function} of {argument} is not supported yet",
+        "Turn the value into a number first, for example seconds of an interval",
+    )
+
+
+def _decimal(function: str, precision: int, scale: int) -> pa.DataType:
+    if function == "sum":
+        return pa.decimal128(min(precision + _SUM_DIGITS_MORE, DECIMAL_DIGITS_MAX), scale)
+    return pa.decimal128(
+        min(precision + _AVERAGE_SCALE_MORE, DECIMAL_DIGITS_MAX), min(scale + _AVERAGE_SCALE_MORE, DECIMAL_DIGITS_MAX)
+    )
+
+
+def _of_one_row(function: TreeNode, condition: TreeNode | None, node: TreeNode) -> bool:
+    """Whether this is `first(x) FILTER (WHERE gid = 0)` over the inner of the two Aggregates that Spark makes of
+    several count(DISTINCT): each group has exactly one row with gid = 0 there, so that first, like max, is that row's
+    value."""
+    if function.kind != "First" or condition is None or condition.kind != "EqualTo":
+        return False
+    column, zero = condition.children
+    below = node.children[0]
+    return (
+        column.get("name") == "gid"
+        and zero.get("value") == "0"
+        and below.kind == "Aggregate"
+        and below.children[0].kind == "Expand"
+        and any(key.get("exprId") == column["exprId"] for key in below["groupingExpressions"])
+    )
+
+
+def _spoken(kind: str) -> str:
+    """CollectList -> collect_list."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("_")

@@ -1,0 +1,123 @@
+"""Join: inner, semi and anti joins, and the existence join that an IN or EXISTS under OR becomes.
+
+The condition is taken apart by `join_condition`: equalities between the sides are the key, by which both sides are
+partitioned and stored; the rest is the residual, looked at for pairs with equal keys. Without any equality all rows
+have one key, so that all meet on one worker: right, and noted, for it does not scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.circuit import Expression, Join, SemiJoin
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
+from stepwell.lowering.rules.union import unite
+from stepwell.lowering.trees import attribute, conjunction, literal
+
+_NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
+_OUTER_REMEDY = (
+    "Use an inner JOIN; or a UNION ALL of the inner JOIN and of the rows without a match (LEFT ANTI JOIN), "
+    "with NULLs for the other side"
+)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both inputs settled, with the positions of the key's columns in each."""
+
+    left: Relation
+    right: Relation
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    residual: Expression | None
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    left, right = (context.lower(child) for child in node.children)
+    kind = _kind(node)
+    condition = take_apart(node.get("condition"), _ids(left), _ids(right))
+    match kind:
+        case "Inner" | "Cross":
+            return inner(context, left, right, condition)
+        case "LeftSemi":
+            return semi(context, left, right, condition, anti=False)
+        case "LeftAnti":
+            return semi(context, left, right, condition, anti=True)
+        case "ExistenceJoin":
+            return existence(context, left, right, condition, _exists_id(node))
+    name = {"LeftOuter": "LEFT OUTER", "RightOuter": "RIGHT OUTER", "FullOuter": "FULL OUTER"}.get(kind, kind)
+    raise UnsupportedPlan("Join", f"{name} JOIN is not supported yet", _OUTER_REMEDY)
+
+
+def inner(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
+    sides = _sides(context, left, right, condition.equalities, condition.residual)
+    builder = context.builder
+    types = builder.types(sides.left.node) + builder.types(sides.right.node)
+    node = Join(
+        (sides.left.node, sides.right.node), types, sides.left_key, sides.right_key, sides.null_safe, sides.residual
+    )
+    columns = sides.left.columns + sides.right.columns
+    outputs = sides.left.outputs + sides.right.outputs
+    return Relation(builder.add(node), columns, outputs)
+
+
+def semi(context: Lowering, left: Relation, right: Relation, condition: Condition, *, anti: bool) -> Relation:
+    equalities, residual, null_aware = condition.equalities, condition.residual, False
+    if anti and len(condition.not_in) == 1 and not equalities and not residual:
+        equalities, null_aware = condition.not_in, True
+    else:
+        residual = (*residual, *(equality.or_unknown() for equality in condition.not_in))
+    sides = _sides(context, left, right, equalities, residual)
+    types = context.builder.types(sides.left.node)
+    node = SemiJoin(
+        (sides.left.node, sides.right.node), types, anti, sides.left_key, sides.right_key, sides.null_safe,
+        sides.residual, null_aware,
+    )  # fmt: skip
+    return Relation(context.builder.add(node), sides.left.columns, sides.left.outputs)
+
+
+def existence(context: Lowering, left: Relation, right: Relation, condition: Condition, exists: int) -> Relation:
+    """Every left row, with a column that says whether it has a match: those with one and those without, together."""
+    marked = []
+    for anti, value in ((False, "true"), (True, "false")):
+        found = semi(context, left, right, condition, anti=anti)
+        references = (Output(output.id, attribute(output.id, "", None)) for output in found.outputs)
+        marked.append(context.project(found, (*references, Output(exists, literal(value, "boolean")))))
+    return unite(context, marked)
+
+
+def _sides(
+    context: Lowering, left: Relation, right: Relation, equalities: Sequence[Equality], residual: Sequence[TreeNode]
+) -> Sides:
+    if not equalities:
+        context.note(_NO_KEY_NOTE)
+        equalities = [Equality(literal("0", "byte"), literal("0", "byte"), False)]
+    left, left_key = context.compute(left, [equality.left for equality in equalities])
+    right, right_key = context.compute(right, [equality.right for equality in equalities])
+    null_safe = tuple(equality.null_safe for equality in equalities)
+    rest = conjunction(tuple(residual))
+    expression = None if rest is None else context.emit_over((left, right), rest)
+    return Sides(left, right, left_key, right_key, null_safe, expression)
+
+
+def _ids(relation: Relation) -> frozenset[int]:
+    return frozenset(output.id for output in relation.outputs)
+
+
+def _kind(node: TreeNode) -> str:
+    join_type = node["joinType"]
+    name: str = join_type.get("object") or join_type["product-class"]
+    return name.rsplit(".", 1)[-1].rstrip("$")
+
+
+def _exists_id(node: TreeNode) -> int:
+    """The id of the column that an existence join adds; the join type is no tree, so that it is read as Spark wrote
+    it."""
+    identifier: int = node["joinType"]["exists"][0]["exprId"]["id"]
+    return identifier

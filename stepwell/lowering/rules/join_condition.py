@@ -1,0 +1,77 @@
+"""A join's condition taken apart: equalities between the sides, the NOT IN form, and the rest.
+
+`a = b` and `a <=> b` are equalities where one operand reads only the left side and the other only the right. NOT IN is
+`a = b OR isnull(a = b)`: true or unknown. Spark itself rewrites equalities of floating-point numbers to compare -0.0
+and NaN as keys, and then writes `a <=> b` as `coalesce(a, 0.0) = coalesce(b, 0.0) AND isnull(a) = isnull(b)`: two
+plain equalities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.trees import call, canonical, conjuncts, references
+
+
+@dataclass(frozen=True, eq=False)
+class Equality:
+    """`left` reads the left side only, `right` the right side only."""
+
+    left: TreeNode
+    right: TreeNode
+    null_safe: bool
+
+    def or_unknown(self) -> TreeNode:
+        equal = call("EqualTo", left=self.left, right=self.right)
+        return call("Or", left=equal, right=call("IsNull", child=equal))
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """The conjunction of all three."""
+
+    equalities: tuple[Equality, ...]
+    not_in: tuple[Equality, ...]
+    residual: tuple[TreeNode, ...]
+
+
+def take_apart(condition: TreeNode | None, left: frozenset[int], right: frozenset[int]) -> Condition:
+    """`left` and `right`: ids of the columns of each side."""
+    equalities: list[Equality] = []
+    not_in: list[Equality] = []
+    residual: list[TreeNode] = []
+    for part in conjuncts(condition):
+        if equality := _equality(part, left, right):
+            equalities.append(equality)
+        elif equality := _not_in(part, left, right):
+            not_in.append(equality)
+        else:
+            residual.append(part)
+    return Condition(tuple(equalities), tuple(not_in), tuple(residual))
+
+
+def _equality(tree: TreeNode, left: frozenset[int], right: frozenset[int]) -> Equality | None:
+    if tree.kind not in ("EqualTo", "EqualNullSafe"):
+        return None
+    one, other = tree.children
+    null_safe = tree.kind == "EqualNullSafe"
+    if _reads_only(one, left) and _reads_only(other, right):
+        return Equality(one, other, null_safe)
+    if _reads_only(one, right) and _reads_only(other, left):
+        return Equality(other, one, null_safe)
+    return None
+
+
+def _not_in(tree: TreeNode, left: frozenset[int], right: frozenset[int]) -> Equality | None:
+    if tree.kind != "Or" or tree.children[1].kind != "IsNull":
+        return None
+    equal, unknown = tree.children[0], tree.children[1].children[0]
+    if equal.kind != "EqualTo" or canonical(equal) != canonical(unknown):
+        return None
+    return _equality(equal, left, right)
+
+
+def _reads_only(tree: TreeNode, side: frozenset[int]) -> bool:
+    read = references(tree)
+    return bool(read) and read <= side

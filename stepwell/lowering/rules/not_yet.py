@@ -1,0 +1,63 @@
+"""Constructs of Spark that have no rule yet: what each is called in a query, and the way around where there is one.
+
+A module that lowers one of them takes its line out of `CONSTRUCTS` and puts one into `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
+
+_TOP_OF_GROUP = (
+    "For the greatest or least value of a group use max or min with GROUP BY, and join back to get the whole row"
+)
+_ELSEWHERE = "Compute this part outside and read the result from a topic"
+
+CONSTRUCTS: Mapping[str, tuple[str, str]] = {
+    "Window": ("window functions (OVER) are not supported yet", _TOP_OF_GROUP),
+    "WindowGroupLimit": ("window functions (OVER) are not supported yet", _TOP_OF_GROUP),
+    "Generate": (
+        "several rows made of one (explode, LATERAL VIEW, EXCEPT ALL, INTERSECT ALL) are not supported yet",
+        "Use EXCEPT or INTERSECT without ALL; write exploded rows to the topic as messages of their own",
+    ),
+    "GlobalLimit": ("LIMIT is not supported yet", "Leave it out and limit where you read the view"),
+    "LocalLimit": ("LIMIT is not supported yet", "Leave it out and limit where you read the view"),
+    "Offset": ("OFFSET is not supported yet", "Leave it out and skip rows where you read the view"),
+    "Tail": ("tail() is not supported yet", "Leave it out and take the last rows where you read the view"),
+    "Sample": ("TABLESAMPLE picks rows at random; a replay would pick others", "Filter by a hash of a key instead"),
+    "MapPartitions": ("Python or Scala functions over rows are not supported yet", _ELSEWHERE),
+    "MapElements": ("Python or Scala functions over rows are not supported yet", _ELSEWHERE),
+    "SerializeFromObject": ("Python or Scala functions over rows are not supported yet", _ELSEWHERE),
+    "DeserializeToObject": ("Python or Scala functions over rows are not supported yet", _ELSEWHERE),
+    "MapInPandas": ("mapInPandas is not supported yet", _ELSEWHERE),
+    "MapInArrow": ("mapInArrow is not supported yet", _ELSEWHERE),
+    "FlatMapGroupsInPandas": ("applyInPandas is not supported yet", _ELSEWHERE),
+    "FlatMapGroupsWithState": ("flatMapGroupsWithState is not supported yet", _ELSEWHERE),
+    "FlatMapGroupsInPandasWithState": ("applyInPandasWithState is not supported yet", _ELSEWHERE),
+    "TransformWithState": ("transformWithState is not supported yet", _ELSEWHERE),
+    "ArrowEvalPython": (
+        "Python functions (UDFs) are not supported yet",
+        "Use Spark's own functions",
+    ),
+    "BatchEvalPython": (
+        "Python functions (UDFs) are not supported yet",
+        "Use Spark's own functions",
+    ),
+    "ScriptTransformation": ("TRANSFORM with a script is not supported yet", _ELSEWHERE),
+    "WithCTE": ("a CTE that is not inlined is not supported yet", "Define it as a temporary view"),
+    "UnionLoop": ("recursive queries are not supported yet", _ELSEWHERE),
+    "AsOfJoin": ("AS OF joins are not supported yet", _ELSEWHERE),
+    "LogicalRelation": (
+        "the view reads files or a table that Stepwell does not keep up to date",
+        "Declare it as a streaming table over a topic (USING kafka, 'subscribe')",
+    ),
+}
+
+
+def lower(context: Lowering, node: TreeNode) -> NoReturn:
+    text, remedy = CONSTRUCTS[node.kind]
+    raise UnsupportedPlan(node.kind, text, remedy)

@@ -1,0 +1,35 @@
+"""Union: UNION ALL by position. Spark has cast the columns to common types before; nothing is cast here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.circuit import Union
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.relation import Relation
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    return unite(context, [context.lower(child) for child in node.children])
+
+
+def unite(context: Lowering, relations: Sequence[Relation]) -> Relation:
+    """The rows of all; the columns are known above by the ids of the first."""
+    settled = [context.settle(relation) for relation in relations]
+    first = settled[0]
+    if len(settled) == 1:
+        return first
+    types = context.builder.types(first.node)
+    for position, other in enumerate(settled[1:], start=2):
+        if context.builder.types(other.node) != types:
+            if context.refusals:
+                return first  # a stand-in: its columns mean nothing
+            theirs = ", ".join(map(str, context.builder.types(other.node)))
+            raise UnsupportedPlan(
+                "Union",
+                f"input {position} of a UNION has types {theirs}, the first has {', '.join(map(str, types))}",
+                "Cast the columns to the same types in every branch",
+            )
+    return context.add(Union(tuple(relation.node for relation in settled), types), first.columns)

@@ -1,0 +1,146 @@
+"""Catalyst's expression trees, taken apart and put together: attributes, substitution, equality apart from ids that
+mean nothing.
+
+A tree's fields repeat its children (`left`, `child`, ...). Whatever is rebuilt here is rebuilt in both, so that a
+reader may use either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
+
+from stepwell.catalyst.tree import TreeNode
+
+# Fields that tell two occurrences of one expression apart without changing its value.
+_MEANINGLESS_FIELDS = frozenset(
+    {"exprId", "resultId", "qualifier", "metadata", "explicitMetadata", "nonInheritableMetadataKeys", "nullable"}
+)
+
+
+def expression_id(tree: TreeNode) -> int:
+    """The id by which other expressions refer to this attribute or alias."""
+    identifier: int = tree["exprId"]["id"]
+    return identifier
+
+
+def attribute(identifier: int, name: str, data_type: Any, nullable: bool = True) -> TreeNode:
+    """A reference to a column, in the form of Catalyst's own."""
+    return TreeNode(
+        "AttributeReference",
+        {
+            "name": name,
+            "dataType": data_type,
+            "nullable": nullable,
+            "metadata": {},
+            "exprId": {"id": identifier},
+            "qualifier": [],
+        },
+        (),
+    )
+
+
+def literal(value: str | None, data_type: str) -> TreeNode:
+    """A constant; `value` is written as Catalyst writes it, None is NULL."""
+    return TreeNode("Literal", {"value": value, "dataType": data_type}, ())
+
+
+def call(kind: str, **arguments: TreeNode) -> TreeNode:
+    """An expression over `arguments`, which are its children and its fields alike."""
+    return TreeNode(kind, dict(arguments), tuple(arguments.values()))
+
+
+def conjunction(trees: tuple[TreeNode, ...]) -> TreeNode | None:
+    """All of `trees`; None if there are none."""
+    if not trees:
+        return None
+    combined = trees[0]
+    for tree in trees[1:]:
+        combined = call("And", left=combined, right=tree)
+    return combined
+
+
+def conjuncts(tree: TreeNode | None) -> tuple[TreeNode, ...]:
+    """The parts of a conjunction, in order."""
+    if tree is None:
+        return ()
+    if tree.kind == "And":
+        return conjuncts(tree.children[0]) + conjuncts(tree.children[1])
+    return (tree,)
+
+
+def attributes(tree: TreeNode) -> Iterator[TreeNode]:
+    """Every reference to a column in `tree`, repeated as often as it occurs."""
+    return (node for node in tree.walk() if node.kind == "AttributeReference")
+
+
+def references(tree: TreeNode) -> frozenset[int]:
+    """Ids of the columns that `tree` reads."""
+    return frozenset(expression_id(node) for node in attributes(tree))
+
+
+def transform(tree: TreeNode, replace: Callable[[TreeNode], TreeNode | None]) -> TreeNode:
+    """`tree` with every outermost node for which `replace` has an answer replaced by it."""
+    replacement = replace(tree)
+    if replacement is not None:
+        return replacement
+    if not tree.children:
+        return tree
+    children = tuple(transform(child, replace) for child in tree.children)
+    if all(new is old for new, old in zip(children, tree.children, strict=True)):
+        return tree
+    renewed = {id(old): new for old, new in zip(tree.children, children, strict=True)}
+    fields = {name: _renew(value, renewed) for name, value in tree.fields.items()}
+    return TreeNode(tree.kind, fields, children)
+
+
+def substitute(tree: TreeNode, values: Mapping[int, TreeNode]) -> TreeNode:
+    """`tree` with references to the ids of `values` replaced by them."""
+
+    def replace(node: TreeNode) -> TreeNode | None:
+        return values.get(expression_id(node)) if node.kind == "AttributeReference" else None
+
+    return transform(tree, replace)
+
+
+def canonical(tree: TreeNode) -> Hashable:
+    """Equal for expressions that have equal values on every row: what two occurrences are compared by."""
+    if tree.kind == "AttributeReference":
+        return ("column", expression_id(tree))
+    if tree.kind == "Alias":
+        return canonical(tree.children[0])
+    plain = tuple(
+        (name, _frozen(value))
+        for name, value in sorted(tree.fields.items())
+        if name not in _MEANINGLESS_FIELDS and not _holds_tree(value)
+    )
+    return (tree.kind, plain, tuple(canonical(child) for child in tree.children))
+
+
+def plain(tree: TreeNode) -> bool:
+    """A column or a constant: evaluated twice as cheaply as once."""
+    return tree.kind in ("AttributeReference", "Literal")
+
+
+def unalias(tree: TreeNode) -> TreeNode:
+    return tree.children[0] if tree.kind == "Alias" else tree
+
+
+def _renew(value: Any, renewed: Mapping[int, TreeNode]) -> Any:
+    if isinstance(value, TreeNode):
+        return renewed.get(id(value), value)
+    if isinstance(value, list):
+        return [_renew(item, renewed) for item in value]
+    return value
+
+
+def _holds_tree(value: Any) -> bool:
+    return isinstance(value, TreeNode) or (isinstance(value, list) and any(_holds_tree(item) for item in value))
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, dict):
+        return tuple((name, _frozen(item)) for name, item in sorted(value.items()))
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value  # type: ignore[no-any-return]

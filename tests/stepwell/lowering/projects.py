@@ -1,0 +1,80 @@
+"""Resolved projects made straight from queries by Spark, without a project's files. What the queries read is opaque to
+the optimiser, and plans are read, as in a real project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from stepwell.catalyst.read import read
+from stepwell.errors import Location
+from stepwell.leaves import boundary, mark_leaves
+from stepwell.plans import FlowPlan, ResolvedProject, ResolvedView
+from stepwell.tables import Mode, OutputSpec, SourceSpec
+
+Query = str | Callable[[SparkSession], DataFrame]
+FILE = "transformations/views.sql"
+
+TABLES = {
+    "t": "a bigint, b bigint, s string, d double, ts timestamp, arr array<int>",
+    "u": "a bigint, c bigint, s string, d double",
+    "m": "p decimal(5,2), q decimal(20,4), f float, i int",
+}
+
+
+def output(handle: str, mode: Mode, key: tuple[str, ...] = ()) -> OutputSpec:
+    return OutputSpec(handle, handle, mode, key, None, Location(FILE, 1))
+
+
+class Workbench:
+    """Tables and views are added one after the other; each is a table for the queries after it. `view` number n stands
+    in line n of the file."""
+
+    def __init__(self, spark: SparkSession, streaming: bool = False) -> None:
+        self.spark = spark.newSession()
+        self.spark.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+        self.streaming = streaming
+        self.sources: list[SourceSpec] = []
+        self.views: list[ResolvedView] = []
+
+    def tables(self, *names: str) -> Workbench:
+        """Append sources of `TABLES`, all by default."""
+        for name in names or TABLES:
+            self.source(name, TABLES[name])
+        return self
+
+    def source(self, handle: str, ddl: str, mode: Mode = "append", key: tuple[str, ...] = ()) -> Workbench:
+        schema = StructType.fromDDL(ddl)
+        place = Location("transformations/sources.sql", len(self.sources) + 1)
+        self.sources.append(SourceSpec(handle, handle, mode, key, schema, "earliest", "fail", None, place))
+        self._show(handle, schema)
+        return self
+
+    def view(
+        self, name: str, *queries: Query, output: OutputSpec | None = None, key: tuple[str, ...] = ()
+    ) -> Workbench:
+        place = Location(FILE, len(self.views) + 1)
+        frames = [self.spark.sql(query) if isinstance(query, str) else query(self.spark) for query in queries]
+        flows = tuple(self._flow(name, frame, place) for frame in frames)
+        reads = tuple(dict.fromkeys(leaf for flow in flows for leaf in flow.leaves))
+        schema = frames[0].schema
+        self.views.append(
+            ResolvedView(name, "materialized_view", schema, flows, reads, output, output.key if output else key, place)
+        )
+        self._show(name, schema)
+        return self
+
+    def project(self) -> ResolvedProject:
+        return ResolvedProject(cast(Any, None), tuple(self.sources), tuple(self.views), self.spark)
+
+    def _flow(self, name: str, frame: DataFrame, place: Location) -> FlowPlan:
+        optimised = frame._jdf.queryExecution().optimizedPlan()
+        tree = read(optimised)
+        leaves = mark_leaves(tree, optimised, self.spark, name, place)
+        return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), "", optimised.toString(), place)
+
+    def _show(self, name: str, schema: StructType) -> None:
+        boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)
