@@ -1,0 +1,154 @@
+"""What a project defines, as plain data: outputs, and the flows that fill them.
+
+Guarantees of `check`: names are unique (Spark ignores case in them) and have one part, and every flow has a target
+that takes flows. Nothing is resolved here: a query is a function or a parsed plan that `plans` evaluates later, so
+files may stand in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from stepwell.errors import Location, ProjectError, did_you_mean
+
+Kind = Literal["materialized_view", "table", "temporary_view", "sink"]
+
+KIND_NAMES: dict[Kind, str] = {
+    "materialized_view": "materialized view",
+    "table": "streaming table",
+    "temporary_view": "temporary view",
+    "sink": "sink",
+}
+
+
+@dataclass(frozen=True)
+class OutputDefinition:
+    """Something with a name that flows fill. `properties` are a table's TBLPROPERTIES or a sink's options."""
+
+    kind: Kind
+    name: str
+    location: Location
+    schema: StructType | None = None
+    format: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class SqlQuery:
+    """The query inside of `statement`; `columns` renames its columns if the statement lists names.
+
+    It is parsed anew for each analysis: the analyser marks in a plan which rules had no effect on its nodes, so that a
+    plan that failed for a missing table would fail again once the table is there.
+    """
+
+    statement: str
+    select: Callable[[Any], Any]  # the command's plan -> the query's plan
+    columns: tuple[str, ...] = ()
+
+    def parse(self, spark: SparkSession) -> Any:
+        return self.select(spark._jsparkSession.sessionState().sqlParser().parsePlan(self.statement))
+
+    def __call__(self, spark: SparkSession) -> DataFrame:
+        dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
+        frame = DataFrame(dataset.ofRows(spark._jsparkSession, self.parse(spark)), spark)
+        return frame.toDF(*self.columns) if self.columns else frame
+
+
+@dataclass(frozen=True)
+class PythonQuery:
+    """The decorated function."""
+
+    function: Callable[[], DataFrame]
+
+    def __call__(self, spark: SparkSession) -> DataFrame:
+        return self.function()
+
+
+@dataclass(frozen=True)
+class FlowDefinition:
+    """One query that fills `target`. `spark_conf` is in force while the query is analysed."""
+
+    name: str
+    target: str
+    query: SqlQuery | PythonQuery
+    location: Location
+    spark_conf: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Everything the files define, in the order in which they were read. `spark` is the session that the queries are
+    bound to: its temporary views are the project's own."""
+
+    outputs: tuple[OutputDefinition, ...]
+    flows: tuple[FlowDefinition, ...]
+    spark: SparkSession
+
+    def flows_of(self, name: str) -> list[FlowDefinition]:
+        return [flow for flow in self.flows if flow.target.lower() == name.lower()]
+
+
+def check(outputs: Sequence[OutputDefinition], flows: Sequence[FlowDefinition]) -> list[ProjectError]:
+    """What is wrong with the names and the targets; empty where nothing is."""
+    by_name: dict[str, OutputDefinition] = {}
+    errors = _check_outputs(outputs, by_name)
+    return errors + _check_flows(flows, by_name)
+
+
+def _check_outputs(outputs: Sequence[OutputDefinition], by_name: dict[str, OutputDefinition]) -> list[ProjectError]:
+    errors: list[ProjectError] = []
+    for output in outputs:
+        if "." in output.name:
+            errors.append(
+                ProjectError(
+                    f"the name {output.name} has more than one part",
+                    f"Tables live in Kafka and in Stepwell, in no catalog: call it {output.name.rsplit('.', 1)[-1]}.",
+                    view=output.name,
+                    location=output.location,
+                )
+            )
+        first = by_name.setdefault(output.name.lower(), output)
+        if first is not output:
+            errors.append(
+                ProjectError(f"{output.name} is defined at {first.location} already", "Rename one of them.",
+                             view=output.name, location=output.location)
+            )  # fmt: skip
+    return errors
+
+
+def _check_flows(flows: Sequence[FlowDefinition], by_name: dict[str, OutputDefinition]) -> list[ProjectError]:
+    errors: list[ProjectError] = []
+    flow_names: dict[str, FlowDefinition] = {}
+    for flow in flows:
+        place: dict[str, Any] = {"view": flow.target, "location": flow.location}
+        twin = flow_names.setdefault(flow.name.lower(), flow)
+        target = by_name.get(flow.target.lower())
+        if target is None:
+            names = [output.name for output in by_name.values()]
+            errors.append(
+                ProjectError(
+                    f"flow {flow.name} fills {flow.target}, which is not defined",
+                    did_you_mean(flow.target, names, "targets")
+                    + " CREATE STREAMING TABLE or dp.create_sink makes one.",
+                    **place,
+                )
+            )
+        elif flow.name != flow.target and target.kind in ("materialized_view", "temporary_view"):
+            errors.append(
+                ProjectError(
+                    f"flow {flow.name} fills a {KIND_NAMES[target.kind]}, which has its own query",
+                    "Make the target a streaming table, or UNION ALL the queries in one view.",
+                    **place,
+                )
+            )
+        elif twin is not flow and target.location != flow.location:  # else a twin table, which is told already
+            errors.append(
+                ProjectError(f"a flow named {flow.name} is defined at {twin.location} already", "Rename one.", **place)
+            )
+    return errors

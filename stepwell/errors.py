@@ -1,0 +1,102 @@
+"""What goes wrong in a user's project, said so that the user can mend it.
+
+Every error says what is wrong, where (view, file, line) and what to do next. A mistake of our own is an assertion,
+never one of these. Commands print `str(error)` and exit non-zero; they show no stack trace for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# More suggestions than this read as noise.
+SUGGESTIONS_MAX = 3
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the project's source; `file` is relative to the project's folder, `line` counts from 1."""
+
+    file: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+class StepwellError(Exception):
+    """The world's fault, for users. `what_to_do` is a sentence or a snippet, or empty where the message says it."""
+
+    def __init__(self, message: str, what_to_do: str = "") -> None:
+        super().__init__(message, what_to_do)
+        self.message = message
+        self.what_to_do = what_to_do
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.what_to_do}" if self.what_to_do else self.message
+
+
+class SettingsError(StepwellError):
+    """A setting that does not exist or has an impossible value; `key` is its full name."""
+
+    def __init__(self, message: str, what_to_do: str = "", key: str | None = None) -> None:
+        super().__init__(message, what_to_do)
+        self.key = key
+
+
+class ProjectError(StepwellError):
+    """A definition that cannot be run; `view` and `location` name it where they are known."""
+
+    def __init__(
+        self, message: str, what_to_do: str = "", *, view: str | None = None, location: Location | None = None
+    ) -> None:
+        super().__init__(message, what_to_do)
+        self.view = view
+        self.location = location
+
+    def __str__(self) -> str:
+        where = [str(self.location)] if self.location else []
+        where += [self.view] if self.view else []
+        return ": ".join([*where, super().__str__()])
+
+
+class UnsupportedError(ProjectError):
+    """A definition that is right in Spark and that Stepwell does not run (yet)."""
+
+
+class ProjectErrors(ProjectError):
+    """Several errors of one project, so that a user mends them in one go. `errors` has at least two."""
+
+    def __init__(self, errors: Sequence[ProjectError]) -> None:
+        assert len(errors) > 1
+        first = errors[0]
+        super().__init__(f"{len(errors)} errors in this project", view=first.view, location=first.location)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)
+
+
+def raise_all(errors: Sequence[ProjectError]) -> None:
+    """Raises the one error, or all of them together; does nothing where there is none."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise ProjectErrors(errors)
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that look like `name`, best first."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=SUGGESTIONS_MAX, cutoff=0.5)
+    return [by_lower[lower] for lower in close]
+
+
+def did_you_mean(name: str, known: Iterable[str], kind: str = "names") -> str:
+    """A sentence that helps with a name that is not known: what looks like it, else all there is."""
+    known = sorted(known)
+    close = nearest(name, known)
+    if close:
+        return f"Did you mean {' or '.join(close)}?"
+    return f"Known {kind}: {', '.join(known)}." if known else f"There are no {kind} here."

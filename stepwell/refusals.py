@@ -1,0 +1,95 @@
+"""What Spark knows and Stepwell does not run: each refusal says how to write it today.
+
+Also the translation of Spark's own errors while definitions are read and analysed: their first line, without the plan
+that Spark prints below, with view, file and line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from stepwell.errors import Location, ProjectError, UnsupportedError
+
+AUTO_CDC_TODAY = (
+    "Let the source keep the last row of a key itself: CREATE STREAMING TABLE name (columns) USING kafka "
+    "TBLPROPERTIES ('subscribe' = 'topic', 'mode' = 'upsert', 'key' = 'column'), "
+    "or 'mode' = 'changelog' for a topic written by Debezium; a null message deletes."
+)
+EXPECTATIONS_TODAY = (
+    "Write the expectation as a WHERE condition of the view, and a second view with the opposite condition "
+    "if the rows that fail it are of interest."
+)
+KAFKA_READER_TODAY = (
+    "Declare the topic as a table and read that: CREATE STREAMING TABLE name (columns) USING kafka "
+    "TBLPROPERTIES ('subscribe' = 'topic', 'format' = 'json'), or dp.create_streaming_table(name, schema=..., "
+    'format="kafka", table_properties={"subscribe": "topic"}); then spark.readStream.table(name).'
+)
+
+
+def auto_cdc(target: str, location: Location) -> UnsupportedError:
+    return UnsupportedError("AUTO CDC is not supported yet", AUTO_CDC_TODAY, view=target, location=location)
+
+
+def expectation(location: Location, view: str | None = None) -> UnsupportedError:
+    return UnsupportedError("expectations are not supported yet", EXPECTATIONS_TODAY, view=view, location=location)
+
+
+def kafka_reader(location: Location, view: str | None = None) -> UnsupportedError:
+    return UnsupportedError(
+        'a definition does not read Kafka itself: format("kafka")', KAFKA_READER_TODAY, view=view, location=location
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """The sentence of an error of Spark's, without the plan, the SQL text and the stack below it."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0].split(" SQLSTATE:")[0].strip() if lines else type(error).__name__
+
+
+def python_error(error: Exception, location: Location, view: str | None = None) -> ProjectError:
+    """Why a definition's Python code failed, in one of our own errors."""
+    if isinstance(error, AttributeError) and getattr(error, "name", None) and str(error.name).startswith("expect"):
+        return expectation(location, view)
+    if isinstance(error, PySparkException):
+        if "kafka" in str(error).lower() and "DATA_SOURCE" in str(error.getCondition()):
+            return kafka_reader(location, view)
+        return ProjectError(first_line(error), view=view, location=location)
+    return ProjectError(f"{type(error).__name__}: {error}", view=view, location=location)
+
+
+# Expressions of Catalyst whose value depends on when, where or in which order they run, as users write them.
+_IMPURE = {
+    "CurrentTimestamp": "current_timestamp()", "Now": "now()", "LocalTimestamp": "localtimestamp()",
+    "CurrentDate": "current_date()", "CurrentTime": "current_time()", "CurrentTimeZone": "current_timezone()",
+    "CurrentBatchTimestamp": "current_timestamp()", "CurrentUser": "current_user()", "SessionUser": "session_user()",
+    "CurrentDatabase": "current_database()", "CurrentCatalog": "current_catalog()", "Rand": "rand()",
+    "Randn": "randn()", "RandStr": "randstr()", "Uniform": "uniform()", "Uuid": "uuid()", "Shuffle": "shuffle()",
+    "MonotonicallyIncreasingID": "monotonically_increasing_id()", "SparkPartitionID": "spark_partition_id()",
+    "InputFileName": "input_file_name()", "InputFileBlockStart": "input_file_block_start()",
+    "InputFileBlockLength": "input_file_block_length()", "SparkVersion": "version()",
+}  # fmt: skip
+_IMPURE_TODAY = (
+    "A replay after a crash must give the same answer. Take the time from a column of the message, "
+    "and an id from its key or a hash of its columns."
+)
+_USER_CODE = {
+    "PythonUDF": "a Python UDF", "PythonUDAF": "a Python UDAF", "PythonUDTF": "a Python UDTF",
+    "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
+    "ScalaUDAF": "a Java or Scala UDAF", "ScalaAggregator": "a Java or Scala aggregator",
+    "MapInPandas": "mapInPandas", "MapInArrow": "mapInArrow", "FlatMapGroupsInPandas": "applyInPandas",
+    "FlatMapCoGroupsInPandas": "cogroup().applyInPandas", "PythonDataSource": "a Python data source",
+}  # fmt: skip
+_USER_CODE_TODAY = "Write it with Spark's own functions, or do it in a service between two topics."
+_SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
+_CLASS = re.compile(r'"class":"org\.apache\.spark\.[\w.$]*?(\w+)\$?"')
+
+
+def check_analysed(analysed: Any, view: str, location: Location) -> None:
+    """Refuses what cannot be replayed, in an analysed plan of the JVM: the optimised one has literals in its place."""
+    kinds = set(_CLASS.findall(analysed.toJSON()))
+    for table, what_to_do in ((_IMPURE, _IMPURE_TODAY), (_SAMPLES, _IMPURE_TODAY), (_USER_CODE, _USER_CODE_TODAY)):
+        for kind in sorted(kinds & table.keys()):
+            raise UnsupportedError(f"{table[kind]} is not supported", what_to_do, view=view, location=location)

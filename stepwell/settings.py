@@ -1,0 +1,224 @@
+"""The settings of a pipeline: every one known, typed and bounded before anything starts.
+
+Guarantees: an unknown `stepwell.*` key, a value outside its bounds, or a session time zone other than UTC stops here,
+with the key's name. The order is flags, then the environment, then `configuration:` of the project file, then the
+default.
+
+`kafka.*` goes to the Kafka client as it is (without the prefix), `stepwell.*` is ours, everything else is Spark's
+(Spark lets a project keep parameters of its own there). In the environment a key is upper case with `_` for `.`:
+STEPWELL_WORKERS is `stepwell.workers`, STEPWELL_KAFKA_BOOTSTRAP_SERVERS is `kafka.bootstrap.servers`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from stepwell.errors import SettingsError, did_you_mean, nearest
+
+BOOTSTRAP_SERVERS_DEFAULT = "127.0.0.1:9092"
+
+_TIME_UNIT_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0, "second": 1.0, "seconds": 1.0,
+    "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0,
+    "h": 3600.0, "hour": 3600.0, "hours": 3600.0,
+    "d": 86400.0, "day": 86400.0, "days": 86400.0,
+}  # fmt: skip
+_BYTE_UNIT = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def parse_duration(value: Any) -> float:
+    """Seconds of a duration as Spark writes it: `500ms`, `10s`, `2min`, `1h`, `10 seconds`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(value).lower())
+    if match is None or match[2] not in _TIME_UNIT_SECONDS:
+        raise ValueError("is not a duration: write a number and a unit, such as 500ms, 10s, 2min or 1h")
+    return float(match[1]) * _TIME_UNIT_SECONDS[match[2]]
+
+
+def parse_bytes(value: Any) -> int:
+    """Bytes of a size as Spark writes it: `64m`, `1g`, `65536`."""
+    match = re.fullmatch(r"\s*(\d+)\s*(?:([bkmgt])(?:i?b)?)?\s*", str(value).lower())
+    if match is None:
+        raise ValueError("is not a size: write a number of bytes, or one with a unit, such as 64m or 1g")
+    return int(match[1]) * _BYTE_UNIT[match[2] or "b"]
+
+
+Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+OnError = Literal["fail", "skip", "dead-letter"]
+
+
+class StepwellSettings(BaseSettings):
+    """`stepwell.*`. A field `a_b` is the key `stepwell.a.b`. Durations are held in seconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="forbid", validate_default=True)
+
+    # Workers own the state; a task per worker and region runs in every step, so far more than the cores only costs.
+    # The bound keeps a slip of the keyboard from starting a step of a million tasks.
+    workers: int = Field(default=1, ge=1, le=1024)
+    # Replay after a crash takes at most about this long again. Below 100 ms checkpoints would never stop.
+    checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
+    # Where a backlog is read, larger steps are faster and answer later: 100k rows take about 0.2 s.
+    step_rows_max: int = Field(default=100_000, ge=1, le=10_000_000)
+    # Bounds the memory of a step where rows are large; counted in bytes of the messages.
+    step_bytes_max: Bytes = Field(default="64m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
+    # Of output topics that Stepwell creates; an existing topic keeps its own number.
+    topics_partitions: int = Field(default=4, ge=1, le=10_000)
+    # -1 is the broker's own default.
+    topics_replication_factor: int = Field(default=-1, ge=-1, le=100)
+    # The units of placement, fixed for the life of the state: enough for even shares of a thousand workers.
+    shards: int = Field(default=4096, ge=1, le=1 << 20)
+    # Every output message says its step in a header; leaving it out saves 0.7 us a message.
+    message_step_header: bool = True
+    # What a malformed message does where its table does not say.
+    on_error: OnError = "fail"
+    # A running service whose endpoint has not answered for so long is taken for dead, and may be fenced.
+    takeover_silence: Duration = Field(default="30s", ge=1, le=86400)  # type: ignore[assignment]
+    # `stepwell steps N` can answer for at least so many steps back; the step log is truncated behind them.
+    steps_kept: int = Field(default=100_000, ge=1)
+    # The control endpoint on loopback; 0 takes a free port.
+    control_port: int = Field(default=0, ge=0, le=65535)
+    # Address space of one worker's database; it costs nothing until it is used, and is where a run-away state stops.
+    state_bytes_max: Bytes = Field(default="256g", ge=1 << 24, le=1 << 46)  # type: ignore[assignment]
+
+    @field_validator("shards")
+    @classmethod
+    def _power_of_two(cls, value: int) -> int:
+        if value & (value - 1):
+            raise ValueError("must be a power of two: a shard is named by the top bits of a hash")
+        return value
+
+
+def _key(field_name: str) -> str:
+    return "stepwell." + field_name.replace("_", ".")
+
+
+STEPWELL_KEYS: Mapping[str, str] = {_key(name): name for name in StepwellSettings.model_fields}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a run. `kafka` has the client's own names (without `kafka.`), `spark` has full names."""
+
+    stepwell: StepwellSettings
+    kafka: dict[str, str] = field(default_factory=dict)
+    spark: dict[str, str] = field(default_factory=dict)
+
+
+# One time zone everywhere: functions that depend on it would otherwise differ from one machine to the next.
+TIME_ZONE_KEY = "spark.sql.session.timeZone"
+_UTC_NAMES = ("utc", "etc/utc", "z", "+00:00", "gmt", "etc/gmt")
+
+_ENVIRONMENT_PREFIX = "STEPWELL_"
+_ENVIRONMENT_KAFKA_PREFIX = "STEPWELL_KAFKA_"
+
+
+def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a run from the project file's `configuration`, the environment and `flags` (by full key).
+
+    Raises SettingsError with the key and where its value came from.
+    """
+    flags = flags or {}
+    for keys, origin in ((flags, "a flag"), (configuration, "spark-pipeline.yml")):
+        _check_keys(keys, origin)
+    settings = Settings(
+        stepwell=_load_stepwell(configuration, flags),
+        kafka={"bootstrap.servers": BOOTSTRAP_SERVERS_DEFAULT}
+        | _with_prefix(configuration, "kafka.")
+        | _kafka_from_environment()
+        | _with_prefix(flags, "kafka."),
+        spark={
+            key: value
+            for key, value in {**configuration, **flags}.items()
+            if not key.startswith(("kafka.", "stepwell."))
+        },
+    )
+    check_time_zone(settings.spark.get(TIME_ZONE_KEY, "UTC"))
+    return settings
+
+
+def check_time_zone(zone: str) -> None:
+    """Raises SettingsError unless `zone` is UTC."""
+    if zone.lower() not in _UTC_NAMES:
+        raise SettingsError(
+            f"{TIME_ZONE_KEY} is {zone}, and Stepwell runs in UTC only",
+            "Leave it out; convert in the views that need another zone: from_utc_timestamp(ts, 'Europe/Paris').",
+            key=TIME_ZONE_KEY,
+        )
+
+
+def _with_prefix(values: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+
+
+def _kafka_from_environment() -> dict[str, str]:
+    return {
+        name.removeprefix(_ENVIRONMENT_KAFKA_PREFIX).lower().replace("_", "."): value
+        for name, value in os.environ.items()
+        if name.startswith(_ENVIRONMENT_KAFKA_PREFIX)
+    }
+
+
+def _check_keys(keys: Mapping[str, str], origin: str) -> None:
+    for key in keys:
+        prefix, dot, _ = key.partition(".")
+        if prefix == "stepwell" and key not in STEPWELL_KEYS:
+            raise SettingsError(
+                f"{key} ({origin}) is not a setting", did_you_mean(key, STEPWELL_KEYS, "settings"), key=key
+            )
+        if dot and prefix not in ("stepwell", "kafka", "spark") and (close := nearest(prefix, ("stepwell", "kafka"))):
+            raise SettingsError(
+                f"{key} ({origin}) would be a parameter of your own, but looks like a slip",
+                f"Did you mean {close[0]}{key.removeprefix(prefix)}?",
+                key=key,
+            )
+
+
+def _load_stepwell(configuration: Mapping[str, str], flags: Mapping[str, str]) -> StepwellSettings:
+    from_file = {STEPWELL_KEYS[key]: value for key, value in configuration.items() if key in STEPWELL_KEYS}
+    from_flags: dict[str, Any] = {STEPWELL_KEYS[key]: value for key, value in flags.items() if key in STEPWELL_KEYS}
+
+    class Layered(StepwellSettings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return init_settings, env_settings, InitSettingsSource(settings_cls, from_file)
+
+    try:
+        layered = Layered(**from_flags)
+    except ValidationError as error:
+        raise _explain(error, flags) from None
+    # A module-level class, so that settings pickle.
+    return StepwellSettings.model_construct(**layered.model_dump())
+
+
+def _explain(error: ValidationError, flags: Mapping[str, str]) -> SettingsError:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    key, variable = _key(name), _ENVIRONMENT_PREFIX + name.upper()
+    origin = "a flag" if key in flags else variable if variable in os.environ else "spark-pipeline.yml"
+    reason = first["msg"].removeprefix("Value error, ")
+    return SettingsError(
+        f"{key} = {first['input']!r} ({origin}): {reason}",
+        f"Its default is {StepwellSettings.model_fields[name].default}.",
+        key=key,
+    )
