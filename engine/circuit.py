@@ -5,7 +5,7 @@ state: it is plain data that pickles, is written down beside the state as JSON, 
 `fingerprint` of that JSON. Columns have no names inside a circuit: they are `c0`, `c1`, ... of a node's output.
 
 A node's output is a stream of Z-sets: its columns, and a weight. `operators/` has one module for each kind of node.
-To add an operator: a dataclass here, a module in `operators/`, a line in `operators.TABLE`, a rule in `stepwell/lowering`.
+To add an operator: a dataclass here, a module in `operators/`, a line in `operators/table.py`, a rule in `stepwell/lowering`.
 """
 
 from __future__ import annotations

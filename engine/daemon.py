@@ -16,7 +16,7 @@ import engine.spark_step  # noqa: F401  what every task needs, imported once
 
 
 def main() -> None:
-    daemon.gc = SimpleNamespace(collect=lambda: 0)  # type: ignore[attr-defined]
+    daemon.gc = SimpleNamespace(collect=lambda: 0)
     gc.collect()
     gc.freeze()
     daemon.manager()

@@ -117,12 +117,7 @@ def _hash_column(column: pa.Array) -> Hashes:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_large_binary(kind)
-    )
+    return any(kind == known for known in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()))
 
 
 def _hash_bytes(column: pa.Array) -> Hashes:

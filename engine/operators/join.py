@@ -59,5 +59,3 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
         return rows
     every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
     return evaluate(condition, every, rows)
-
-

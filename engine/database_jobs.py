@@ -1,0 +1,86 @@
+"""What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
+
+`versions`, `open`, `freeze`, `fold`, `statistics`: the seed's worker interface, without the loop, which is the coordinator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.spark_step import TaskSetup
+from storage.database import Database, Statistics
+from storage.description import VersionId
+from storage.errors import StorageError
+
+Result = TypeVar("Result")
+
+
+def versions(context: Any, folders: list[Path]) -> dict[int, tuple[VersionId, ...]]:
+    """What each worker's database can open."""
+    return _on_workers(context, len(folders), partial(_versions, folders))
+
+
+def open_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
+    """Every database opens `version`, discards the other one and takes the epoch, durably, before any step."""
+    _on_workers(context, len(setup.databases), partial(_open, setup, version))
+
+
+def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
+    """At a boundary: sets every worker's changes aside as `version`."""
+    _on_workers(context, len(setup.databases), partial(_freeze, setup, version))
+
+
+def fold_all(context: Any, setup: TaskSetup) -> None:
+    """Makes the frozen changes durable; steps may run meanwhile."""
+    _on_workers(context, len(setup.databases), partial(_fold, setup))
+
+
+def statistics(context: Any, setup: TaskSetup) -> dict[int, Statistics]:
+    return _on_workers(context, len(setup.databases), partial(_statistics, setup))
+
+
+def _versions(folders: list[Path], worker: int) -> tuple[VersionId, ...]:
+    return Database.versions(folders[worker])
+
+
+def _open(setup: TaskSetup, version: VersionId, worker: int) -> None:
+    folder, _ = setup.databases[worker]
+    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker))
+
+
+def _freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
+    database = setup.attach(worker)
+    with database.transaction() as transaction:
+        transaction.set_step(version.step)  # a circuit without state has no region that says it
+    database.freeze(version)
+
+
+def _fold(setup: TaskSetup, worker: int) -> None:
+    setup.attach(worker).fold()
+
+
+def _statistics(setup: TaskSetup, worker: int) -> Statistics:
+    return setup.attach(worker).statistics()
+
+
+def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:
+    """`work(worker)` on every worker; raises the fault of the lowest worker that had one."""
+    rdd = context.parallelize(range(workers), workers).mapPartitionsWithIndex(partial(_guarded, work))
+    results: dict[int, Result] = {}
+    for worker, result, fault in sorted(rdd.collect(), key=lambda item: item[0]):
+        if fault is not None:
+            raise fault
+        results[worker] = result
+    return results
+
+
+def _guarded(
+    work: Callable[[int], Result], worker: int, _: Iterable[int]
+) -> Iterator[tuple[int, Result | None, StorageError | None]]:
+    try:
+        yield worker, work(worker), None
+    except StorageError as fault:
+        yield worker, None, fault

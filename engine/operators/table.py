@@ -1,0 +1,39 @@
+"""Which function runs which kind of node. A new operator is a module beside this one and a line here."""
+
+from engine.circuit import (
+    Aggregate,
+    Constant,
+    Deduplicate,
+    Distinct,
+    Join,
+    LastByKey,
+    Map,
+    Node,
+    Output,
+    SemiJoin,
+    Union,
+    View,
+)  # fmt: skip
+from engine.operators.aggregate import step_aggregate
+from engine.operators.base import OperatorFunction
+from engine.operators.distinct import step_deduplicate, step_distinct
+from engine.operators.join import step_join
+from engine.operators.last_by_key import step_last_by_key
+from engine.operators.linear import step_constant, step_map, step_union
+from engine.operators.output import step_output
+from engine.operators.semi_join import step_semi_join
+from engine.operators.view import step_view
+
+TABLE: dict[type[Node], OperatorFunction] = {
+    Aggregate: step_aggregate,
+    Constant: step_constant,
+    Deduplicate: step_deduplicate,
+    Distinct: step_distinct,
+    Join: step_join,
+    LastByKey: step_last_by_key,
+    Map: step_map,
+    Output: step_output,
+    SemiJoin: step_semi_join,
+    Union: step_union,
+    View: step_view,
+}

@@ -1,0 +1,199 @@
+"""Every operator beside its slow, obvious twin: the twin works on the whole content, the operator on changes; their integrals are equal.
+
+The twins are the definitions: a Counter of rows in, a Counter of rows out, loops and no cleverness.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import zset
+from engine.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, SemiJoin, View
+from engine.errors import DataError
+from engine.operators.base import OperatorFunction, StepContext
+from engine.operators.distinct import step_deduplicate, step_distinct
+from engine.operators.join import step_join
+from engine.operators.last_by_key import step_last_by_key
+from engine.operators.semi_join import step_semi_join
+from engine.operators.view import step_view
+from engine.store import DictStore
+from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
+
+BOTH = (*TYPES, *TYPES)
+RESIDUAL = Expression('"c1" <= "c3"', pa.bool_())
+
+
+def run(operator: OperatorFunction, node: Node, steps: list[list[Rows]], *, grow: bool = False) -> list[Rows]:
+    """The running integral of the output after every step."""
+    store, content, integrals = DictStore(), Counter[tuple[Any, ...]](), []
+    for step, inputs in enumerate(steps):
+        context = StepContext(store, step, 0, tuple(grow for _ in inputs))
+        change = operator(node, [to_table(rows, TYPES) for rows in inputs], context)
+        assert zset.schema_of(node.types).equals(change.schema), change.schema
+        content = plus(content, to_rows(change))
+        integrals.append(content)
+    return integrals
+
+
+def twin(definition: Callable[..., Rows], steps: list[list[Rows]]) -> list[Rows]:
+    """The definition over the whole input after every step."""
+    whole: list[Rows] = [Counter() for _ in steps[0]]
+    integrals = []
+    for inputs in steps:
+        whole = [plus(w, change) for w, change in zip(whole, inputs, strict=True)]
+        integrals.append(definition(*whole))
+    return integrals
+
+
+def two(left: list[Rows], right: list[Rows]) -> list[list[Rows]]:
+    length = max(len(left), len(right))
+    return [[(s[i] if i < len(s) else Counter()) for s in (left, right)] for i in range(length)]
+
+
+def distinct(rows: Rows) -> Rows:
+    return Counter({row: 1 for row, weight in rows.items() if weight > 0})
+
+
+@settings(deadline=None)
+@given(histories())
+def test_distinct(changes: list[Rows]) -> None:
+    steps = [[change] for change in changes]
+    assert run(step_distinct, Distinct((0,), TYPES), steps) == twin(distinct, steps)
+
+
+@settings(deadline=None)
+@given(histories())
+def test_deduplicate_keeps_one_row_of_every_key_by_content_alone(changes: list[Rows]) -> None:
+    node = Deduplicate((0,), TYPES, (0,))
+    integrals = run(step_deduplicate, node, [[change] for change in changes])
+    whole: Rows = Counter()
+    for change, result in zip(changes, integrals, strict=True):
+        whole = plus(whole, change)
+        assert set(result.values()) <= {1} and set(result) <= set(whole)
+        assert sorted(map(repr, (row[0] for row in result))) == sorted(map(repr, {row[0] for row in whole}))
+        assert result == run(step_deduplicate, node, [[whole]])[0], "the choice depends on how the content came"
+
+
+@settings(deadline=None)
+@given(histories(grow=True))
+def test_deduplicate_of_what_only_grows_never_takes_back(changes: list[Rows]) -> None:
+    integrals = run(step_deduplicate, Deduplicate((0,), TYPES, (0,)), [[c] for c in changes], grow=True)
+    for earlier, later in zip(integrals, integrals[1:], strict=False):
+        assert not earlier - later
+    assert len(integrals[-1]) == len({row[0] for change in changes for row in change})
+
+
+def residual(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    return left[1] is not None and right[1] is not None and left[1].encode() <= right[1].encode()
+
+
+def joined(left: Rows, right: Rows, *, null_safe: bool, with_residual: bool) -> Rows:
+    result: Rows = Counter()
+    for a, m in left.items():
+        for b, n in right.items():
+            equal = a[0] == b[0] and (null_safe or a[0] is not None)
+            if equal and (not with_residual or residual(a, b)):
+                result[a + b] += m * n
+    return result
+
+
+@settings(deadline=None)
+@given(histories(), histories(), st.booleans(), st.booleans())
+def test_join(left: list[Rows], right: list[Rows], null_safe: bool, with_residual: bool) -> None:
+    node = Join((0, 1), BOTH, (0,), (0,), (null_safe,), RESIDUAL if with_residual else None)
+    steps = two(left, right)
+    definition = lambda a, b: joined(a, b, null_safe=null_safe, with_residual=with_residual)  # noqa: E731
+    assert run(step_join, node, steps) == twin(definition, steps)
+
+
+def semi(left: Rows, right: Rows, *, anti: bool, null_safe: bool, with_residual: bool) -> Rows:
+    def matches(a: tuple[Any, ...]) -> bool:
+        return any(
+            a[0] == b[0] and (null_safe or a[0] is not None) and (not with_residual or residual(a, b)) for b in right
+        )
+
+    return Counter({a: m for a, m in left.items() if matches(a) != anti})
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories(), histories(), st.booleans(), st.booleans(), st.booleans())
+def test_semi_join(
+    left: list[Rows], right: list[Rows], anti: bool, null_safe: bool, with_residual: bool
+) -> None:
+    node = SemiJoin((0, 1), TYPES, anti, (0,), (0,), (null_safe,), RESIDUAL if with_residual else None)
+    steps = two(left, right)
+    definition = lambda a, b: semi(a, b, anti=anti, null_safe=null_safe, with_residual=with_residual)  # noqa: E731
+    assert run(step_semi_join, node, steps) == twin(definition, steps)
+
+
+def not_in(left: Rows, right: Rows) -> Rows:
+    """SQL: `a NOT IN (subquery)` is true if the subquery is empty, or neither side has a null and no value is equal."""
+    values = {row[0] for row in right}
+    if not values:
+        return left
+    if None in values:
+        return Counter()
+    return Counter({a: m for a, m in left.items() if a[0] is not None and a[0] not in values})
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories(), histories())
+def test_not_in(left: list[Rows], right: list[Rows]) -> None:
+    node = SemiJoin((0, 1), TYPES, True, (0,), (0,), (False,), None, True)
+    steps = two(left, right)
+    assert run(step_semi_join, node, steps) == twin(not_in, steps)
+
+
+MESSAGE = st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", None]), st.booleans())
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(MESSAGE, max_size=6), min_size=1, max_size=5), st.randoms())
+def test_last_by_key(steps: list[list[tuple[int, str | None, bool]]], random: Any) -> None:
+    """Messages arrive shuffled; their (partition, offset) decides. Each key has its own partition."""
+    node = LastByKey((0,), TYPES, "table", (0,))
+    store, content, table, offset = DictStore(), Counter[tuple[Any, ...]](), dict[int, tuple[Any, ...]](), 0
+    for step, messages in enumerate(steps):
+        rows = []
+        for key, value, deleted in messages:
+            rows.append((key, None if deleted else value, deleted, key, offset))
+            offset += 1
+            if deleted:
+                table.pop(key, None)
+            else:
+                table[key] = (key, value)
+        random.shuffle(rows)
+        types = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
+        change = step_last_by_key(node, [to_table(rows, types)], StepContext(store, step, 0))
+        content = plus(content, to_rows(change))
+        assert content == Counter(table.values())
+
+
+def test_a_key_in_two_partitions_is_refused_within_and_across_steps() -> None:
+    node = LastByKey((0,), TYPES, "airlines", (0,))
+    types = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
+    first, second = (1, "a", False, 0, 5), (1, "b", False, 3, 0)
+    with pytest.raises(DataError, match=r"source airlines, step 7: key .*1.* partitions 0 and 3"):
+        step_last_by_key(node, [to_table([first, second], types)], StepContext(DictStore(), 7, 0))
+    store = DictStore()
+    step_last_by_key(node, [to_table([first], types)], StepContext(store, 0, 0))
+    with pytest.raises(DataError, match="partitions 0 and 3"):
+        step_last_by_key(node, [to_table([second], types)], StepContext(store, 1, 0))
+
+
+def test_a_view_with_two_rows_of_a_key_is_refused_before_it_changes() -> None:
+    node = View((0,), TYPES, "totals", ("id", "word"), True, (0,))
+    store = DictStore()
+    step_view(node, [to_table(Counter({(1, "a"): 1}), TYPES)], StepContext(store, 0, 0))
+    step_view(node, [to_table(Counter({(1, "a"): -1, (1, "b"): 1}), TYPES)], StepContext(store, 1, 0))
+    before = dict(store.records)
+    with pytest.raises(DataError, match=r"view totals, step 2: 2 rows have the key \{'id': 1\}"):
+        step_view(node, [to_table(Counter({(1, "c"): 1}), TYPES)], StepContext(store, 2, 0))
+    assert store.records == before

@@ -1,0 +1,109 @@
+"""A trace against a Counter: whatever was appended in whatever portions, probes and scans see the sum."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import trace as trace_module
+from engine import zset
+from engine.hashing import hash_columns
+from engine.store import DictStore
+from engine.trace import Trace, TraceLayout
+from tests.engine.zsets import ROWS, TYPES, Rows, plus, to_rows, to_table
+
+LAYOUT = TraceLayout(16, TYPES, (0,))
+
+
+def append(store: DictStore, change: Rows) -> None:
+    table = to_table(change, TYPES)
+    Trace(store, LAYOUT, 16).append(table.rename_columns(["c0", "c1", "a0"]))
+
+
+def content(store: DictStore) -> Rows:
+    return to_rows(Trace(store, LAYOUT, 16).scan())
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(ROWS, st.integers(-2, 3), max_size=8), max_size=12), st.integers(1, 6))
+def test_content_is_the_sum_of_what_was_appended(changes: list[dict[tuple[object, ...], int]], bucket: int) -> None:
+    store, expected = DictStore(), Counter[tuple[object, ...]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace_module, "BUCKET_ROWS_MAX", bucket)
+        for change in changes:
+            append(store, Counter({row: w for row, w in change.items() if w}))
+            expected = plus(expected, Counter(change))
+            assert content(store) == expected
+        for key in [None, -2, 0, 1, 9]:
+            keys = pa.table({"k0": pa.array([key, key], pa.int64())})
+            matches = Trace(store, LAYOUT, 16).probe(keys, hash_columns(keys.columns, 2))
+            found = to_rows(matches.rows.filter(pa.array(matches.probe == 1)))
+            assert found == Counter({row: w for row, w in expected.items() if row[0] == key})
+            assert (np.diff(matches.probe) >= 0).all()
+
+
+def test_runs_are_few_and_merges_bounded() -> None:
+    """The number of runs a lookup opens grows with the logarithm, and no merge exceeds two buckets."""
+    store = DictStore()
+    for step in range(200):
+        append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
+    runs = Trace(store, LAYOUT, 16).runs()
+    assert sum(run.table.num_rows for run in runs) == 10_000
+    assert len(runs) <= 10
+
+
+def test_a_bucket_that_outgrows_its_bound_is_cut_at_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 100)
+    store = DictStore()
+    for step in range(40):
+        append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
+    firsts = {trace_module.shard_of_key(key) for key in store.records}
+    assert len(firsts) > 8
+    for key, value in store.records.items():
+        hashes = pa.ipc.open_stream(value).read_all().column("hash").to_numpy()
+        shards = trace_module.shard_of(hashes, 16)
+        first = trace_module.shard_of_key(key)
+        after = min((f for f in firsts if f > first), default=16)
+        assert first <= shards.min() and shards.max() < after
+
+
+def test_keys_of_one_hash_are_told_apart() -> None:
+    store = DictStore()
+    rows = to_table(Counter({(1, "a"): 1, (2, "b"): 1}), TYPES).rename_columns(["c0", "c1", "a0"])
+    Trace(store, LAYOUT).append(rows, np.zeros(2, np.uint64))
+    matches = Trace(store, LAYOUT).probe(pa.table({"k0": [2, 3]}), np.zeros(2, np.uint64))
+    assert matches.probe.tolist() == [0]
+    assert matches.rows.column("c1").to_pylist() == ["b"]
+
+
+def test_extreme_accumulators_are_combined() -> None:
+    layout = TraceLayout(16, (pa.int64(),), (0,), ("sum", "max", "min"), (pa.int64(), pa.string(), pa.float64()))
+    store = DictStore()
+    for word, number in [("b", 2.0), ("c", None), (None, 1.0)]:
+        rows = {"c0": [7], "a0": [1], "a1": pa.array([word], pa.string()), "a2": pa.array([number], pa.float64())}
+        Trace(store, layout).append(pa.table(rows))
+    assert Trace(store, layout).scan().to_pylist() == [{"c0": 7, "a0": 3, "a1": "c", "a2": 1.0}]
+
+
+def test_ordered_runs_have_values_in_order_within_a_key() -> None:
+    layout = TraceLayout(16, (pa.int64(), pa.float64()), (0,), ordered=True)
+    store = DictStore()
+    values = [3.0, None, float("nan"), -1.0, float("inf")]
+    Trace(store, layout).append(pa.table({"c0": [1] * 5, "c1": values, "a0": [1] * 5}))
+    (run,) = Trace(store, layout).runs()
+    assert [str(v) for v in run.table.column("c1").to_pylist()] == ["-1.0", "3.0", "inf", "nan", "None"]
+
+
+def test_totals_sum_what_runs_hold_in_parts() -> None:
+    store = DictStore()
+    for change in [{(i, "x"): 1 for i in range(40)}, {(1, "x"): 2}, {(2, "y"): 5}]:
+        append(store, Counter(change))
+    keys = pa.table({"k0": [2, 1, 99]})
+    totals = Trace(store, LAYOUT, 16).probe(keys, hash_columns(keys.columns, 3)).totals(3)
+    assert totals.tolist() == [6, 3, 0]
+    assert zset.weights_of(to_table(Counter({(1, "x"): 3}), TYPES)).tolist() == [3]

@@ -1,0 +1,78 @@
+"""consolidate and group_rows against Counter, with hash collisions forced."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import hashing, zset
+from tests.engine.zsets import ROWS, TYPES, to_rows, to_table
+
+
+@given(st.lists(st.tuples(ROWS, st.integers(-2, 2)), max_size=20))
+def test_consolidate_keeps_every_row_once(weighted: list[tuple[tuple[object, ...], int]]) -> None:
+    expected: Counter[tuple[object, ...]] = Counter()
+    for row, weight in weighted:
+        expected[row] += weight
+    table = zset.build(
+        to_table([row for row, _ in weighted], TYPES).columns[:-1], np.array([w for _, w in weighted], np.int64)
+    )
+    result = zset.consolidate(table)
+    assert to_rows(result) == Counter({row: weight for row, weight in expected.items() if weight})
+    assert result.num_rows == len(to_rows(result))
+
+
+@given(st.permutations(list(range(12))))
+def test_consolidated_order_is_a_function_of_the_content(order: list[int]) -> None:
+    rows = [(i % 5, "abc"[i % 3]) for i in range(12)]
+    straight = zset.consolidate(to_table(rows, TYPES))
+    assert zset.consolidate(to_table([rows[i] for i in order], TYPES)).equals(straight)
+
+
+@given(st.lists(ROWS, max_size=20))
+def test_rows_are_told_apart_when_all_hashes_collide(rows: list[tuple[object, ...]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zset, "hash_columns", lambda columns, length, seed=0: np.zeros(length, np.uint64))
+        result = zset.consolidate(to_table(rows, TYPES))
+    assert to_rows(result) == Counter(rows)
+    assert result.num_rows == len(set(rows))
+
+
+def test_nested_values_are_rows_like_others() -> None:
+    lists = pa.array([[1, 2], [2, 1], [], None, [1, 2], [1, None], [1]], pa.list_(pa.int64()))
+    structs = pa.array([{"a": 1}, {"a": 1}, None, {"a": None}, {"a": 1}, None, None], pa.struct([("a", pa.int64())]))
+    result = zset.consolidate(zset.build([lists, structs], np.ones(7, np.int64)))
+    assert result.num_rows == 6
+    assert sorted(zset.weights_of(result).tolist()) == [1, 1, 1, 1, 1, 2]
+
+
+def test_floats_are_rows_by_their_bits() -> None:
+    floats = pa.array([0.0, -0.0, float("nan"), float("nan"), None], pa.float64())
+    result = zset.consolidate(zset.build([floats], np.ones(5, np.int64)))
+    assert sorted(zset.weights_of(result).tolist()) == [1, 1, 1, 2]
+
+
+def test_hashes_never_change() -> None:
+    """They place the state: another value here is another format of every database."""
+    table = {
+        "long": pa.array([0, 1, -1, None], pa.int64()),
+        "string": pa.array(["", "a", "ä", None]),
+        "double": pa.array([0.0, -0.0, 1.5, None]),
+        "decimal": pa.array([0, 1, -1, None], pa.decimal128(10, 0)),
+        "bool": pa.array([True, False, True, None]),
+    }
+    found = {name: [f"{h:016x}" for h in hashing.hash_columns([column], 4)] for name, column in table.items()}
+    assert found["long"][0] == found["double"][0] == found["double"][1]
+    assert found == EXPECTED
+
+
+EXPECTED = {"bool": ["7ab40e090f363a7d", "0000000000000000", "7ab40e090f363a7d", "e220a8397b1dcdaf"],
+ "decimal": ["0000000000000000", "5509f46b13645ba8", "3bf02259b72330a1", "e220a8397b1dcdaf"],
+ "double": ["0000000000000000", "0000000000000000", "f16c38690e67bf1c", "e220a8397b1dcdaf"],
+ "long": ["0000000000000000", "7ab40e090f363a7d", "4bffd802ebfb15e4", "e220a8397b1dcdaf"],
+ "string": ["45a7da599a3a55b0", "b7c9762b986f84b0", "e2d233d7543944a8", "e220a8397b1dcdaf"]}
