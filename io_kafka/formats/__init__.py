@@ -1,0 +1,6 @@
+"""JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` have them. No Kafka and no Spark in here."""
+
+from io_kafka.formats.decode import decode
+from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat
+
+__all__ = ["Decoded", "FormatError", "OutputFormat", "Rejected", "SourceFormat", "decode"]

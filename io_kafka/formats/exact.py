@@ -1,0 +1,212 @@
+"""The slow path: one message at a time, every verdict and value as Spark's `from_json` has them.
+
+A `Reader` turns one JSON node into the value of one Arrow type or raises Malformed with the column's name. Readers
+are built once per schema. The values are what `pyarrow.array` takes for that type: days and microseconds as ints,
+decimals at their scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from io_kafka.formats import javatext
+from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, rendered
+
+Reader = Callable[[Node], Any]
+
+# Spark's words for what is not finite, within quotes too.
+_QUOTED_NOT_FINITE = NOT_FINITE
+# Jackson takes an unsigned byte where a signed one is asked, and Spark keeps its bits.
+BYTE_MAX = 255
+NODE_CHARS_SHOWN = 60
+
+
+def _shown(node: Node) -> str:
+    text = rendered(node)
+    return text if len(text) <= NODE_CHARS_SHOWN else text[:NODE_CHARS_SHOWN] + "..."
+
+
+def _refused(column: str, node: Node, kind: str) -> Malformed:
+    return Malformed(f"column {column}: {_shown(node)} is not {kind}")
+
+
+def _integer(column: str, kind: pa.DataType) -> Reader:
+    low, high = -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    high_taken = BYTE_MAX if kind.bit_width == 8 else high
+
+    def read(node: Node) -> int | None:
+        if node is None:
+            return None
+        if isinstance(node, Number) and node.integral:
+            value = int(node.text)
+            if low <= value <= high_taken:
+                return value if value <= high else value - 2**kind.bit_width
+        raise _refused(column, node, f"an integer of {kind.bit_width} bits")
+
+    return read
+
+
+def _float(column: str, kind: pa.DataType) -> Reader:
+    def read(node: Node) -> float | None:
+        if node is None:
+            return None
+        if isinstance(node, str) and node in _QUOTED_NOT_FINITE:
+            return _QUOTED_NOT_FINITE[node]
+        if not isinstance(node, Number):
+            raise _refused(column, node, "a number")
+        if node.text in NOT_FINITE:
+            return NOT_FINITE[node.text]
+        # Parsed straight to the type's own width; 0.0 is added for an integer's -0 is 0.
+        value = float(pc.cast(pa.scalar(node.text), kind).as_py()) if kind == pa.float32() else float(node.text)
+        return value + 0.0 if node.integral else value
+
+    return read
+
+
+def _boolean(column: str) -> Reader:
+    def read(node: Node) -> bool | None:
+        if node is None or isinstance(node, bool):
+            return node
+        raise _refused(column, node, "a boolean")
+
+    return read
+
+
+def _string(node: Node) -> str | None:
+    return node if node is None or isinstance(node, str) else rendered(node)
+
+
+def _spelt(column: str, of_text: Callable[[str], Any], kind: str) -> Reader:
+    """Types that are written as strings."""
+
+    def read(node: Node) -> Any:
+        if node is None:
+            return None
+        value = of_text(node) if isinstance(node, str) else None
+        if value is None:
+            raise _refused(column, node, kind)
+        return value
+
+    return read
+
+
+def _timestamp(column: str) -> Reader:
+    spelt = _spelt(column, javatext.timestamp_us, "a timestamp")
+
+    def read(node: Node) -> Any:
+        if not isinstance(node, Number):
+            return spelt(node)
+        if not node.integral or not -(2**63) <= int(node.text) < 2**63:
+            raise _refused(column, node, "a timestamp")
+        # A number is seconds since the epoch; Spark multiplies in 64 bits and lets it wrap.
+        return (int(node.text) * 1_000_000 + 2**63) % 2**64 - 2**63
+
+    return read
+
+
+def _decimal(column: str, kind: pa.Decimal128Type) -> Reader:
+    def read(node: Node) -> Any:
+        if node is None:
+            return None
+        text = node.replace(",", "") if isinstance(node, str) else node.text if isinstance(node, Number) else ""
+        value = javatext.decimal_value(text, kind.precision, kind.scale)
+        if value is None:
+            raise _refused(column, node, f"a decimal({kind.precision},{kind.scale})")
+        return value
+
+    return read
+
+
+def _struct(column: str, kind: pa.StructType) -> Reader:
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    members = {field.name: reader(f"{column}.{field.name}", field.type) for field in fields}
+
+    def read(node: Node) -> dict[str, Any] | None:
+        if node is None:
+            return None
+        if not isinstance(node, Members):
+            raise _refused(column, node, "an object")
+        return read_members(node, members)
+
+    return read
+
+
+def _list(column: str, kind: pa.ListType) -> Reader:
+    item = reader(f"{column}[]", kind.value_type)
+
+    def read(node: Node) -> list[Any] | None:
+        if node is None:
+            return None
+        if isinstance(node, Members) or not isinstance(node, list):
+            raise _refused(column, node, "an array")
+        return [item(element) for element in cast("list[Node]", node)]
+
+    return read
+
+
+def read_members(node: Members, members: dict[str, Reader]) -> dict[str, Any]:
+    """Unknown names are passed over, missing ones are null, the last of a repeated name counts, but each must be
+    right."""
+    row: dict[str, Any] = dict.fromkeys(members)
+    for name, value in node:
+        if name in members:
+            row[name] = members[name](value)
+    return row
+
+
+def reader(column: str, kind: pa.DataType) -> Reader:
+    if pa.types.is_integer(kind):
+        return _integer(column, kind)
+    if pa.types.is_floating(kind):
+        return _float(column, kind)
+    if pa.types.is_decimal(kind):
+        return _decimal(column, kind)
+    if pa.types.is_struct(kind):
+        return _struct(column, kind)
+    if pa.types.is_list(kind):
+        return _list(column, kind)
+    if pa.types.is_timestamp(kind):
+        if kind.tz is None:
+            return _spelt(column, javatext.timestamp_ntz_us, "a timestamp without a zone")
+        return _timestamp(column)
+    simple: dict[pa.DataType, Reader] = {
+        pa.string(): _string,
+        pa.bool_(): _boolean(column),
+        pa.date32(): _spelt(column, javatext.date_days, "a date"),
+        pa.duration("us"): _spelt(column, javatext.interval_us, "a day-time interval"),
+        pa.binary(): _spelt(column, javatext.binary_value, "base64"),
+    }
+    return simple[kind]
+
+
+class RowReader:
+    """Messages -> rows of a schema, one at a time."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._members = {field.name: reader(field.name, field.type) for field in schema}
+        self._required = [field.name for field in schema if not field.nullable]
+
+    def read(self, message: bytes | None) -> dict[str, Any]:
+        if not message or not message.strip(b" \t\r\n"):
+            raise Malformed("empty")
+        return self.row(parse_object(message))
+
+    def row(self, node: Members) -> dict[str, Any]:
+        row = read_members(node, self._members)
+        for name in self._required:
+            if row[name] is None:
+                raise Malformed(f"column {name}: null, but declared NOT NULL")
+        return row
+
+    def table(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        columns = [pa.array([row[field.name] for row in rows], field.type) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=nullable(self.schema))
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])

@@ -1,0 +1,265 @@
+"""Reads one JSON text exactly as Spark's `from_json` does with its default options, or says why it would not.
+
+Spark reads with Jackson. Beyond the standard it takes single quotes, `\\'`, and the bare words NaN, Infinity, +INF,
+-INF, +Infinity, -Infinity; it limits the depth, the length of a number and of a name; bytes that are not UTF-8 become
+U+FFFD. No library for Python has that mixture, and Python's own `json` loses the spelling of numbers, on which much
+depends. Stricter than Spark in two things: text after the object makes a message malformed, and so does a raw
+control character within the base64 of a BINARY column, which Jackson happens to skip there. It is iterative, so
+that depth cannot exhaust the stack.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeAlias, cast
+
+from io_kafka.formats.javatext import double_text
+
+# Jackson's StreamReadConstraints, which Spark leaves as they are.
+DEPTH_MAX = 1000
+NUMBER_DIGITS_MAX = 1000
+NAME_CHARS_MAX = 50_000
+
+
+class Malformed(ValueError):
+    """A message that `from_json` would refuse; the text is the reason a user sees."""
+
+
+class Number(NamedTuple):
+    """A number as it was spelt; `integral` means neither fraction nor exponent; words such as NaN are not
+    integral."""
+
+    text: str
+    integral: bool
+
+
+class Members(list[tuple[str, "Node"]]):
+    """An object's members, in order, repeated names included."""
+
+
+Node: TypeAlias = "bool | str | Number | list[Node] | Members | None"
+
+NOT_FINITE = {
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "+Infinity": float("inf"),
+    "+INF": float("inf"),
+    "-Infinity": float("-inf"),
+    "-INF": float("-inf"),
+}
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"true|false|null|NaN|Infinity|[+-]INF|[+-]Infinity")
+_RUN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
+_HEX4 = re.compile(r"[0-9a-fA-F]{4}")
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "/": "/", "\\": "\\", "'": "'"}
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
+# Java's decoder replaces an encoded surrogate by one U+FFFD, Python's by one a byte.
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
+
+
+def text_of(message: bytes) -> str:
+    """The message as Java's decoder reads it: what is not UTF-8 becomes U+FFFD."""
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(_REPLACEMENT, message).decode(errors="replace")
+
+
+def parse(message: bytes) -> Node:
+    """The one JSON value that `message` holds; raises Malformed."""
+    text = text_of(message)
+    node, at = _value(text, _skip(text, 0))
+    at = _skip(text, at)
+    if at != len(text):
+        raise Malformed(f"content after the end of the JSON value, at character {at}")
+    return node
+
+
+def parse_object(message: bytes) -> Members:
+    node = parse(message)
+    if not isinstance(node, Members):
+        raise Malformed("not a JSON object")
+    return node
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _value(text: str, at: int) -> tuple[Node, int]:
+    root, at = _begin(text, at)
+    if not isinstance(root, list):
+        return root, at
+    open_containers: list[list[Node] | Members] = [root]
+    first = True
+    while open_containers:
+        container = open_containers[-1]
+        at = _skip(text, at)
+        if text.startswith("}" if isinstance(container, Members) else "]", at):
+            open_containers.pop()
+            at, first = at + 1, False
+            continue
+        if not first:
+            at = _skip(text, _expect(text, at, ","))
+        if isinstance(container, Members):
+            name, at = _name(text, at)
+            at = _skip(text, _expect(text, _skip(text, at), ":"))
+            node, at = _begin(text, at)
+            container.append((name, node))
+        else:
+            node, at = _begin(text, at)
+            container.append(node)
+        first = isinstance(node, list)
+        if isinstance(node, list):
+            open_containers.append(node)
+            if len(open_containers) > DEPTH_MAX:
+                raise Malformed(f"nested deeper than {DEPTH_MAX}")
+    return root, at
+
+
+def _expect(text: str, at: int, char: str) -> int:
+    if not text.startswith(char, at):
+        raise _unexpected(text, at, f"'{char}' expected")
+    return at + 1
+
+
+def _unexpected(text: str, at: int, what: str) -> Malformed:
+    found = repr(text[at]) if at < len(text) else "the end"
+    return Malformed(f"not JSON: {what} at character {at}, found {found}")
+
+
+def _name(text: str, at: int) -> tuple[str, int]:
+    quote = text[at : at + 1]
+    if quote not in _RUN:
+        raise _unexpected(text, at, "a quoted name expected")
+    name, at = _string(text, at + 1, quote)
+    if len(name) > NAME_CHARS_MAX:
+        raise Malformed(f"a name longer than {NAME_CHARS_MAX} characters")
+    return name, at
+
+
+def _begin(text: str, at: int) -> tuple[Node, int]:
+    """A scalar, or a container that is still empty and open."""
+    char = text[at : at + 1]
+    if char in _RUN:
+        return _string(text, at + 1, char)
+    if char == "{":
+        return Members(), at + 1
+    if char == "[":
+        return [], at + 1
+    number = _NUMBER.match(text, at)
+    if number:
+        if sum(map(len, number.groups(""))) > NUMBER_DIGITS_MAX:
+            raise Malformed(f"a number longer than {NUMBER_DIGITS_MAX} digits")
+        return Number(number.group(), number.end(1) == number.end()), number.end()
+    word = _WORD.match(text, at)
+    if not word:
+        raise _unexpected(text, at, "a value expected")
+    spelt = word.group()
+    return (_WORDS[spelt] if spelt in _WORDS else Number(spelt, False)), word.end()
+
+
+def _string(text: str, at: int, quote: str) -> tuple[str, int]:
+    """The string whose content begins at `at`."""
+    run = _RUN[quote]
+    parts: list[str] = []
+    while True:
+        match = run.match(text, at)
+        assert match is not None
+        parts.append(match.group())
+        at = match.end()
+        char = text[at : at + 1]
+        if char == quote:
+            return _without_lone_surrogates("".join(parts)), at + 1
+        if char != "\\":
+            raise _unexpected(text, at, "a string goes on")
+        escape = text[at + 1 : at + 2]
+        if escape == "u":
+            code = _HEX4.match(text, at + 2)
+            if not code:
+                raise _unexpected(text, at, "\\u needs four hexadecimal digits")
+            parts.append(chr(int(code.group(), 16)))
+            at += 6
+        elif escape in _ESCAPES and escape:
+            parts.append(_ESCAPES[escape])
+            at += 2
+        else:
+            raise _unexpected(text, at, "an unknown escape")
+
+
+def _without_lone_surrogates(text: str) -> str:
+    """Joins surrogate pairs; a lone surrogate becomes '?', as when Java encodes it."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace_surrogate")
+
+
+def _question_mark(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "?", error.start + 2
+
+
+def _register() -> None:
+    import codecs
+
+    codecs.register_error("replace_surrogate", _question_mark)
+
+
+_register()
+
+_MUST_ESCAPE = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Jackson's generator of bytes escapes control characters, and what takes two UTF-16 units."""
+    char = match[0]
+    if char in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[char]
+    units = char.encode("utf-16-be").hex().upper()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _quoted(text: str) -> str:
+    return '"' + _MUST_ESCAPE.sub(_escaped, text) + '"'
+
+
+def rendered(node: Node) -> str:
+    """What a STRING column gets where the message has something else than a string: Jackson's copy, floats as
+    doubles."""
+    out: list[str] = []
+    todo: list[Node | tuple[str]] = [node]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Members):
+            parts: list[Node | tuple[str]] = [("{",)]
+            for index, (name, value) in enumerate(item):
+                parts += [("," * (index > 0) + _quoted(name) + ":",), value]
+            todo += [("}",), *reversed(parts)]
+        elif isinstance(item, list):
+            parts = [("[",)]
+            for index, element in enumerate(cast("list[Node]", item)):
+                parts += [("," * (index > 0),), element]
+            todo += [("]",), *reversed(parts)]
+        elif isinstance(item, Number):
+            out.append(_number_text(item))
+        elif isinstance(item, tuple):
+            out.append(item[0])
+        elif isinstance(item, str):
+            out.append(_quoted(item))
+        else:
+            out.append("null" if item is None else "true" if item else "false")
+    return "".join(out)
+
+
+def _number_text(number: Number) -> str:
+    if number.integral:
+        return str(int(number.text))
+    value = NOT_FINITE[number.text] if number.text in NOT_FINITE else float(number.text)
+    text = double_text(value)
+    return text if text[-1].isdigit() else f'"{text}"'

@@ -1,0 +1,284 @@
+"""Messages -> rows of a schema: fast where that is certain, exact everywhere, and never a crash.
+
+Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The fast side is
+pyarrow.json, which is unsafe on rubbish, so it sees a block only if this holds:
+
+- every message begins with `{` and ends with `}`, and none holds a raw newline, so a message border cannot lie
+  within an object: a newline may not stand in a string, and outside a string `}` followed by `{` ends an object for
+  good;
+- it counts as many rows as messages: every message holds at least one object, hence exactly one, and nothing behind
+  it;
+- it is UTF-8, and not so long that Jackson's limits matter; and it has none of the bare words that RapidJSON takes
+  and Jackson does not.
+
+Types it reads otherwise than Spark are read as strings and converted (`vector.py`), or looked at afterwards; what
+stays doubtful goes the slow path, message by message. A block that fails is cut in pieces, so one malformed message
+does not slow down the rest.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from io_kafka.formats import vector
+from io_kafka.formats.exact import RowReader, nullable
+from io_kafka.formats.jackson import DEPTH_MAX, NAME_CHARS_MAX, NUMBER_DIGITS_MAX, Malformed
+from io_kafka.formats.vector import Bools, Bytes, Ints
+
+BLOCK_BYTES_MAX = 16 << 20  # one parse stays within the cache's reach, and one failure costs little
+PIECES = 8  # of a block that failed
+SLOW_ROWS_MAX = 32  # pieces this small are not worth another try
+# Shorter messages cannot reach Jackson's limits.
+UNLIMITED_BYTES_MAX = min(DEPTH_MAX, NUMBER_DIGITS_MAX)
+LONG_NUMBER = r"[0-9.eE+-]{500}"  # RE2 repeats 1000 times at most; half the limit finds every number beyond it
+# RapidJSON's words which Jackson refuses; after a separator, for in strings they are common.
+FOREIGN_WORD = r"[:,\[][ \t\r]*(-NaN|-?Inf)"
+
+
+class Parsed(NamedTuple):
+    """`rows[i]` is message `at[i]`; `at` and the positions in `faults` ascend, and together are all messages."""
+
+    rows: pa.RecordBatch
+    at: Ints
+    faults: list[tuple[int, str]]
+
+
+@lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
+def row_reader(schema: pa.Schema) -> RowReader:
+    return RowReader(schema)
+
+
+def parse_slowly(values: pa.Array, schema: pa.Schema) -> Parsed:
+    reader = row_reader(schema)
+    rows: list[dict[str, Any]] = []
+    at: list[int] = []
+    faults: list[tuple[int, str]] = []
+    for position, message in enumerate(values.to_pylist()):
+        try:
+            rows.append(reader.read(message))
+            at.append(position)
+        except Malformed as refusal:
+            faults.append((position, str(refusal)))
+    return Parsed(reader.table(rows), np.array(at, dtype=np.int64), faults)
+
+
+def parse(values: pa.Array, schema: pa.Schema) -> Parsed:
+    """`values`: binary, a null is an empty message."""
+    if len(schema) == 0 or len(set(schema.names)) != len(schema):
+        return parse_slowly(values, schema)
+    batches: list[pa.RecordBatch] = []
+    places: list[Ints] = []
+    slow = _refused_outright(values)
+    fast = np.flatnonzero(~slow)
+    late: list[Ints] = [np.flatnonzero(slow)]
+    todo = _blocks(fast, values)
+    while todo:
+        rows = todo.pop()
+        block = values if len(rows) == len(values) else _taken(values, rows)
+        result = _parse_block(block, schema)
+        if result is not None:
+            batch, doubtful = result
+            if doubtful.any():
+                late.append(rows[doubtful])
+                batch, rows = batch.filter(pa.array(~doubtful)), rows[~doubtful]
+            batches.append(batch)
+            places.append(rows)
+        elif len(rows) <= SLOW_ROWS_MAX:
+            late.append(rows)
+        else:
+            todo += np.array_split(rows, PIECES)
+    return _merged(values, schema, batches, places, np.sort(np.concatenate(late)))
+
+
+def _merged(
+    values: pa.Array, schema: pa.Schema, batches: list[pa.RecordBatch], places: list[Ints], late: Ints
+) -> Parsed:
+    """The fast rows and, for the messages `late`, the slow ones, in the order of the messages."""
+    faults: list[tuple[int, str]] = []
+    if len(late):
+        slowly = parse_slowly(_taken(values, late), schema)
+        batches.append(slowly.rows)
+        places.append(late[slowly.at])
+        faults = [(int(late[position]), reason) for position, reason in slowly.faults]
+    if not batches:
+        return Parsed(pa.RecordBatch.from_pylist([], nullable(schema)), np.zeros(0, np.int64), faults)
+    rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    at = np.concatenate(places)
+    if (np.diff(at) < 0).any():
+        order = np.argsort(at)
+        rows, at = rows.take(pa.array(order)), at[order]
+    return Parsed(rows, at, faults)
+
+
+def _taken(values: pa.Array, rows: Ints) -> pa.Array:
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return values.slice(int(rows[0]), len(rows))
+    return values.take(pa.array(rows))
+
+
+def _refused_outright(values: pa.Array) -> Bools:
+    """Messages the fast side must not see, by their own look."""
+    slow = vector.nulls_of(values)
+    data, ends = vector.bytes_of(values)
+    lengths = np.diff(ends)
+    slow |= lengths < 2
+    if slow.all():
+        return slow
+    first, last = ends[:-1].copy(), ends[1:] - 1
+    first[slow], last[slow] = first[~slow][0], last[~slow][0]
+    slow |= (data[first] != ord("{")) | (data[last] != ord("}"))
+    long = np.flatnonzero((lengths > UNLIMITED_BYTES_MAX) & ~slow)
+    if len(long):
+        slow[long[_near_limits(values.take(pa.array(long)))]] = True
+    return slow
+
+
+def _near_limits(messages: pa.Array) -> Bools:
+    opened = pc.add(pc.count_substring(messages, "{"), pc.count_substring(messages, "["))
+    near = pc.or_(pc.greater(opened, DEPTH_MAX), pc.greater(pc.binary_length(messages), NAME_CHARS_MAX))
+    return np.asarray(pc.or_(near, pc.match_substring_regex(messages, LONG_NUMBER)).to_numpy(zero_copy_only=False))
+
+
+def _blocks(rows: Ints, values: pa.Array) -> list[Ints]:
+    """Rows cut so that each block stays under BLOCK_BYTES_MAX (a single larger message is a block)."""
+    if not len(rows):
+        return []
+    _, ends = vector.bytes_of(values)
+    sizes = np.cumsum((ends[1:].astype(np.int64) - ends[:-1] + 1)[rows])
+    cuts = np.flatnonzero(np.diff(sizes // BLOCK_BYTES_MAX)) + 1
+    return np.split(rows, cuts)[::-1]
+
+
+def _parse_block(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Bools] | None:
+    """The rows and which of them are doubtful; None if the block as a whole is not certain."""
+    try:
+        texts = values.cast(pa.string())  # proves UTF-8
+    except pa.ArrowInvalid:
+        return None
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
+    chars = np.frombuffer(joined, dtype=np.uint8)
+    if np.count_nonzero(chars == ord("\n")) != len(values) - 1:
+        return None
+    doubtful = _foreign_words(chars, texts)
+    try:
+        table = pj.read_json(
+            pa.BufferReader(joined),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(chars) + 1),
+            parse_options=pj.ParseOptions(explicit_schema=_read_schema(schema), unexpected_field_behavior="ignore"),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    if table.num_rows != len(values):
+        return None
+    columns = []
+    for field in schema:
+        column, unsure = _converted(_one(table.column(field.name)), field.type)
+        columns.append(column)
+        if unsure is not None:
+            doubtful |= unsure
+        if not field.nullable and column.null_count:
+            doubtful |= vector.nulls_of(column)
+    return pa.RecordBatch.from_arrays(columns, schema=nullable(schema)), doubtful
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _foreign_words(chars: Bytes, texts: pa.Array) -> Bools:
+    capitals = np.flatnonzero(chars[:-2] == ord("I"))
+    found = bool(((chars[capitals + 1] == ord("n")) & (chars[capitals + 2] == ord("f"))).any())
+    capitals = np.flatnonzero(chars == ord("N"))
+    if not found and not (chars[capitals - 1] == ord("-")).any():
+        return np.zeros(len(texts), dtype=np.bool_)
+    return np.array(pc.match_substring_regex(texts, FOREIGN_WORD).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+@lru_cache(maxsize=256)
+def _read_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, _read_type(field.type)) for field in schema])
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    """The type pyarrow.json is asked for: strings where it reads otherwise than Spark."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(kind.field(i).name, _read_type(kind.field(i).type)) for i in range(kind.num_fields)])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _read_type(kind.value_type)))
+    if pa.types.is_temporal(kind) or pa.types.is_binary(kind):
+        return pa.string()
+    return kind
+
+
+def _converted(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools | None]:
+    """A column as read -> as Spark has it, and the rows in doubt (None: there is none)."""
+    if pa.types.is_struct(kind):
+        return _converted_struct(column, kind)
+    if pa.types.is_list(kind):
+        return _converted_list(column, kind)
+    if pa.types.is_floating(kind):
+        return column, _unsure_floats(column)
+    if pa.types.is_decimal(kind):
+        return column, _unsure_decimals(column)
+    if pa.types.is_date(kind):
+        return vector.dates(column)
+    if pa.types.is_timestamp(kind):
+        return vector.timestamps(column, kind)
+    if pa.types.is_binary(kind):
+        return vector.base64s(column)
+    if pa.types.is_duration(kind):
+        return pa.nulls(len(column), kind), ~vector.nulls_of(column)
+    return column, None
+
+
+def _unsure_floats(column: pa.Array) -> Bools | None:
+    """What is not finite may be a foreign word or an overflow; -0.0 may be the integer -0, which is 0.0."""
+    values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
+    unsure: Bools = ~np.isfinite(values) | ((values == 0) & np.signbit(values))
+    return unsure if unsure.any() else None
+
+
+def _unsure_decimals(column: pa.Array) -> Bools | None:
+    """pyarrow.json brings a number to the scale without looking at the precision."""
+    try:
+        column.validate(full=True)
+        return None
+    except pa.ArrowInvalid:
+        digits = [0 if value is None else len(value.as_tuple().digits) for value in column.to_pylist()]
+        unsure: Bools = np.array(digits, dtype=np.int64) > column.type.precision
+        return unsure
+
+
+def _converted_struct(column: pa.StructArray, kind: pa.StructType) -> tuple[pa.Array, Bools | None]:
+    if kind.num_fields == 0:
+        return column, ~vector.nulls_of(column)
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    # flatten() puts the struct's own nulls into its children.
+    pairs = [_converted(child, field.type) for child, field in zip(column.flatten(), fields, strict=True)]
+    unsure: Bools | None = None
+    for _, of_child in pairs:
+        if of_child is not None:
+            unsure = of_child if unsure is None else unsure | of_child
+    mask = pa.array(vector.nulls_of(column)) if column.null_count else None
+    return pa.StructArray.from_arrays([child for child, _ in pairs], fields=fields, mask=mask), unsure
+
+
+def _converted_list(column: pa.ListArray, kind: pa.ListType) -> tuple[pa.Array, Bools | None]:
+    null = vector.nulls_of(column)
+    items, unsure_items = _converted(column.flatten(), kind.value_type)
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    mask = pa.array(null) if null.any() else None
+    rebuilt = pa.ListArray.from_arrays(pa.array(offsets), items, type=kind, mask=mask)
+    if unsure_items is None or not unsure_items.any():
+        return rebuilt, None
+    unsure = np.zeros(len(column), dtype=np.bool_)
+    unsure[np.repeat(np.arange(len(column)), lengths)[unsure_items]] = True
+    return rebuilt, unsure

@@ -1,0 +1,99 @@
+"""What a format is told, and what it gives back: plain data, the same in the driver and in every task.
+
+`SourceFormat` and `OutputFormat` pickle. Their schema carries the columns' names and Arrow types in the order of
+the circuit's columns; a field that is not nullable is a NOT NULL column, and a null in it makes a message
+malformed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+Mode = Literal["append", "upsert", "changelog"]
+
+
+class FormatError(ValueError):
+    """A declared table cannot be read or written as JSON: names the handle, the column, and what to declare
+    instead."""
+
+
+def check_type(handle: str, column: str, kind: pa.DataType) -> None:
+    """Refuses the Arrow types that no JSON message of ours holds."""
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            check_type(handle, f"{column}.{kind.field(index).name}", kind.field(index).type)
+    elif pa.types.is_list(kind):
+        check_type(handle, f"{column}[]", kind.value_type)
+    elif not (
+        pa.types.is_signed_integer(kind)
+        or kind in (pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.bool_(), pa.date32(), pa.duration("us"))
+        or pa.types.is_decimal128(kind)
+        or (pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"))
+    ):
+        raise FormatError(
+            f"{handle}: column {column} has type {kind}, which JSON messages cannot hold; declare another type"
+        )
+
+
+def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]) -> None:
+    if len(set(schema.names)) != len(schema.names):
+        raise FormatError(f"{handle}: two columns have one name in {schema.names}; rename one")
+    for field in schema:
+        check_type(handle, field.name, field.type)
+    missing = [name for name in key if name not in schema.names]
+    if missing:
+        raise FormatError(f"{handle}: key column {missing[0]} is not among the columns {schema.names}")
+    if mode == "upsert" and not key:
+        raise FormatError(f"{handle}: mode upsert needs a key; add 'key' = 'COLUMN' to the table's properties")
+
+
+@dataclass(frozen=True)
+class SourceFormat:
+    """How the messages of one input handle become rows."""
+
+    handle: str
+    schema: pa.Schema
+    mode: Mode = "append"
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_table(self.handle, self.schema, self.mode, self.key)
+        if self.mode == "append" and self.key:
+            raise FormatError(f"{self.handle}: mode append takes no key; leave it out or use mode upsert")
+
+    @property
+    def keyed(self) -> bool:
+        """Messages, for `LastByKey`, rather than a Z-set."""
+        return bool(self.key)
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """How the rows of one output handle become messages."""
+
+    handle: str
+    schema: pa.Schema
+    mode: Mode = "append"
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_table(self.handle, self.schema, self.mode, self.key)
+
+
+class Rejected(NamedTuple):
+    """A malformed message, and why."""
+
+    partition: int
+    offset: int
+    reason: str
+
+
+class Decoded(NamedTuple):
+    """`rows` keep the order of the messages; `rejected` is in that order too. Every message is in exactly one of them
+    (a Debezium update of a table without a key gives two rows; a tombstone of a changelog gives none)."""
+
+    rows: pa.Table
+    rejected: list[Rejected]
