@@ -25,10 +25,12 @@ from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate
 from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
+from stepwell.lowering.rules.distinct_order import in_order_of_use
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
+    node = in_order_of_use(node)
     child = context.lower(node.children[0])
     results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
     if keys := _duplicates_dropped(node):

@@ -1,0 +1,87 @@
+"""Spark's plan of several count(DISTINCT), put into an order of its own.
+
+Spark expands every row once for each set of distinct columns and numbers the copies (`gid`); the order of the copies, of
+their columns and so the numbers follow the hash of expression ids, which differs from session to session. Here they follow
+the order in which the query uses them, so that the same query always has the same circuit.
+
+    Aggregate            uses of columns and of `gid = n`, in the order of the query: they decide
+      Aggregate          grouping columns and calls, in the order of those uses
+        Expand           columns in the order of the Aggregate above, copies by their new number
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.trees import attributes, expression_id, literal, transform
+
+_GROUP_NUMBER = "gid"
+
+
+def in_order_of_use(node: TreeNode) -> TreeNode:
+    """The Aggregate `node`, with the two nodes below it in order of use; another Aggregate is given back as it is."""
+    inner = node.children[0]
+    if inner.kind != "Aggregate" or inner.children[0].kind != "Expand":
+        return node
+    expand = inner.children[0]
+    number = next((expression_id(item) for item in expand["output"] if item["name"] == _GROUP_NUMBER), None)
+    if number is None:
+        return node
+    renumbered = _renumbered(node["aggregateExpressions"], number)
+
+    def renumber(tree: TreeNode) -> TreeNode | None:
+        value = _group_number(tree, number)
+        if value is None:
+            return None
+        fields = {"left": tree.children[0], "right": literal(renumbered[value], "integer")}
+        return TreeNode("EqualTo", fields, (fields["left"], fields["right"]))
+
+    results = [transform(tree, renumber) for tree in node["aggregateExpressions"]]
+    uses = _ranks([*node["groupingExpressions"], *results])
+    keys = sorted(inner["groupingExpressions"], key=lambda key: uses.get(expression_id(key), len(uses)))
+    calls = sorted(inner["aggregateExpressions"], key=lambda item: uses.get(expression_id(item), len(uses)))
+    below = _expand(expand, _ranks([*keys, *calls]), number, renumbered)
+    inner = _with(inner, below, groupingExpressions=keys, aggregateExpressions=calls)
+    return _with(node, inner, aggregateExpressions=results)
+
+
+def _expand(expand: TreeNode, uses: dict[int, int], number: int, renumbered: dict[str, str]) -> TreeNode:
+    output = expand["output"]
+    order = sorted(range(len(output)), key=lambda i: uses.get(expression_id(output[i]), len(uses)))
+    place = [expression_id(output[i]) for i in order].index(number)
+    copies = [[copy[i] for i in order] for copy in expand["projections"]]
+    for copy in copies:
+        copy[place] = literal(renumbered.get(copy[place]["value"], copy[place]["value"]), "integer")
+    copies.sort(key=lambda copy: int(copy[place]["value"]))
+    return _with(expand, expand.children[0], output=[output[i] for i in order], projections=copies)
+
+
+def _renumbered(results: Iterable[TreeNode], number: int) -> dict[str, str]:
+    """Old number -> new number, in order of use. 0, the copy for aggregates that are not distinct, stays."""
+    numbers = {"0": "0"}
+    for tree in results:
+        for part in tree.walk():
+            value = _group_number(part, number)
+            if value is not None:
+                numbers.setdefault(value, str(len(numbers)))
+    return numbers
+
+
+def _group_number(tree: TreeNode, number: int) -> str | None:
+    """n, if `tree` is `gid = n`."""
+    if tree.kind != "EqualTo" or tree.children[0].kind != "AttributeReference" or tree.children[1].kind != "Literal":
+        return None
+    return str(tree.children[1]["value"]) if expression_id(tree.children[0]) == number else None
+
+
+def _ranks(trees: Iterable[TreeNode]) -> dict[int, int]:
+    ranks: dict[int, int] = {}
+    for tree in trees:
+        for leaf in attributes(tree):
+            ranks.setdefault(expression_id(leaf), len(ranks))
+    return ranks
+
+
+def _with(node: TreeNode, child: TreeNode, **fields: list[TreeNode] | list[list[TreeNode]]) -> TreeNode:
+    return TreeNode(node.kind, {**node.fields, "child": child, **fields}, (child,))
