@@ -7,11 +7,13 @@ top, whose weights add up to more than 0 over all runs.
 
 All keys are searched at once, in rounds. A round takes the outermost `width` rows of every key from every run; values
 beyond the innermost row taken from every run that has more are complete, and if the answer is among them the key is
-done. Otherwise the next round takes twice as many.
+done. Otherwise the next round takes four times as many.
 
-Bound on rows touched, a key: let R be the runs of its bucket (O(log rows)), and c the most rows at or beyond the
-answer that one run has (the answer itself and values retracted since the last merge dropped them). At most R * (2 +
-max(FIRST_ROWS, 4 * (c + 1))) rows are touched, whatever the number of rows of the key.
+Bound on rows touched, a key: let R be the runs of its bucket (O(log rows)), and c the most rows at or beyond the answer
+that one run has: the answer itself, and values retracted that no merge has dropped yet. At most R * (2 + max(1, 6 * c))
+rows are touched, whatever the number of rows of the key: two to know the key's rows in a run, and rounds of 1, 4, 16,
+... rows, the last of which is below 4 * (c + 1). Mostly one round is enough: the top of every run holds the top of
+all.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ from engine.trace import Run, Trace
 
 Int64s = npt.NDArray[np.int64]
 
-FIRST_ROWS = 4
-"""Rows of a run that the first round takes: an answer is mostly among the first, and small takes cost the same as a
-single row."""
+WIDTH_GROWTH = 4
+"""Rows of a run that a round takes, as a multiple of the round before: few rounds, and no more than 4 rows for one
+needed."""
 
 _BELOW_ALL = -(1 << 63)
 
@@ -84,14 +86,14 @@ def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest
     segments, touched = _segments(trace, keys, hashes)
     results = _Results(keys.num_rows, trace.layout.types[-1])
     active = np.ones(keys.num_rows, dtype=np.bool_)
-    width = FIRST_ROWS
+    width = 1
     while active.any():
         parts = [_from_change(change, active)]
         parts += [_outermost(trace, segment, active, width, highest) for segment in segments]
         candidates = _concatenate(parts)
         touched += len(candidates.key) - len(parts[0].key)
         active &= ~results.take_from(candidates, highest)
-        width *= 2
+        width *= WIDTH_GROWTH
     return results.found(touched)
 
 
@@ -111,19 +113,17 @@ class _Results:
         np.maximum.at(frontier, candidates.key[candidates.inner], scores[candidates.inner])
         has_more = np.zeros(count, dtype=np.bool_)
         has_more[candidates.key[candidates.inner]] = True
-        order = np.lexsort((scores, candidates.key))
+        complete = np.flatnonzero(scores >= frontier[candidates.key])
+        order = complete[np.lexsort((scores[complete], candidates.key[complete]))]
         key, score = candidates.key[order], scores[order]
         starts = np.flatnonzero(np.concatenate(([True], (key[1:] != key[:-1]) | (score[1:] != score[:-1])))[: len(key)])
         chosen = np.full((2, count), -1, dtype=np.int64)
-        if len(starts):
-            key, rows = key[starts], order[starts]
-            complete = score[starts] >= frontier[key]
-            for i, weights in enumerate((candidates.before, candidates.after)):
-                total = np.add.reduceat(weights[order], starts)
-                there = complete & (total > 0)
-                # Scores ascend within a key, and the last assignment wins.
-                chosen[i, key[there]] = rows[there]
-                self._below_zero.append(np.unique(key[complete & (total < 0)]))
+        for i, weights in enumerate((candidates.before, candidates.after)):
+            total = np.add.reduceat(weights[order], starts) if len(starts) else weights[:0]
+            there = total > 0
+            # Scores ascend within a key, and the last assignment wins.
+            chosen[i, key[starts[there]]] = order[starts[there]]
+            self._below_zero.append(np.unique(key[starts[total < 0]]))
         seen = np.zeros(count, dtype=np.bool_)
         seen[candidates.key] = True
         done: npt.NDArray[np.bool_] = ~seen | (chosen >= 0).all(axis=0) | ~has_more

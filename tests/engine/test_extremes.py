@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extremes import FIRST_ROWS, Change, Found, search
+from engine.extremes import Change, Found, search
 from engine.hashing import Hashes
 from engine.store import DictStore
 from engine.trace import Trace, TraceLayout
@@ -108,7 +108,7 @@ def test_finding_the_next_extreme_does_not_scan_the_group(highest: bool) -> None
         values.append([("a", value, -1)])
         runs = len(values.trace.runs())
         beyond = taken + 2  # the answer and what was taken back, if no merge has dropped it yet
-        assert found.rows_touched <= (runs + 1) * (2 + max(FIRST_ROWS, 4 * (beyond + 1)))
+        assert found.rows_touched <= (runs + 1) * (2 + 6 * beyond)
     assert found.rows_touched < size / 20
 
 
@@ -116,7 +116,7 @@ def test_finding_the_next_extreme_does_not_scan_the_group(highest: bool) -> None
 def test_rows_touched_do_not_grow_with_the_group(size: int) -> None:
     values = Values()
     values.append([("a", value, 1) for value in range(size)])
-    assert values.search(["a"], [("a", size - 1, -1)], True).rows_touched == 2 + FIRST_ROWS
+    assert values.search(["a"], [("a", size - 1, -1)], True).rows_touched == 2 + 1 + 4
 
 
 def test_keys_that_need_more_rounds_do_not_make_the_others_read_more() -> None:
@@ -126,7 +126,7 @@ def test_keys_that_need_more_rounds_do_not_make_the_others_read_more() -> None:
     values.append([("k7", value, -1) for value in range(400, 500)])
     found = values.search(keys, [], True)
     assert found.before.to_pylist() == [399 if key == "k7" else 499 for key in keys]
-    assert found.rows_touched <= 49 * (2 + FIRST_ROWS) + 2 * (2 + 4 * (100 + 2))
+    assert found.rows_touched <= 49 * (2 + 1) + 2 * (2 + 6 * 101)
 
 
 def test_a_value_of_negative_weight_is_told() -> None:
