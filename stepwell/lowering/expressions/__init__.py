@@ -1,0 +1,57 @@
+"""Catalyst's expressions -> DuckDB SQL with Spark's semantics: ANSI mode, session time zone UTC.
+
+Guarantees: an expression that `emit` accepts gives, for every row, the value Spark gives, or raises where Spark raises
+(tests/stepwell/expressions compares them on edge values). One it does not know, it refuses by name.
+
+`TABLE` has one row for each expression class. To add one: a function in the module of its topic, and a line in that
+module's table. The function gets the node and its children's fragments, in Spark's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from engine.circuit import Column, Expression
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import UnsupportedType
+from stepwell.lowering.expressions import arithmetic, casts, comparison, conditional, leaves
+from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
+
+__all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
+
+# Catalyst's expression id -> the column of the node's input, and its type.
+Resolve = Callable[[int], tuple[Column, pa.DataType]]
+
+TABLE: dict[str, Rule] = {
+    **leaves.TABLE,
+    **comparison.TABLE,
+    **conditional.TABLE,
+    **arithmetic.TABLE,
+    **casts.TABLE,
+}
+
+
+def emit(tree: TreeNode, resolve: Resolve) -> Expression:
+    """The expression over the input's columns `c0`, `c1`, .... Raises `UnsupportedExpression` or `UnsupportedType`."""
+    fragment = _emit(tree, resolve)
+    return Expression(fragment.sql, fragment.type, fragment.column)
+
+
+def _emit(node: TreeNode, resolve: Resolve) -> Fragment:
+    if node.kind == "AttributeReference":
+        column, type_ = resolve(node["exprId"]["id"])
+        return Fragment(f"c{column}", type_, column=column)
+    rule = TABLE.get(node.kind)
+    if rule is None:
+        raise UnsupportedExpression(node.kind, "", "write it with supported functions; docs/sql.md lists them")
+    if node.get("evalMode") not in (None, "ANSI"):
+        raise UnsupportedExpression(
+            node.kind, f"{node['evalMode']} mode", "use CASE to guard instead of try_ functions"
+        )
+    arguments = tuple(_emit(child, resolve) for child in node.children)
+    try:
+        return rule(node, arguments)
+    except UnsupportedType as error:
+        raise UnsupportedExpression(node.kind, error.name, "cast to a supported type") from error

@@ -1,0 +1,92 @@
+"""Spark's data types as Arrow types.
+
+Guarantees: every type Stepwell can carry through a circuit has exactly one Arrow form (ARCHITECTURE.md, "Data inside a
+circuit"), and every other type raises `UnsupportedType` with its name. Nested fields are always nullable in the Arrow form:
+Spark changes nullability as it optimises, and a type that changed with it would change the circuit's fingerprint.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructType
+
+DECIMAL_DIGITS_MAX = 38  # of Spark's decimals, and of decimal128
+
+
+class UnsupportedType(ValueError):
+    """A Spark type that has no form inside a circuit."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"type {name} is not supported: cast the column to a supported type in the view that reads it")
+        self.name = name
+
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+TIMESTAMP_NTZ = pa.timestamp("us")
+DURATION = pa.duration("us")
+# Only inside expressions, as a literal or the operand of an addition to a date: a number of months.
+YEAR_MONTH = pa.month_day_nano_interval()
+
+_ATOMIC: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+_YEAR_MONTH = re.compile(r"interval (year|month)( to month)?")
+
+
+def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
+    """The Arrow form of a type as Spark's `DataType.json` writes it: a name, or an object for a nested type."""
+    if isinstance(spark, dict):
+        return _nested(spark)
+    if (atomic := _ATOMIC.get(spark)) is not None:
+        return atomic
+    if decimal := _DECIMAL.fullmatch(spark):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if _DAY_TIME.fullmatch(spark):
+        return DURATION
+    raise UnsupportedType(spark)
+
+
+def expression_type(spark: str | dict[str, Any]) -> pa.DataType:
+    """As `arrow_type`, with the two types that exist only inside expressions: void and year-month intervals."""
+    if spark == "void":
+        return pa.null()
+    if isinstance(spark, str) and _YEAR_MONTH.fullmatch(spark):
+        return YEAR_MONTH
+    return arrow_type(spark)
+
+
+def _nested(spark: dict[str, Any]) -> pa.DataType:
+    match spark["type"]:
+        case "array":
+            return pa.list_(pa.field("element", arrow_type(spark["elementType"])))
+        case "struct":
+            return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in spark["fields"]])
+        case other:
+            raise UnsupportedType(str(other))
+
+
+def arrow_schema(schema: str | StructType | dict[str, Any]) -> pa.Schema:
+    """The columns of a table. A string is DDL ("a INT, b STRING NOT NULL"), parsed by Spark, which needs an active session;
+    a dict is `StructType.json` read back. NOT NULL is kept for columns (messages are checked against it)."""
+    if isinstance(schema, str):
+        schema = StructType.fromDDL(schema)
+    plain = schema.jsonValue() if isinstance(schema, DataType) else schema
+    return pa.schema(
+        [pa.field(field["name"], arrow_type(field["type"]), nullable=field["nullable"]) for field in plain["fields"]]
+    )

@@ -1,0 +1,135 @@
+"""+, -, *, /, %, div, pmod, unary minus over integers, floats, decimals and intervals; bits.
+
+DuckDB's integer operators raise on overflow as Spark's do in ANSI mode. Its decimals are another matter (decimals.py). Division by
+zero must be looked for: DuckDB makes an infinity of it, Spark an error, floats included; but a null dividend is null first.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions import decimals
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, failure, strict, unsupported
+
+DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
+REMAINDER_BY_ZERO = failure("REMAINDER_BY_ZERO", "Remainder by zero.")
+
+
+def _operator(symbol: str) -> Rule:
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        left, right = arguments
+        if pa.types.is_decimal(left.type):
+            return decimals.operator(symbol, left, right)
+        raises = not pa.types.is_floating(left.type)
+        return derived(f"({left.sql} {symbol} {right.sql})", left.type, left, right, raises=raises)
+
+    return rule
+
+
+def unless_zero(dividend: Fragment, divisor: Fragment, quotient: str, type_: pa.DataType, error: str) -> Fragment:
+    """`quotient`, and `error` where the divisor is zero and the dividend not null."""
+    if divisor.literal and divisor.value is not None and divisor.value != 0:
+        return derived(cast(quotient, type_), type_, dividend, divisor)
+    zero = f"CASE WHEN {dividend.sql} IS NOT NULL THEN {error} END"
+    guarded = f"CASE WHEN {divisor.sql} = 0 THEN {zero} ELSE {quotient} END"
+    return derived(cast(guarded, type_), type_, dividend, divisor, raises=True)
+
+
+def _divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    left, right = arguments
+    if pa.types.is_decimal(left.type):
+        quotient, type_ = decimals.quotient(left, right)
+        return unless_zero(left, right, quotient, type_, DIVIDE_BY_ZERO)
+    return unless_zero(left, right, f"({left.sql} / {right.sql})", left.type, DIVIDE_BY_ZERO)
+
+
+def _integral_divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    left, right = arguments
+    if not pa.types.is_int64(left.type):
+        raise unsupported(node, f"{left.type} div {right.type}", "cast both sides to BIGINT")
+    return derived(
+        unless_zero(left, right, f"({left.sql} // {right.sql})", left.type, DIVIDE_BY_ZERO).sql,
+        left.type, *arguments, raises=True,
+    )  # fmt: skip
+
+
+def _remainder(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    left, right = arguments
+    if pa.types.is_decimal(left.type):
+        remainder, type_ = decimals.remainder(left, right)
+        return unless_zero(left, right, remainder, type_, REMAINDER_BY_ZERO)
+    if pa.types.is_integer(left.type):
+        # The least integer % -1 overflows in DuckDB and is 0 in Spark.
+        if right.literal and right.value != -1:
+            remainder = f"({left.sql} % {right.sql})"
+        else:
+            remainder = (
+                f"CASE WHEN {right.sql} = -1 AND {left.sql} IS NOT NULL THEN 0 ELSE {left.sql} % {right.sql} END"
+            )
+    else:
+        remainder = f"({left.sql} % {right.sql})"
+    return unless_zero(left, right, remainder, left.type, REMAINDER_BY_ZERO)
+
+
+def _pmod(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """r = a % n; (r + n) % n where r is negative."""
+    left, right = arguments
+    remainder = _remainder(node, arguments)
+    if pa.types.is_decimal(left.type):
+        negative, type_ = decimals.pmod_of_negative(left, right, remainder)
+    elif pa.types.is_integer(left.type):
+        type_ = left.type
+        total = f"({remainder.sql}::HUGEINT + {right.sql}::HUGEINT)"
+        if type_.bit_width >= 32:  # Java adds these in their own width: the sum wraps
+            least = -(1 << (type_.bit_width - 1))
+            total = (
+                f"CASE WHEN {total} < {least}::HUGEINT THEN {total} + {1 << type_.bit_width}::HUGEINT ELSE {total} END"
+            )
+        negative = f"(({total}) % {right.sql}::HUGEINT)"
+    else:
+        type_ = left.type
+        negative = f"(({remainder.sql} + {right.sql}) % {right.sql})"
+    sql = cast(f"CASE WHEN {remainder.sql} < 0 THEN {negative} ELSE {remainder.sql} END", type_)
+    return derived(sql, type_, remainder, *arguments)
+
+
+def _minus(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    if pa.types.is_floating(operand.type):
+        return derived(f"(- {operand.sql})", operand.type, operand)
+    zero = cast("0", operand.type)
+    if pa.types.is_decimal(operand.type):
+        return derived(cast(f"- {operand.sql}", operand.type), operand.type, operand)
+    return derived(f"({zero} - {operand.sql})", operand.type, operand, raises=True)
+
+
+def _bits(symbol: str) -> Rule:
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        left, right = arguments
+        if pa.types.is_boolean(left.type):
+            raise unsupported(node, "bits of booleans")
+        sql = f"xor({left.sql}, {right.sql})" if symbol == "xor" else f"({left.sql} {symbol} {right.sql})"
+        return derived(cast(sql, left.type), left.type, left, right)
+
+    return rule
+
+
+def _bits_not(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return derived(cast(f"~{arguments[0].sql}", arguments[0].type), arguments[0].type, *arguments)
+
+
+TABLE: dict[str, Rule] = {
+    "Add": strict(_operator("+")),
+    "Subtract": strict(_operator("-")),
+    "Multiply": strict(_operator("*")),
+    "Divide": strict(_divide, last_first=True),
+    "IntegralDivide": strict(_integral_divide, last_first=True),
+    "Remainder": strict(_remainder, last_first=True),
+    "Pmod": strict(_pmod, last_first=True),
+    "UnaryMinus": _minus,
+    "BitwiseAnd": strict(_bits("&")),
+    "BitwiseOr": strict(_bits("|")),
+    "BitwiseXor": strict(_bits("xor")),
+    "BitwiseNot": _bits_not,
+}

@@ -1,0 +1,83 @@
+"""Comparison and three-valued logic.
+
+DuckDB orders as Spark does: NaN equals itself and is greater than all, -0.0 equals 0.0, strings by their bytes. What differs is
+laziness: Spark's AND does not look at its right side once the left is false, DuckDB evaluates both. So a right side
+that can raise is put under a CASE. `a AND CASE WHEN a IS NOT FALSE THEN b END` has the truth table of `a AND b`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import Fragment, Rule, derived, strict, unsupported
+
+BOOL = pa.bool_()
+
+
+def _compare(operator: str) -> Rule:
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        left, right = arguments
+        if left.type != right.type:
+            raise unsupported(node, f"{left.type} {operator} {right.type}", "cast both sides to one type")
+        return derived(f"({left.sql} {operator} {right.sql})", BOOL, left, right)
+
+    return rule
+
+
+def _both(left: Fragment, right: Fragment) -> Fragment:
+    guarded = f"CASE WHEN {left.sql} IS NOT FALSE THEN {right.sql} END" if right.raises else right.sql
+    return derived(f"({left.sql} AND {guarded})", BOOL, left, right)
+
+
+def either(left: Fragment, right: Fragment) -> Fragment:
+    guarded = f"CASE WHEN {left.sql} IS NOT TRUE THEN {right.sql} END" if right.raises else right.sql
+    return derived(f"({left.sql} OR {guarded})", BOOL, left, right)
+
+
+def _conjuncts(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return _both(*arguments)
+
+
+def _disjuncts(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return either(*arguments)
+
+
+def _not(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return derived(f"(NOT {arguments[0].sql})", BOOL, *arguments)
+
+
+def _is_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return derived(f"({arguments[0].sql} IS NULL)", BOOL, *arguments)
+
+
+def _is_not_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return derived(f"({arguments[0].sql} IS NOT NULL)", BOOL, *arguments)
+
+
+def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    value, *candidates = arguments
+    if any(candidate.raises for candidate in candidates):
+        tests = [derived(f"({value.sql} = {c.sql})", BOOL, value, c) for c in candidates]
+        result = tests[-1]
+        for test in reversed(tests[:-1]):
+            result = either(test, result)
+        return result
+    return derived(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, *arguments)
+
+
+TABLE: dict[str, Rule] = {
+    "EqualTo": strict(_compare("=")),
+    "EqualNullSafe": _compare("IS NOT DISTINCT FROM"),
+    "LessThan": strict(_compare("<")),
+    "LessThanOrEqual": strict(_compare("<=")),
+    "GreaterThan": strict(_compare(">")),
+    "GreaterThanOrEqual": strict(_compare(">=")),
+    "And": _conjuncts,
+    "Or": _disjuncts,
+    "Not": _not,
+    "IsNull": _is_null,
+    "IsNotNull": _is_not_null,
+    "In": _in,
+    "InSet": _in,  # catalyst.read puts the set's values after the operand
+}

@@ -1,0 +1,54 @@
+"""Choices between expressions. DuckDB's CASE and COALESCE evaluate a branch only for the rows that take it (with its optimiser off,
+see engine/expressions.py), as Spark does: a branch that would raise is safe."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
+
+
+def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
+    """Spark has cast the branches to one type; void may stand beside it."""
+    return next((a.type for a in arguments if not pa.types.is_null(a.type)), pa.null())
+
+
+def _if(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    condition, then, otherwise = arguments
+    type_ = _common((then, otherwise))
+    return derived(
+        cast(f"CASE WHEN {condition.sql} THEN {then.sql} ELSE {otherwise.sql} END", type_), type_, *arguments
+    )
+
+
+def _case_when(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    pairs = len(arguments) // 2
+    branches = [(arguments[2 * i], arguments[2 * i + 1]) for i in range(pairs)]
+    otherwise = arguments[2 * pairs :]
+    type_ = _common((*(value for _, value in branches), *otherwise))
+    whens = " ".join(f"WHEN {condition.sql} THEN {value.sql}" for condition, value in branches)
+    rest = f" ELSE {otherwise[0].sql}" if otherwise else ""
+    return derived(cast(f"CASE {whens}{rest} END", type_), type_, *arguments)
+
+
+def _coalesce(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    type_ = _common(arguments)
+    return derived(cast(f"COALESCE({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
+
+
+def _pass(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """A node that tells Spark's code generator or optimiser something, and changes no value."""
+    return arguments[0]
+
+
+TABLE: dict[str, Rule] = {
+    "If": _if,
+    "CaseWhen": _case_when,
+    "Coalesce": _coalesce,
+    "Alias": _pass,
+    "KnownNotNull": _pass,
+    "KnownNullable": _pass,
+    "KnownFloatingPointNormalized": _pass,
+    "PromotePrecision": _pass,
+}

@@ -1,0 +1,99 @@
+"""A piece of DuckDB SQL with what its parent must know about it.
+
+The invariants every rule keeps:
+- `sql` stands as an operand anywhere: it is a column, a call, or in parentheses;
+- its value is of DuckDB type `duck_type(type)` exactly, so that rules can rely on widths and scales;
+- `raises` is true if some row could make it raise; only then must a parent that is lazy in Spark guard it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from engine.circuit import Column
+from engine.expression_types import duck_type
+from stepwell.catalyst.tree import TreeNode
+
+SQL_CHARACTERS_MAX = (
+    1_000_000  # an operand is written more than once by some rules: a limit against blow-up when nested
+)
+
+
+class UnsupportedExpression(Exception):
+    """An expression that has no rule. The caller adds view, file and line."""
+
+    def __init__(self, kind: str, text: str, advice: str) -> None:
+        super().__init__(f"expression {kind}{f' ({text})' if text else ''} is not supported: {advice}")
+        self.kind = kind
+        self.text = text
+        self.advice = advice
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """`value` is the literal's value where the expression is a literal (None for NULL, else a Python value)."""
+
+    sql: str
+    type: pa.DataType
+    raises: bool = False
+    column: Column | None = None
+    literal: bool = False
+    value: Any = None
+
+
+Rule = Callable[[TreeNode, tuple[Fragment, ...]], Fragment]
+
+
+def derived(sql: str, type_: pa.DataType, *operands: Fragment, raises: bool = False) -> Fragment:
+    """A fragment over operands: raises if it says so or if one of them does."""
+    if len(sql) > SQL_CHARACTERS_MAX:
+        raise UnsupportedExpression("tree", f"{len(sql)} characters of SQL", "split the expression over several views")
+    return Fragment(sql, type_, raises or any(operand.raises for operand in operands))
+
+
+def unsupported(
+    node: TreeNode, reason: str, advice: str = "write it with supported functions"
+) -> UnsupportedExpression:
+    return UnsupportedExpression(node.kind, reason, advice)
+
+
+def cast(sql: str, type_: pa.DataType) -> str:
+    return f"CAST({sql} AS {duck_type(type_)})"
+
+
+def text(value: str) -> str:
+    """A string literal. NUL ends DuckDB's SQL text: it is put in by `chr`."""
+    parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
+    return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
+
+
+def failure(error_class: str, message: str) -> str:
+    """SQL that raises when a row reaches it."""
+    return f"error({text(f'[{error_class}] {message}')})"
+
+
+def literal_value(node: TreeNode, fragment: Fragment, what: str) -> Any:
+    """The value of an operand that must be a constant."""
+    if not fragment.literal:
+        raise unsupported(node, f"{what} is not a constant", f"write {what} as a literal")
+    return fragment.value
+
+
+def strict(rule: Rule, last_first: bool = False) -> Rule:
+    """A rule for an expression that is null when an operand is. Spark does not evaluate an operand after a null one, so
+    one that can raise is evaluated only where those before it are not null. Division looks at its last operand first."""
+
+    def guarded(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        order = list(reversed(arguments)) if last_first else list(arguments)
+        for index, operand in enumerate(order):
+            before = [other.sql for other in order[:index] if not other.literal or other.value is None]
+            if operand.raises and before:
+                present = " AND ".join(f"{sql} IS NOT NULL" for sql in before)
+                order[index] = replace(operand, sql=cast(f"CASE WHEN {present} THEN {operand.sql} END", operand.type))
+        return rule(node, tuple(reversed(order)) if last_first else tuple(order))
+
+    return guarded

@@ -1,0 +1,186 @@
+"""Spark against us, cell by cell.
+
+Spark's answer is its own interpreted evaluation of the optimised expression on one row, through py4j: a row that raises does not hide
+the others, and no job is started. Ours is `emit` and `evaluate` over the rows for which Spark has an answer, all at once, and
+over each row for which it raises, alone: we must raise the same class of error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.circuit import Expression
+from engine.expressions import ExpressionError, evaluate
+from stepwell.catalyst.read import read
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_type
+from stepwell.lowering.expressions import emit
+from tests.stepwell.expressions.edges import edge_table
+
+RAISES = "raises"
+
+
+@dataclass
+class Oracle:
+    """The edge table in both worlds. The optimiser cannot see through the view, so it folds nothing of the table."""
+
+    spark: SparkSession
+    table: pa.Table = field(default_factory=edge_table)
+
+    def __post_init__(self) -> None:
+        frame = self.spark.createDataFrame(self.table)
+        execution = frame._jdf.queryExecution()
+        self.rows = list(execution.executedPlan().executeCollect())
+        opaque = self.spark._jsparkSession.internalCreateDataFrame(execution.toRdd(), frame._jdf.schema(), False)
+        DataFrame(opaque, self.spark).createOrReplaceTempView("edge")
+        names = self.table.column_names
+        self.input = self.table.rename_columns([f"c{index}" for index in range(len(names))])
+        self.columns = {name: (index, self.table.schema.field(name).type) for index, name in enumerate(names)}
+
+    def lower(self, sql: str) -> tuple[Any, TreeNode, Expression]:
+        """The Java expression, bound to the table's row; its tree; ours."""
+        plan = self.spark.sql(f"SELECT {sql} AS r FROM edge")._jdf.queryExecution().optimizedPlan()
+        tree = read(plan)
+        assert tree.kind == "Project" and tree.children[0].kind == "LogicalRDD", plan.toString()
+        assert not tree.children[0].children
+        projected = tree["projectList"][0]
+        names = {n["exprId"]["id"]: n["name"] for n in projected.walk() if n.kind == "AttributeReference"}
+        jvm = self.spark.sparkContext._jvm
+        output = plan.child().output()
+        sequence = getattr(jvm.org.apache.spark.sql.catalyst.expressions, "package$AttributeSeq")(output)
+        bind = jvm.org.apache.spark.sql.catalyst.expressions.BindReferences.bindReference
+        bound = bind(plan.projectList().apply(0), sequence, False)
+        return bound, projected, emit(projected, lambda identity: self.columns[names[identity]])
+
+    def expected(self, bound: Any) -> list[Any]:
+        """A plain value a row, or (RAISES, error class)."""
+        type_ = json.loads(bound.dataType().json())
+        java_type = bound.dataType()
+        cells: list[Any] = []
+        for row in self.rows:
+            try:
+                cells.append(_from_java(bound.eval(row), type_, java_type))
+            except PySparkException as error:
+                cells.append((RAISES, str(error.getCondition())))
+            except Py4JJavaError as error:
+                cells.append((RAISES, str(error.java_exception.getClass().getName())))
+        return cells
+
+    def check(self, sql: str, ulps: int = 0) -> None:
+        bound, _, ours = self.lower(sql)
+        assert ours.type == arrow_type(json.loads(bound.dataType().json())), "the derived type differs from Spark's"
+        expected = self.expected(bound)
+        good = [row for row, cell in enumerate(expected) if not _raised(cell)]
+        try:
+            result = evaluate(None, (ours,), self.input.take(good))
+            assert result.schema.field(0).type == ours.type
+            actual = plain(result.column(0))
+        except ExpressionError:
+            actual = [self._alone(ours, row) for row in good]
+        wrong = [
+            (self._inputs(sql, row), f"spark {expected[row]!r}", f"ours {cell!r}")
+            for row, cell in zip(good, actual, strict=True)
+            if not same(expected[row], cell, ulps)
+        ]
+        for row, cell in enumerate(expected):
+            if _raised(cell):
+                ours_cell = self._alone(ours, row)
+                if not _raised(ours_cell) or ours_cell[1].split(".")[0] != cell[1].split(".")[0]:
+                    wrong.append((self._inputs(sql, row), f"spark {cell!r}", f"ours {ours_cell!r}"))
+        assert not wrong, (
+            f"{sql}\n{ours.sql[:2000]}\n" + "\n".join(map(str, wrong[:12])) + f"\n{len(wrong)} rows differ"
+        )
+
+    def _alone(self, ours: Expression, row: int) -> Any:
+        try:
+            return plain(evaluate(None, (ours,), self.input.slice(row, 1)).column(0))[0]
+        except ExpressionError as error:
+            return (RAISES, error.error_class)
+
+    def _inputs(self, sql: str, row: int) -> dict[str, Any]:
+        import re
+
+        words = set(re.findall(r"\w+", sql))
+        raw = {name: plain(self.table.column(name).slice(row, 1))[0] for name in self.columns if name in words}
+        return raw
+
+
+def _raised(cell: Any) -> bool:
+    return isinstance(cell, tuple) and bool(cell) and cell[0] == RAISES
+
+
+def _from_java(value: Any, type_: Any, java_type: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(type_, dict) and type_["type"] == "array":
+        inner = java_type.elementType()
+        return [
+            None if value.isNullAt(i) else _from_java(value.get(i, inner), type_["elementType"], inner)
+            for i in range(value.numElements())
+        ]
+    if isinstance(type_, dict):
+        cells = {}
+        for i, f in enumerate(type_["fields"]):
+            inner = java_type.apply(i).dataType()
+            cells[f["name"]] = None if value.isNullAt(i) else _from_java(value.get(i, inner), f["type"], inner)
+        return cells
+    if type_ == "float":
+        return float(np.float32(value))
+    if type_ == "string" or type_.startswith("decimal"):
+        return value.toString()
+    return value
+
+
+def plain(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    return [_plain(value) for value in column]
+
+
+def _plain(value: pa.Scalar) -> Any:
+    if not value.is_valid:
+        return None
+    type_ = value.type
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or pa.types.is_date(type_):
+        return value.value
+    if pa.types.is_list(type_):
+        return [_plain(item) for item in value.values]
+    if pa.types.is_struct(type_):
+        return {name: _plain(item) for name, item in value.items()}
+    if pa.types.is_decimal(type_):
+        return f"{value.as_py():f}"
+    return value.as_py()
+
+
+def same(left: Any, right: Any, ulps: int) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        if math.isnan(left) or math.isnan(right):
+            return math.isnan(left) and math.isnan(right)
+        if left == right:
+            return math.copysign(1, left) == math.copysign(1, right)
+        return ulps > 0 and abs(left - right) <= ulps * math.ulp(left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(same(a, b, ulps) for a, b in zip(left, right, strict=True))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k], ulps) for k in left)
+    if isinstance(left, str) and isinstance(right, str):
+        return left == right or _number(left) == _number(right) is not None
+    return type(left) is type(right) and left == right
+
+
+def _number(text: str) -> Any:
+    """Decimals compare by sign, digits and scale; Java writes 0E-10 where Python's `f` writes 0.0000000000."""
+    import decimal
+
+    try:
+        value = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return None
+    return value.as_tuple() if "E-" in text else None
