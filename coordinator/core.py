@@ -25,22 +25,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from coordinator.workers import State, Workers
-
-
-@dataclass(frozen=True, order=True)
-class Version:
-    """A checkpoint's identity: two checkpoints of one number that come from different crashes differ in `checkpoint_id`.
-    `step`: the next step to run on it."""
-
-    version: int
-    step: int
-    checkpoint_id: str
+from storage.description import VersionId
 
 
 class NoCommonVersion(Exception):
     """The workers' databases share no version: at least one is not this pipeline's, or was lost."""
 
-    def __init__(self, versions: dict[int, tuple[Version, ...]]) -> None:
+    def __init__(self, versions: dict[int, tuple[VersionId, ...]]) -> None:
         self.versions = versions
         shown = "; ".join(
             f"worker {w}: {', '.join(f'{v.version} (step {v.step}, {v.checkpoint_id})' for v in vs) or 'none'}"
@@ -52,7 +43,7 @@ class NoCommonVersion(Exception):
         )
 
 
-def common_version(versions: dict[int, tuple[Version, ...]]) -> Version:
+def common_version(versions: dict[int, tuple[VersionId, ...]]) -> VersionId:
     """The latest version that every worker can open: identities are compared, not numbers."""
     shared = set.intersection(*(set(held) for held in versions.values())) if versions else set()
     if not shared:
@@ -87,12 +78,12 @@ class Core:
     """`version`: the last complete checkpoint. `divided`: the last step that the log has a division for, `written`: the last step
     whose output the log has; both -1 for none. `written <= divided` always, and `version.step <= written + 1`."""
 
-    version: Version
+    version: VersionId
     divided: int
     written: int
     available_now: bool = False
     checkpoint: Checkpoint = Checkpoint.NONE
-    pending: Version | None = None
+    pending: VersionId | None = None
     workers: Workers = field(init=False)
     stopping: bool = False
     exhausted: bool = False
@@ -194,7 +185,7 @@ class Core:
 
     def intended(self, checkpoint_id: str) -> None:
         self._advance(Checkpoint.WANTED, Checkpoint.INTENDED)
-        self.pending = Version(self.version.version + 1, self.step, checkpoint_id)
+        self.pending = VersionId(self.version.version + 1, self.step, checkpoint_id)
 
     def frozen(self) -> None:
         assert self.pending is not None and self.pending.step == self.step, "a step ran between intent and freeze"
@@ -206,7 +197,7 @@ class Core:
     def folded(self) -> None:
         self._advance(Checkpoint.FOLDING, Checkpoint.FOLDED)
 
-    def completed(self, versions: dict[int, tuple[Version, ...]]) -> None:
+    def completed(self, versions: dict[int, tuple[VersionId, ...]]) -> None:
         """Every worker has the new version: exactly one more than before (seed)."""
         latest = common_version(versions)
         assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"

@@ -113,7 +113,8 @@ class Join(Node):
 class SemiJoin(Node):
     """Left rows with (`anti`: without) a matching right row; output = left columns. `residual` is over left, then right columns.
 
-    `null_aware`: NOT IN, with exactly one key column: a null on the right removes every row; a null on the left stays only if the right is empty."""
+    `null_aware`: NOT IN, with exactly one key column: a null on the right removes every row; a null on the left stays
+    only if the right is empty."""
 
     anti: bool
     left_key: tuple[Column, ...]

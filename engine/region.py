@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,9 @@ from engine import zset
 from engine.circuit import LastByKey, Node, Output, Source, View
 from engine.errors import DataError, EngineError, StaleTask
 from engine.expressions import ExpressionError
-from engine.operators import TABLE
 from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys
+from engine.operators.table import TABLE
 from engine.parcels import DRIVER, Parcel, error_parcel, first_error, from_bytes, in_order, to_bytes
 from engine.placement import Placement
 from engine.stages import Channel, Plan
@@ -74,7 +74,11 @@ def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Ou
 
 
 def run_stage(
-    task: StageTask, store: Store, inbox: Sequence[Parcel], sources: Mapping[int, pa.Table], reports: tuple[bytes, ...] = ()
+    task: StageTask,
+    store: Store,
+    inbox: Sequence[Parcel],
+    sources: Mapping[int, pa.Table],
+    reports: tuple[bytes, ...] = (),
 ) -> Outbox:
     """Runs the stage's operators in the circuit's order. `sources`: what was read for the Source nodes (stage 0 only)."""
     failed = first_error(inbox)
@@ -98,7 +102,13 @@ def run_stage(
 def _apply(task: StageTask, store: Store, index: int, node: Node, inputs: Sequence[pa.Table]) -> pa.Table:
     owns_keyless = int(task.placement.worker_of(np.zeros(1, np.uint64))[0]) == task.worker
     context = StepContext(
-        store, task.step, index, task.append_only.get(index, ()), task.placement.shards, owns_keyless, dict(task.partitions)
+        store,
+        task.step,
+        index,
+        task.append_only.get(index, ()),
+        task.placement.shards,
+        owns_keyless,
+        dict(task.partitions),
     )
     return TABLE[type(node)](node, inputs, context)
 
@@ -108,7 +118,9 @@ def _placed(task: StageTask, index: int, error: EngineError | ExpressionError) -
     if isinstance(error, DataError) and "step" in error.message:
         return error
     name = name_of(task.plan, index)
-    what_to_do = error.what_to_do if isinstance(error, EngineError) else "Mend the view's expression or the input it met."
+    what_to_do = (
+        error.what_to_do if isinstance(error, EngineError) else "Mend the view's expression or the input it met."
+    )
     return DataError(f"{name}, step {task.step}: {error}", what_to_do)
 
 
@@ -200,9 +212,18 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
 def _to_everyone(task: StageTask, parcel: Parcel) -> Outbox:
     if task.is_last:
         return {DRIVER: parcel}
-    return {worker: parcel for worker in range(task.placement.workers)}
+    return dict.fromkeys(range(task.placement.workers), parcel)
 
 
 def failed_outbox(task: StageTask, error: Exception) -> Outbox:
     """An error as an outbox: every later task of the step sees it and leaves its state alone."""
     return _to_everyone(task, error_parcel(task.worker, error))
+
+
+def with_report(task: StageTask, outbox: Outbox, report: bytes) -> Outbox:
+    """The outbox with one more report for the driver; an error travels alone."""
+    if any(parcel.error is not None for parcel in outbox.values()):
+        return outbox
+    home = DRIVER if task.is_last else task.worker
+    parcel = outbox.get(home, Parcel(task.worker))
+    return {**outbox, home: replace(parcel, reports=(*parcel.reports, report))}

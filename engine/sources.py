@@ -23,7 +23,6 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.raw import RawBatch
 
 OnError = str
-DEAD_LETTER = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,10 @@ class SourceReport:
     inputs: list[tuple[str, int, int, int]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     dead: dict[str, list[tuple[bytes | None, bytes]]] = field(default_factory=dict)
+    read_ms: float = 0.0
 
     def packed(self) -> bytes:
         return pickle.dumps(self)
-
-    @staticmethod
-    def unpacked(data: bytes) -> SourceReport:
-        report = pickle.loads(data)
-        assert isinstance(report, SourceReport)
-        return report
 
 
 def read_sources(

@@ -9,6 +9,7 @@ to Kafka. Errors come back as parcels, so the driver gets the exception itself a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,9 +18,11 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.growth import append_only_inputs
+from engine.operators.base import TABLE_FIRST, TRACES_MAX
 from engine.parcels import Parcel, error_of, first_error
 from engine.placement import Placement
-from engine.region import StageTask, failed_outbox, run_stage, run_stage_once
+from engine.region import StageTask, failed_outbox, name_of, run_stage, run_stage_once, with_report
+from engine.reports import RegionReport
 from engine.sources import SourceTable, of_worker, read_sources
 from engine.stages import Plan
 from engine.store import DictStore
@@ -53,6 +56,11 @@ class TaskSetup:
 
     def identity(self, worker: int) -> Identity:
         return Identity(self.pipeline, worker, self.databases[worker][1])
+
+    def owner_of_table(self, table: int) -> str:
+        """Whose state a table holds, for people."""
+        node = (table - TABLE_FIRST) // TRACES_MAX
+        return name_of(self.plan, node) if node >= 0 else "the engine"
 
     def attach(self, worker: int) -> Database:
         return Database.attach(self.databases[worker][0], epoch=self.epoch, identity=self.identity(worker))
@@ -98,10 +106,12 @@ def source_task(shared: Any, given: StepInput, worker: int, _: Iterable[int]) ->
     """Stage 0 of one worker: reads its partitions' ranges, decodes, runs what needs no key."""
     setup: TaskSetup = shared.value
     task = setup.task(given.step, 0, worker)
+    began = time.perf_counter()
     try:
         owners = setup.placement.partition_owners(setup.input_partitions)
         batches = RangeReader(setup.kafka).read(of_worker(given.ranges, owners, worker))
         rows, report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
+        report.read_ms = 1e3 * (time.perf_counter() - began)
         outbox = run_stage(task, DictStore(), (), rows, (report.packed(),))
     except (EngineError, KafkaFault) as error:
         outbox = failed_outbox(task, error)
@@ -115,11 +125,17 @@ def region_task(
     setup: TaskSetup = shared.value
     task = setup.task(step, stage, worker)
     inbox = [parcel for _, parcel in routed]
+    began = time.perf_counter()
     try:
         with setup.attach(worker).transaction() as transaction:
+            opened = time.perf_counter()
             outbox = run_stage_once(task, transaction, inbox)
+            ran = time.perf_counter()
             if task.is_last and not any(parcel.error for parcel in outbox.values()):
                 transaction.set_step(step + 1)
+        state_ms = 1e3 * (opened - began + time.perf_counter() - ran)
+        report = RegionReport(stage, worker, 1e3 * (ran - opened), state_ms).packed()
+        outbox = with_report(task, outbox, report)
     except (EngineError, StorageError) as error:
         outbox = failed_outbox(task, error)
     return iter(outbox.items())

@@ -51,7 +51,8 @@ class Limits:
 @dataclass(frozen=True)
 class Division:
     """`ranges` has every input partition once, in order of (topic, partition), also those with nothing to read: the
-    next division starts where this one ends. Invariant: at least one range is not empty."""
+    next division starts where this one ends. Invariant: at least one range is not empty,
+    but in step 0, which may speak for constants before there is any input."""
 
     step: int
     ranges: tuple[OffsetRange, ...]
@@ -73,7 +74,7 @@ class Division:
             r.check()
         places = [r.where for r in self.ranges]
         assert places == sorted(set(places)), f"division of step {self.step}: partitions out of order or twice"
-        assert self.rows > 0, f"division of step {self.step} holds nothing"
+        assert self.rows > 0 or self.step == 0, f"division of step {self.step} holds nothing"
 
 
 def divide(

@@ -1,7 +1,7 @@
 """Join: the inner equi-join of two changing tables.
 
-The product rule of bilinear operators (DBSP, section 4.3): the change of L x R is dL x (R + dR) + L x dR. So each side's change is looked up in the
-other side's trace; the cost is the changed rows and the rows they meet.
+The product rule of bilinear operators (DBSP, section 4.3): the change of L x R is dL x (R + dR) + L x dR. So each
+side's change is looked up in the other side's trace; the cost is the changed rows and the rows they meet.
 """
 
 from __future__ import annotations

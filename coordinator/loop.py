@@ -1,0 +1,322 @@
+"""The coordinator's shell: asks the core what is next, does it, reports.
+
+It owns the pipeline's one writer and runs the steps, in one thread. Other threads speak to it through `Requests` and read `StatusBoard`; the
+one thread that it starts itself folds a checkpoint while steps go on.
+
+What fails is sorted here: a fault of the data, of the project or of another run ends the pipeline with its text; a task that was
+lost (a killed process, a stale handle) is recovered from, at the last checkpoint, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from py4j.protocol import Py4JError
+
+from coordinator.core import Action, Core
+from coordinator.errors import RecoveryFailed
+from coordinator.positions import starting_positions
+from coordinator.requests import Requests
+from coordinator.specification import PipelineSpec
+from coordinator.start import open_latest, prepare
+from coordinator.status import StatusBoard, StepTimes
+from coordinator.step_output import StepResult, gather
+from engine import database_jobs
+from engine.circuit import Aggregate, Constant
+from engine.errors import StaleTask
+from engine.spark_step import SparkStep, StepInput, TaskSetup
+from io_kafka.division import Division, divide
+from io_kafka.formats import ENCODER_ID
+from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
+from io_kafka.log_records import VersionId as LoggedVersion
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.output_progress import compare_inputs
+from io_kafka.step_log_reader import ensure_step_log
+from io_kafka.topics import Topics
+from io_kafka.writer import PipelineWriter
+from storage.description import VersionId
+from storage.errors import NotOpen
+
+_log = structlog.get_logger("coordinator.loop")
+
+IDLE_SECONDS = 0.005
+"""Between two looks for input where there was none: a look costs 0.3 ms, and a waiting message should not notice."""
+
+GROWTH_SECONDS = 10.0
+"""Between two looks for partitions that were added to an input topic: rare, and never urgent."""
+
+RECOVERIES_MAX = 3
+"""Times in a row that a lost task is recovered from without a step having succeeded in between."""
+
+
+class Pipeline:
+    """One run of a pipeline. `run` returns when it was stopped at a checkpoint, or raises what ended it."""
+
+    def __init__(self, spec: PipelineSpec, context: Any, requests: Requests, board: StatusBoard) -> None:
+        self._spec, self._context, self._requests, self._board = spec, context, requests, board
+        self._topics = Topics(spec.kafka)
+        self._writer = PipelineWriter(spec.kafka, spec.transactional_id, spec.log_topic, step_header=spec.step_header)
+        self._fold: threading.Thread | None = None
+        self._fold_fault: BaseException | None = None
+        self._until: dict[TopicPartition, int] | None = None
+
+    def run(
+        self,
+        *,
+        available_now: bool = False,
+        endpoint: str | None = None,
+        expect_epoch: int | None = None,
+        claimed: Callable[[int], None] = lambda epoch: None,
+    ) -> None:
+        """`available_now`: take what is there now, make a checkpoint and return. `expect_epoch`: see PipelineWriter.start.
+        `claimed(epoch)` is called when the claim is committed."""
+        log_facts = ensure_step_log(self._topics, self._spec.log_topic)
+        epoch = self._writer.start(
+            pipeline=self._spec.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            endpoint=endpoint,
+            expect_epoch=expect_epoch,
+        )
+        claimed(epoch)
+        self._board.update(epoch=epoch, phase="recovering")
+        try:
+            setup, self._identities = prepare(self._spec, self._writer, self._topics, log_facts.topic_id)
+            self._positions = starting_positions(self._topics, self._spec.inputs, self._writer.state.positions)
+            self._partitions = sorted(self._positions)
+            self._until = self._topics.end_offsets_of(self._partitions) if available_now else None
+            self._growth_at = time.monotonic()
+            self._announced = False
+            self._recover_and_loop(setup, available_now)
+        finally:
+            self._writer.close()
+            self._board.update(phase="stopped")
+
+    def _recover_and_loop(self, setup: TaskSetup, available_now: bool) -> None:
+        failures, step_before = 0, -1
+        while True:
+            began = time.monotonic()
+            self._join_fold()
+            version = open_latest(self._context, setup, self._writer.state)
+            self._board.update(recovery_ms=round(1e3 * (time.monotonic() - began), 1))
+            core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
+            step = SparkStep(self._context, setup)
+            try:
+                self._loop(core, step, setup)
+                return
+            except (StaleTask, NotOpen, Py4JError) as fault:
+                failures = failures + 1 if core.step <= step_before else 1
+                step_before = core.step
+                _log.warning(
+                    "a task was lost; going back to the last checkpoint", step=core.step, fault=str(fault)[:500]
+                )
+                self._board.update(recoveries=self._board.show()["recoveries"] + 1)
+                if failures >= RECOVERIES_MAX:
+                    raise RecoveryFailed(
+                        f"step {core.step} (epoch {self._writer.epoch}) failed {failures} times in a row: {str(fault)[:2000]}",
+                        "Nothing was lost; see Spark's log for the cause, mend it, and run again.",
+                    ) from fault
+            finally:
+                step.close()
+
+    def _loop(self, core: Core, step: SparkStep, setup: TaskSetup) -> None:
+        last_checkpoint = time.monotonic()
+        while True:
+            self._take_requests(core)
+            if time.monotonic() - last_checkpoint >= self._spec.checkpoint_interval_s and core.request_checkpoint():
+                last_checkpoint = time.monotonic()
+            action = core.next()
+            self._board.update(phase=self._phase(core))
+            match action:
+                case Action.EXIT:
+                    return
+                case Action.WAIT:
+                    self._wait_for_somebody(core)
+                case Action.DIVIDE:
+                    self._divide(core)
+                case Action.RUN_STEP:
+                    self._run_step(core, step, setup)
+                case _:
+                    self._checkpoint(core, action, setup)
+            self._notice_fold(core)
+
+    def _phase(self, core: Core) -> str:
+        if core.stopping:
+            return "stopping"
+        return "recovering" if core.replaying else core.workers.state.value
+
+    def _take_requests(self, core: Core) -> None:
+        for what in self._requests.take():
+            _log.info("asked", what=what)
+            {
+                "pause": core.request_pause,
+                "resume": core.request_resume,
+                "stop": core.request_stop,
+                "checkpoint": core.request_checkpoint,
+            }[what]()
+
+    def _wait_for_somebody(self, core: Core) -> None:
+        self._requests.wait(1.0 if self._fold is None else 0.01)
+
+    # Division
+
+    def _divide(self, core: Core) -> None:
+        began = time.monotonic()
+        if self._until is None and began - self._growth_at > GROWTH_SECONDS:
+            self._look_for_growth()
+        ends = self._ends()
+        division = divide(core.step, self._positions, ends, self._spec.limits)
+        if division is None and core.step == 0 and _speaks_first(self._spec):
+            division = Division(
+                0, tuple(OffsetRange(p.topic, p.partition, o, o) for p, o in sorted(self._positions.items()))
+            )
+        self._board.update(lag={str(p): ends[p] - self._positions[p] for p in ends})
+        if division is None:
+            core.nothing_to_read()
+            if self._until is None:
+                self._requests.wait(IDLE_SECONDS)
+            return
+        self._writer.append([self._division_record(division)])
+        self._positions.update(division.ends)
+        core.log_divided(division.step)
+        self._divide_ms = 1e3 * (time.monotonic() - began)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        """The last stable offsets; with --available-now those of the start, once."""
+        if self._until is not None:
+            return {p: max(end, self._positions[p]) for p, end in self._until.items()}
+        return self._topics.end_offsets_of(self._partitions)
+
+    def _division_record(self, division: Division) -> DivisionRecord:
+        """The first division of a run, and the first after a topic grew, says which topics it means."""
+        topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
+        self._announced = True
+        on_error = {source.table.handle: source.on_error for source in self._spec.inputs}
+        return DivisionRecord.of(self._writer.epoch, division, topics, on_error)  # type: ignore[arg-type]
+
+    def _look_for_growth(self) -> None:
+        self._growth_at = time.monotonic()
+        facts = self._topics.describe(self._spec.input_topics)
+        if all(facts[i.topic].partitions == i.partitions for i in self._identities if i.topic in facts):
+            return
+        self._identities = tuple(
+            TopicIdentity(
+                topic=i.topic, id=i.id, partitions=facts[i.topic].partitions if i.topic in facts else i.partitions
+            )
+            for i in self._identities
+        )
+        self._announced = False
+        self._positions = starting_positions(self._topics, self._spec.inputs, self._positions)
+        self._partitions = sorted(self._positions)
+        _log.info("an input topic has grown", partitions=len(self._partitions))
+
+    # A step
+
+    def _run_step(self, core: Core, spark_step: SparkStep, setup: TaskSetup) -> None:
+        record = self._writer.state.divisions[core.step]
+        began = time.monotonic()
+        parcels = spark_step.run(StepInput(core.step, record.division.ranges, dict(record.on_error)))
+        result = gather(self._spec, setup.plan, setup.partitions, parcels)
+        computed = time.monotonic()
+        if core.replaying and core.step in self._writer.state.step_records:
+            compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])
+        replayed = core.replaying
+        self._writer.write_step(
+            core.step, result.outputs, encoder=ENCODER_ID, inputs=result.inputs, skipped=result.skipped
+        )
+        times = self._times(result, 1e3 * (computed - began), 1e3 * (time.monotonic() - computed))
+        self._board.stepped(core.step, result.rows, times, replayed=replayed, skipped=result.skipped)
+        core.stepped()
+
+    def _times(self, result: StepResult, job_ms: float, write_ms: float) -> StepTimes:
+        known = result.read_ms + result.compute_ms + result.state_ms
+        return StepTimes(
+            divide=round(getattr(self, "_divide_ms", 0.0), 2),
+            read=round(result.read_ms, 2),
+            compute=round(result.compute_ms, 2),
+            state=round(result.state_ms, 2),
+            shuffle=round(max(0.0, job_ms - known), 2),
+            write=round(write_ms, 2),
+        )
+
+    # A checkpoint
+
+    def _checkpoint(self, core: Core, action: Action, setup: TaskSetup) -> None:
+        match action:
+            case Action.INTEND:
+                self._checkpoint_began = time.monotonic()
+                core.intended(uuid.uuid4().hex)
+                assert core.pending is not None
+                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=_logged(core.pending))])
+            case Action.FREEZE:
+                assert core.pending is not None
+                database_jobs.freeze_all(self._context, setup, core.pending)
+                core.frozen()
+            case Action.FOLD:
+                self._start_fold(setup)
+                core.folding()
+            case Action.COMPLETE:
+                self._complete(core, setup)
+
+    def _start_fold(self, setup: TaskSetup) -> None:
+        def fold() -> None:
+            try:
+                database_jobs.fold_all(self._context, setup)
+            except BaseException as fault:
+                self._fold_fault = fault
+            finally:
+                self._requests.wake()
+
+        self._fold_fault = None
+        self._fold = threading.Thread(target=fold, name="fold", daemon=True)
+        self._fold.start()
+
+    def _notice_fold(self, core: Core) -> None:
+        if self._fold is not None and not self._fold.is_alive():
+            self._fold = None
+            if self._fold_fault is not None:
+                raise self._fold_fault
+            core.folded()
+
+    def _join_fold(self) -> None:
+        """Before databases are opened again, the fold of the former attempt is over."""
+        if self._fold is not None:
+            self._fold.join()
+            self._fold = None
+
+    def _complete(self, core: Core, setup: TaskSetup) -> None:
+        former = core.version
+        core.completed(database_jobs.versions(self._context, [folder for folder, _ in setup.databases]))
+        self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(core.version))])
+        self._writer.append([self._writer.state.snapshot()])
+        self._writer.state.forget(former.step)
+        took_ms = 1e3 * (time.monotonic() - self._checkpoint_began)
+        self._board.checkpointed(core.version.version, core.version.step, took_ms)
+        self._measure_state(setup)
+
+    def _measure_state(self, setup: TaskSetup) -> None:
+        tables: dict[str, int] = {}
+        disk: dict[str, int] = {}
+        for found in database_jobs.statistics(self._context, setup).values():
+            for table, size in found.table_bytes.items():
+                owner = setup.owner_of_table(table)
+                tables[owner] = tables.get(owner, 0) + size
+            for layer, size in found.disk_bytes.items():
+                disk[layer] = disk.get(layer, 0) + size
+        self._board.update(state_bytes=tables, disk_bytes=disk)
+
+
+def _speaks_first(spec: PipelineSpec) -> bool:
+    """Whether there is output before any input: constants, and counts of nothing."""
+    return any(isinstance(n, Constant) or (isinstance(n, Aggregate) and not n.group) for n in spec.circuit.nodes)
+
+
+def _logged(version: VersionId) -> LoggedVersion:
+    return LoggedVersion(version=version.version, step=version.step, checkpoint_id=version.checkpoint_id)

@@ -1,0 +1,43 @@
+"""Where reading begins: `startingOffsets` of sources that were never read, as Spark has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from coordinator.specification import InputTopic
+from io_kafka.offsets import TopicPartition
+from io_kafka.topics import Topics
+
+EARLIEST, LATEST = -2, -1
+"""Spark's numbers in the JSON form of startingOffsets."""
+
+
+def starting_positions(
+    topics: Topics, inputs: Iterable[InputTopic], known: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The next offset to read of every partition of every input: `known` where the log has one, else as the source says.
+
+    A partition that was added to a topic already read begins at its first offset, whatever the source says: nothing is lost."""
+    inputs = tuple(inputs)
+    names = sorted({source.table.topic for source in inputs})
+    begin, end = topics.begin_offsets(names), topics.end_offsets(names)
+    read_before = {place.topic for place in known}
+    positions: dict[TopicPartition, int] = {}
+    for source in inputs:
+        wish = "earliest" if source.table.topic in read_before else source.starting_offsets
+        for place in (p for p in begin if p.topic == source.table.topic):
+            offset = known.get(place)
+            chosen = offset if offset is not None else _start(wish, place, begin[place], end[place])
+            # Two tables may read one topic: what the earlier one needs is read, for both.
+            positions[place] = min(chosen, positions.get(place, chosen))
+    return positions
+
+
+def _start(wish: str, place: TopicPartition, begin: int, end: int) -> int:
+    if wish == "earliest":
+        return begin
+    if wish == "latest":
+        return end
+    offset = json.loads(wish).get(place.topic, {}).get(str(place.partition), EARLIEST)
+    return {EARLIEST: begin, LATEST: end}.get(offset, int(offset))

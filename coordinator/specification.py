@@ -1,0 +1,71 @@
+"""What a pipeline is, for the coordinator: the circuit, the topics at its edges, and the limits. No Spark, no project file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.circuit import Circuit
+from engine.hashing import SHARDS_DEFAULT
+from engine.sources import SourceTable
+from io_kafka.clients import KafkaSettings
+from io_kafka.division import Limits
+
+
+@dataclass(frozen=True)
+class InputTopic:
+    """A source table and how it is read. `starting_offsets`: earliest, latest, or Spark's JSON."""
+
+    table: SourceTable
+    starting_offsets: str
+    on_error: str
+    dead_letter_topic: str | None
+
+
+@dataclass(frozen=True)
+class OutputTopic:
+    """An output handle's topic. `partitions`: with how many it is created if it is missing."""
+
+    handle: str
+    topic: str
+    partitions: int
+    compacted: bool
+
+
+@dataclass(frozen=True)
+class PipelineSpec:
+    """`storage`: the folder of the databases. Intervals are in seconds."""
+
+    name: str
+    storage: Path
+    circuit: Circuit
+    inputs: tuple[InputTopic, ...]
+    outputs: tuple[OutputTopic, ...]
+    kafka: KafkaSettings
+    limits: Limits
+    workers: int = 1
+    shards: int = SHARDS_DEFAULT
+    checkpoint_interval_s: float = 10.0
+    step_header: bool = True
+    replication: int = -1
+
+    @property
+    def log_topic(self) -> str:
+        return f"stepwell.{self.name}.steps"
+
+    @property
+    def transactional_id(self) -> str:
+        return f"stepwell.{self.name}"
+
+    @property
+    def input_topics(self) -> tuple[str, ...]:
+        """Each once, in order."""
+        return tuple(sorted({source.table.topic for source in self.inputs}))
+
+    @property
+    def dead_letter_topics(self) -> dict[str, str]:
+        """By source handle."""
+        return {s.table.handle: s.dead_letter_topic for s in self.inputs if s.dead_letter_topic is not None}
+
+    def database_folder(self, worker: int) -> Path:
+        return self.storage / "workers" / f"{worker:04d}"

@@ -1,0 +1,184 @@
+"""From a claim to databases that are open: everything that happens before the first step of a run.
+
+    step log -> claim of epoch max+1 -> is it our circuit, our layout? -> databases there (made, the first time)
+             -> topics as recorded -> versions of all workers, intersected -> open the latest
+
+Only after the claim is committed is a database touched (DESIGN, Start).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from coordinator.core import common_version
+from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
+from coordinator.specification import PipelineSpec
+from engine import database_jobs
+from engine.circuit import Circuit
+from engine.growth import append_only_inputs
+from engine.placement import Placement
+from engine.spark_step import TaskSetup
+from engine.stages import plan
+from io_kafka.log_records import CircuitRecord, LayoutRecord, TopicIdentity
+from io_kafka.step_log import StepLogState
+from io_kafka.topics import TopicFacts, Topics
+from io_kafka.writer import PipelineWriter
+from storage.database import Database
+from storage.description import Identity, VersionId
+
+_log = structlog.get_logger("coordinator.start")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Ready to step: all databases stand at `version`. `identities`: of all topics, for the log."""
+
+    setup: TaskSetup
+    version: VersionId
+    identities: tuple[TopicIdentity, ...]
+
+
+def prepare(
+    spec: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str
+) -> tuple[TaskSetup, tuple[TopicIdentity, ...]]:
+    """After the claim: settles circuit, layout, databases and topics; opens nothing yet. `log_id`: the step log's topic id, which ties the
+    databases to this log."""
+    check_circuit(spec.circuit, writer.state)
+    check_layout(spec, writer.state)
+    if writer.state.layout is None:
+        circuit = CircuitRecord(
+            epoch=writer.epoch, fingerprint=spec.circuit.fingerprint, circuit=spec.circuit.to_json()
+        )
+        layout = LayoutRecord(epoch=writer.epoch, number=0, workers=spec.workers, shards=spec.shards)
+        writer.append([circuit, layout])
+    _make_databases(spec, writer, log_id)
+    facts = _topics(spec, topics, writer.state)
+    identities = tuple(
+        TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
+    )
+    setup = TaskSetup(
+        plan=plan(spec.circuit),
+        placement=Placement.even(spec.workers, spec.shards),
+        kafka=spec.kafka,
+        tables={source.table.handle: source.table for source in spec.inputs},
+        partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
+        input_partitions={name: facts[name].partitions for name in spec.input_topics},
+        pipeline=spec.name,
+        databases=tuple((spec.database_folder(w), _uuid(log_id, w)) for w in range(spec.workers)),
+        epoch=writer.epoch,
+        append_only=append_only_inputs(spec.circuit),
+    )
+    return setup, identities
+
+
+def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
+    """Intersects the versions of all workers, takes the maximum, and opens it everywhere. No step may be in it whose output is not
+    committed (invariant 6)."""
+    version = common_version(database_jobs.versions(context, [folder for folder, _ in setup.databases]))
+    if version.step > state.steps:
+        raise StateLost(
+            f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
+            "The step log lost records or is another pipeline's: restore it, or run with --full-refresh.",
+        )
+    if version.step < state.first:
+        raise StateLost(
+            f"the databases are at step {version.step}, and the step log begins at step {state.first}.",
+            "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
+        )
+    database_jobs.open_all(context, setup, version)
+    return version
+
+
+def check_circuit(circuit: Circuit, state: StepLogState) -> None:
+    """The state belongs to one circuit; another one never runs on it."""
+    if state.circuit is None or state.circuit.fingerprint == circuit.fingerprint:
+        return
+    changed = _changed_views(json.loads(state.circuit.circuit), json.loads(circuit.to_json()))
+    raise CircuitChanged(
+        f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
+        "Go back to the former definitions, or rebuild the state with `stepwell run --full-refresh`.",
+    )
+
+
+def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+    """Views, tables and outputs whose nodes, with all that is below them, are not the same."""
+
+    def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
+        whole: list[str] = []
+        result: dict[str, str] = {}
+        for node in nodes:
+            text = json.dumps({**node, "inputs": [whole[i] for i in node["inputs"]]}, sort_keys=True)
+            whole.append(text)
+            if node["kind"] in ("View", "Output", "Source"):
+                word = {"View": "view", "Output": "output", "Source": "source"}[node["kind"]]
+                result[f"{word} {node.get('name') or node.get('handle')}"] = text
+        return result
+
+    old, new = named(before), named(after)
+    changed = [f"{name} (changed)" for name in new if name in old and old[name] != new[name]]
+    changed += [f"{name} (new)" for name in new if name not in old]
+    changed += [f"{name} (gone)" for name in old if name not in new]
+    return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
+
+
+def check_layout(spec: PipelineSpec, state: StepLogState) -> None:
+    layout = state.layout
+    if layout is not None and (layout.workers, layout.shards) != (spec.workers, spec.shards):
+        raise LayoutChanged(
+            f"the state was made with {layout.workers} workers and {layout.shards} shards, and this run asks for "
+            f"{spec.workers} and {spec.shards}.",
+            f"Run with --workers {layout.workers}; changing the layout of a state is not supported yet.",
+        )
+
+
+def _uuid(log_id: str, worker: int) -> str:
+    return f"{log_id}/{worker}"
+
+
+def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
+    """The first time, and after a crash in the middle of the first time; a database that is missing later was lost."""
+    fresh = not writer.state.checkpoints and writer.state.first == 0
+    for worker in range(spec.workers):
+        folder = spec.database_folder(worker)
+        if folder.exists() and any(folder.iterdir()):
+            continue
+        if not fresh:
+            raise StateLost(
+                f"worker {worker} has no database in {folder}, and the step log has checkpoints.",
+                "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
+            )
+        Database.create(folder, Identity(spec.name, worker, _uuid(log_id, worker)), writer.epoch)
+        _log.info("database created", worker=worker, folder=str(folder))
+
+
+def _topics(spec: PipelineSpec, topics: Topics, state: StepLogState) -> dict[str, TopicFacts]:
+    """All topics at the pipeline's edges, outputs made where they are missing; each must be the one that was recorded."""
+    facts = topics.describe(spec.input_topics)
+    for output in spec.outputs:
+        config = {"cleanup.policy": "compact"} if output.compacted else {}
+        facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
+    for name in spec.dead_letter_topics.values():
+        facts[name] = topics.ensure(name, 1, replication=spec.replication)
+    outputs = {output.topic for output in spec.outputs}
+    for name, fact in facts.items():
+        _check_topic(name, fact, state.topics.get(name), is_output=name in outputs)
+    return facts
+
+
+def _check_topic(name: str, fact: TopicFacts, known: TopicIdentity | None, *, is_output: bool) -> None:
+    if known is None:
+        return
+    if known.id != fact.topic_id:
+        raise TopicChanged(
+            f"topic {name} was deleted and created again (id {known.id} before, {fact.topic_id} now).",
+            "What was read from or written to it is gone: rebuild with `stepwell run --full-refresh`.",
+        )
+    if is_output and known.partitions != fact.partitions:
+        raise TopicChanged(
+            f"output topic {name} had {known.partitions} partitions and has {fact.partitions} now; keys would change their partition.",
+            "Name another topic for the view and rebuild with `stepwell run --full-refresh`.",
+        )

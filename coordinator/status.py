@@ -1,0 +1,93 @@
+"""What a running pipeline tells about itself: plain data, written by the loop's thread, read by any other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+RATE_STEPS = 50
+"""Steps over which rows/s is averaged: long enough to be steady, short enough to follow a change."""
+
+
+@dataclass
+class StepTimes:
+    """Milliseconds of the last step by part. `read`, `compute` and `state` are the slowest worker's; `shuffle` is what the Spark job took
+    beyond them: shuffle and scheduling."""
+
+    divide: float = 0.0
+    read: float = 0.0
+    compute: float = 0.0
+    state: float = 0.0
+    shuffle: float = 0.0
+    write: float = 0.0
+
+
+@dataclass
+class Status:
+    """`lag`: messages not yet read, by "topic/partition". Counters are since the start of this run."""
+
+    pipeline: str
+    epoch: int = 0
+    phase: str = "starting"
+    step: int = 0
+    steps_run: int = 0
+    steps_replayed: int = 0
+    rows: int = 0
+    rows_per_s: float = 0.0
+    lag: dict[str, int] = field(default_factory=dict)
+    last_step: StepTimes = field(default_factory=StepTimes)
+    checkpoint_version: int = 0
+    checkpoint_step: int = 0
+    checkpoint_age_s: float = 0.0
+    checkpoint_ms: float = 0.0
+    state_bytes: dict[str, int] = field(default_factory=dict)
+    disk_bytes: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    recoveries: int = 0
+    recovery_ms: float = 0.0
+    error: str | None = None
+
+
+class StatusBoard:
+    """The status behind a lock."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._lock = threading.Lock()
+        self._status = Status(pipeline)
+        self._recent: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
+        self._checkpoint_at = time.monotonic()
+
+    def update(self, **changes: Any) -> None:
+        with self._lock:
+            for name, value in changes.items():
+                assert hasattr(self._status, name), name
+                setattr(self._status, name, value)
+
+    def stepped(self, step: int, rows: int, times: StepTimes, *, replayed: bool, skipped: Mapping[str, int]) -> None:
+        with self._lock:
+            status = self._status
+            status.step, status.last_step = step, times
+            status.steps_run += not replayed
+            status.steps_replayed += replayed
+            status.rows += rows
+            for handle, count in skipped.items():
+                status.skipped[handle] = status.skipped.get(handle, 0) + count
+            self._recent.append((time.monotonic(), rows))
+            if len(self._recent) > 1:
+                elapsed = self._recent[-1][0] - self._recent[0][0]
+                status.rows_per_s = round(sum(r for _, r in list(self._recent)[1:]) / max(elapsed, 1e-9), 1)
+
+    def checkpointed(self, version: int, step: int, took_ms: float) -> None:
+        with self._lock:
+            self._checkpoint_at = time.monotonic()
+            self._status.checkpoint_version, self._status.checkpoint_step = version, step
+            self._status.checkpoint_ms = round(took_ms, 1)
+
+    def show(self) -> dict[str, Any]:
+        with self._lock:
+            self._status.checkpoint_age_s = round(time.monotonic() - self._checkpoint_at, 1)
+            return asdict(self._status)

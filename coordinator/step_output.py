@@ -1,0 +1,103 @@
+"""What the tasks of a step sent to the driver, put together: messages of every handle in canonical order, and the reports.
+
+The order in which tasks finished leaves no trace here: messages are sorted within their partition, reports are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from coordinator.specification import PipelineSpec
+from engine.circuit import Output
+from engine.operators.output import MESSAGES
+from engine.parcels import Parcel, from_bytes
+from engine.reports import RegionReport, unpacked
+from engine.sources import SourceReport
+from engine.stages import Plan
+from io_kafka.digest import canonical
+from io_kafka.log_records import InputChecksum
+from io_kafka.writer import StepOutput
+
+
+@dataclass
+class StepResult:
+    """`outputs`: every output handle and dead-letter topic, also those without messages. Times in milliseconds, of the slowest worker."""
+
+    outputs: list[StepOutput]
+    inputs: list[InputChecksum] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    read_ms: float = 0.0
+    compute_ms: float = 0.0
+    state_ms: float = 0.0
+
+
+def gather(spec: PipelineSpec, plan: Plan, partitions: Mapping[str, int], parcels: Sequence[Parcel]) -> StepResult:
+    """`partitions`: of the output topics, by handle."""
+    sources, regions = _reports(parcels)
+    result = StepResult(_outputs(spec, plan, partitions, parcels, sources))
+    for report in sources:
+        for topic, partition, messages, checksum in report.inputs:
+            text = f"{checksum:016x}"
+            result.inputs.append(InputChecksum(topic=topic, partition=partition, messages=messages, checksum=text))
+            result.rows += messages
+        for handle, count in report.skipped.items():
+            result.skipped[handle] = result.skipped.get(handle, 0) + count
+        result.read_ms = max(result.read_ms, report.read_ms)
+    result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
+    stages = sorted({report.stage for report in regions})
+    result.compute_ms = sum(max(r.compute_ms for r in regions if r.stage == stage) for stage in stages)
+    result.state_ms = sum(max(r.state_ms for r in regions if r.stage == stage) for stage in stages)
+    return result
+
+
+def _reports(parcels: Sequence[Parcel]) -> tuple[list[SourceReport], list[RegionReport]]:
+    reports = [unpacked(data) for parcel in parcels for data in parcel.reports]
+    return (
+        [report for report in reports if isinstance(report, SourceReport)],
+        [report for report in reports if isinstance(report, RegionReport)],
+    )
+
+
+def _outputs(
+    spec: PipelineSpec,
+    plan: Plan,
+    partitions: Mapping[str, int],
+    parcels: Sequence[Parcel],
+    sources: Sequence[SourceReport],
+) -> list[StepOutput]:
+    parts: dict[str, list[pa.Table]] = {output.handle: [] for output in spec.outputs}
+    for parcel in parcels:
+        for index, data in parcel.messages.items():
+            node = plan.circuit.nodes[index]
+            assert isinstance(node, Output)
+            parts[node.handle].append(from_bytes(data))
+    outputs = [
+        StepOutput(
+            o.handle,
+            o.topic,
+            partitions[o.handle],
+            canonical(pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]])),
+        )
+        for o in spec.outputs
+    ]
+    return outputs + _dead_letters(spec, sources)
+
+
+def _dead_letters(spec: PipelineSpec, sources: Sequence[SourceReport]) -> list[StepOutput]:
+    """Sources may share a dead-letter topic: one output a topic, for a topic has one end."""
+    by_topic: dict[str, list[tuple[bytes | None, bytes]]] = {name: [] for name in spec.dead_letter_topics.values()}
+    for report in sources:
+        for handle, letters in report.dead.items():
+            by_topic[spec.dead_letter_topics[handle]] += letters
+    outputs = []
+    for topic, letters in sorted(by_topic.items()):
+        columns = [[0] * len(letters), [key for key, _ in letters], [value for _, value in letters]]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+        outputs.append(
+            StepOutput(f"dead-letter:{topic}", topic, 1, canonical(pa.Table.from_arrays(arrays, schema=MESSAGES)))
+        )
+    return outputs
