@@ -113,11 +113,13 @@ def decimal_totals(limbs: Int64s, type_: pa.Decimal128Type, valid: Bools) -> tup
 def decimal_averages(
     limbs: Int64s, scale: int, counts: Int64s, type_: pa.Decimal128Type, valid: Bools
 ) -> tuple[pa.Array, Bools]:
-    """Averages as Spark divides: half up to 39 digits after the point, then half up to the type's scale. Also where
-    they fit."""
+    """(averages, rounded half up to the type's scale; where they fit); null where not `valid` or not fitting.
+
+    Spark divides to 39 digits after the point, cuts off, and then rounds half up: the same as one rounding.
+    """
     scaled = np.zeros((4, len(counts)), dtype=np.int64)
     factor = 10 ** (type_.scale - scale)
-    small = _small_quotients(limbs, counts, factor, type_)
+    small = _small_quotients(limbs, counts, factor)
     at = np.flatnonzero(small & valid)
     total, count = int64_totals(limbs[:, at]), counts[at]
     whole, rest = np.divmod(np.abs(total), count)
@@ -126,7 +128,7 @@ def decimal_averages(
     scaled[:, at] = np.stack([quotients & _MASK, (quotients >> LIMB_BITS) & _MASK, sign & _MASK, sign])
     slow = np.flatnonzero(~small & valid)
     exact = [
-        _divide_twice(total, count, scale, type_.scale)
+        _half_up(total * factor, count)
         for total, count in zip(totals(limbs[:, slow]), counts[slow].tolist(), strict=True)
     ]
     scaled[:, slow] = limbs_of_totals(exact, 4)
@@ -228,24 +230,12 @@ def _decimals(low: npt.NDArray[np.uint64], high: Int64s, type_: pa.Decimal128Typ
     return pa.Array.from_buffers(type_, len(low), [bitmap, pa.py_buffer(words)])
 
 
-def _small_quotients(limbs: Int64s, counts: Int64s, factor: int, type_: pa.Decimal128Type) -> Bools:
-    """Where int64 arithmetic is exact, and Spark's first rounding (39 digits) cannot change its second.
-
-    The second: a quotient that is no tie of scale t lies at least 1 / (2 * count * 10**t) from one, and with t <= 22
-    and count < 10**14 that is more than the half unit of the 39th digit.
-    """
-    if type_.scale > 22:
-        return np.zeros(len(counts), dtype=np.bool_)
-    magnitude_max = _INT64_MAX // (2 * factor)
+def _small_quotients(limbs: Int64s, counts: Int64s, factor: int) -> Bools:
+    """Where int64 arithmetic is exact in dividing the scaled sum by the count."""
+    magnitude_max = _INT64_MAX // (4 * factor)
     total = int64_totals(limbs)
     small = fits_int64(limbs) & (total > -magnitude_max) & (total < magnitude_max)
-    return small & (counts < min(10**14, magnitude_max // 2))
-
-
-def _divide_twice(total: int, count: int, scale: int, result_scale: int) -> int:
-    digits = 39
-    first = _half_up(total * 10 ** (digits - scale), count)
-    return _half_up(first, 10 ** (digits - result_scale))
+    return small & (counts < magnitude_max)
 
 
 def _half_up(number: int, divisor: int) -> int:

@@ -68,9 +68,7 @@ def _sum_or_average(call: AggregateCall, type_: pa.DataType, values: Counter[Any
         return total if call.function == "sum" else total / count
     if pa.types.is_decimal(type_):
         exact = sum((Fraction(value) * weight for value, weight in values.items()), Fraction(0))
-        if call.function == "avg":
-            exact = _half_up(exact / count, 39)
-        scaled = _half_up(exact, call.type.scale)
+        scaled = _half_up(exact if call.function == "sum" else exact / count, call.type.scale)
         return WIDE.divide(Decimal(scaled.numerator), Decimal(scaled.denominator)).quantize(
             Decimal(1).scaleb(-call.type.scale), context=WIDE
         )
