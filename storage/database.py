@@ -76,7 +76,7 @@ class Database:
     def create(path: Path, identity: Identity, epoch: int) -> None:
         """A new database with the empty version 0, durable on return, whole or not there after a crash.
         Raises DatabaseExists, StorageFull."""
-        path = path.absolute()
+        path = path.resolve()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise DatabaseExists(path)
         draft = path.with_name(f".{path.name}.new-e{epoch}")
@@ -102,14 +102,14 @@ class Database:
     @staticmethod
     def versions(path: Path) -> tuple[VersionId, ...]:
         """One or two, ascending. From any process, open or not."""
-        return _peek(path.absolute()).versions
+        return _peek(path.resolve()).versions
 
     @staticmethod
     def open(path: Path, version: VersionId, *, epoch: int, identity: Identity) -> Database:
         """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
         lets in the tasks of `epoch`. Raises StaleEpoch, UnknownVersion, WrongDatabase, WriterBlocked, StorageFull,
         CorruptRecord."""
-        path = path.absolute()
+        path = path.resolve()
         with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
             old = _load(path, writer)
             _check_owner(path, old, identity, epoch)
@@ -132,7 +132,7 @@ class Database:
     @staticmethod
     def attach(path: Path, *, epoch: int, identity: Identity) -> Database:
         """What a task does: joins what `open` made. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
-        path = path.absolute()
+        path = path.resolve()
         present = _peek(path)
         _check_owner(path, present, identity, epoch)
         database = Database(path, identity, epoch, present.opened)
@@ -159,7 +159,7 @@ class Database:
     @contextmanager
     def read_committed(path: Path) -> Iterator[tuple[VersionId, Transaction]]:
         """The last complete version alone, from any process, while steps run."""
-        path = path.absolute()
+        path = path.resolve()
         with _committed(path) as committed, committed.read() as reader:
             present = _load(path, reader)
             yield present.last, Transaction((_committed_layer(path, committed, reader, present),), writable=False)
@@ -199,8 +199,11 @@ class Database:
             folder = self.path / old.frozen
             place = f"the frozen layer {folder} ({old.freezing})"
             writer.delete_all(UNDO)
-            with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                grown = folding.lay_over(writer, reader.items(b""), place, undo=True)
+            try:
+                with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
+                    grown = folding.lay_over(writer, reader.items(b""), place, undo=True)
+            except Gone:
+                raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
             new = replace(
                 old, versions=(old.last, old.freezing), frozen=None, freezing=None,
                 table_bytes=folding.add_sizes(old.table_bytes, grown),
@@ -259,7 +262,7 @@ class Database:
         writer = stack.enter_context(working.write(self.epoch))
         layers = self._enter_layers(stack)
         if layers[0].environment is not working:
-            raise Gone(f"{working.folder} is frozen")
+            raise Gone(working.folder)  # as the working layer; it is frozen, and may be there still
         return writer, layers
 
     def _retry(self, stack: ExitStack, enter: Callable[[ExitStack], T]) -> T:
@@ -303,12 +306,13 @@ def _sweep(path: Path) -> None:
 
 @contextmanager
 def _committed(path: Path) -> Iterator[Environment]:
-    with ExitStack() as stack:
-        try:
-            environment = stack.enter_context(environments.using(path / COMMITTED, synced=True))
-        except Gone:
-            raise NoDatabase(path) from None
-        yield environment
+    try:
+        with environments.using(path / COMMITTED, synced=True) as environment:
+            yield environment
+    except Gone as gone:
+        if gone.folder != path / COMMITTED:
+            raise
+        raise NoDatabase(path) from None
 
 
 def _peek(path: Path) -> Description:

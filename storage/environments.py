@@ -9,6 +9,7 @@ This is the only module that names LMDB. What it heeds (engine 0.9, py-lmdb 3):
 - Named databases cannot be opened without the writer's lock, which a zombie may hold: every environment has its main
   one only.
 - Opening a folder without a data file would make an empty one. So the file must be there unless `create` is called.
+- LMDB writes its lock file through a map: a hole in it, on a full disk, is a SIGBUS. So its blocks are allocated before.
 - A map may be huge; the file grows as it is filled. `writemap` stays off: a full disk would crash the process.
 - Views of values die with their transaction, and no transaction is kept beyond its `with`: a forgotten one lets the
   file grow.
@@ -31,14 +32,20 @@ from storage.errors import CorruptFile, ForkedWhileOpen, StorageError, StorageFu
 from storage.writers import writing
 
 DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
 MAP_BYTES_MAX = 1 << 40  # address space, not memory: 1 TiB of state a worker; 100 such maps fit into 47 bits
 READERS_MAX = 1024  # tasks and queries that read at one moment, on one host
+LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's own header
 VERIFIED_KEYS_MAX = 1 << 16  # remembered as verified; a few MB. When full it is emptied, and keys are hashed once more
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # LMDB calls a half-written page EIO
 
 
 class Gone(StorageError):
     """The environment's folder has been removed: its layer was folded or thrown away meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder} has been removed.")
+        self.folder = folder
 
 
 class Reader:
@@ -92,15 +99,18 @@ class Writer(Reader):
 
 
 class Environment:
-    """One open environment. `users`: transactions of this process that are under way; it is closed only at 0."""
+    """One open environment. `users`: transactions of this process that are under way; it is closed only at 0.
+    `retired`: to be closed then, unless somebody takes it again before."""
 
-    def __init__(self, folder: Path, *, synced: bool) -> None:
+    def __init__(self, folder: Path, inode: int, *, synced: bool) -> None:
         self.folder = folder
+        self.inode = inode
         self.synced = synced
         self.users = 0
         self.retired = False
         self.verified: set[bytes] = set()
-        with _faults(folder):
+        with disk_faults(folder), _faults(folder):
+            _allocate_lock(folder)
             self._handle = lmdb.open(
                 str(folder),
                 map_size=MAP_BYTES_MAX,
@@ -110,7 +120,6 @@ class Environment:
                 create=False,
                 readahead=False,
             )
-        self.inode = (folder / DATA_FILE).stat().st_ino
 
     def remember_verified(self, key: bytes) -> None:
         if len(self.verified) >= VERIFIED_KEYS_MAX:
@@ -126,8 +135,11 @@ class Environment:
     def write(self, epoch: int) -> Iterator[Writer]:
         """Commits when the body ends, synced if the environment is; aborts when it raises."""
         with ExitStack() as stack:
-            with disk_faults(self.folder):
-                stack.enter_context(writing(self.folder, epoch))
+            try:
+                with disk_faults(self.folder):
+                    stack.enter_context(writing(self.folder, epoch))
+            except FileNotFoundError:
+                raise Gone(self.folder) from None
             stack.enter_context(_faults(self.folder))
             self._handle.reader_check()  # slots of killed readers would keep old pages from being used again
             yield Writer(stack.enter_context(self._handle.begin(write=True, buffers=True)))
@@ -157,8 +169,8 @@ def using(folder: Path, *, synced: bool) -> Iterator[Environment]:
     finally:
         with _table.lock:
             environment.users -= 1
-            if environment.retired and environment.users == 0:
-                environment.close()
+            if environment.retired:
+                _close_if_unused(environment)
 
 
 def _take(folder: Path, synced: bool) -> Environment:
@@ -167,17 +179,33 @@ def _take(folder: Path, synced: bool) -> Environment:
             inode = (folder / DATA_FILE).stat().st_ino
         except FileNotFoundError:
             _retire(folder)
-            raise Gone(f"{folder} has been removed") from None
+            raise Gone(folder) from None
         known = _table.open.get(folder)
         if known is not None and known.inode != inode:
-            _retire(folder)
+            _drop(known)
             known = None
         if known is None:
             if any(environment.inode == inode for environment in _table.inherited):
                 raise ForkedWhileOpen(folder)
-            known = _table.open[folder] = Environment(folder, synced=synced)
+            try:
+                known = _table.open[folder] = Environment(folder, inode, synced=synced)
+            except FileNotFoundError:
+                raise Gone(folder) from None
         known.users += 1
+        known.retired = False
         return known
+
+
+def _allocate_lock(folder: Path) -> None:
+    """Only where it is missing: closing a second descriptor of a lock file in use would give back LMDB's locks."""
+    file = folder / LOCK_FILE
+    if file.exists() and file.stat().st_blocks * 512 >= LOCK_FILE_BYTES:
+        return
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.posix_fallocate(descriptor, 0, LOCK_FILE_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def create(folder: Path, *, synced: bool) -> None:
@@ -216,11 +244,24 @@ def remove(folder: Path) -> None:
 
 
 def _retire(folder: Path) -> None:
-    environment = _table.open.pop(folder, None)
+    environment = _table.open.get(folder)
     if environment is not None:
         environment.retired = True
-        if environment.users == 0:
-            environment.close()
+        _close_if_unused(environment)
+
+
+def _close_if_unused(environment: Environment) -> None:
+    if environment.users == 0:
+        environment.close()
+        if _table.open.get(environment.folder) is environment:
+            del _table.open[environment.folder]
+
+
+def _drop(environment: Environment) -> None:
+    """As retired, and nobody can take it again."""
+    del _table.open[environment.folder]
+    environment.retired = True
+    _close_if_unused(environment)
 
 
 @contextmanager
@@ -243,6 +284,8 @@ def _faults(folder: Path) -> Iterator[None]:
         if getattr(fault, "code", None) in DISK_ERRNOS:
             _forget_broken(folder)
             raise _full(folder, fault) from fault
+        if getattr(fault, "code", None) == errno.ENOENT:
+            raise Gone(folder) from fault
         raise StorageError(f"{folder}: {fault}") from fault
 
 
@@ -260,7 +303,8 @@ def disk_faults(folder: Path) -> Iterator[None]:
 def _forget_broken(folder: Path) -> None:
     """After a failed write of its meta page LMDB refuses an environment until it is opened again."""
     with _table.lock:
-        _retire(folder)
+        if folder in _table.open:
+            _drop(_table.open[folder])
 
 
 def _full(folder: Path, fault: Exception) -> StorageFull:

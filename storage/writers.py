@@ -26,6 +26,7 @@ from storage.errors import WriterBlocked
 
 LOCK_FILE = "writer"
 WAIT_SECONDS_MAX = 20.0  # a fold of some hundred megabytes is done in a few seconds; longer than that is a hung process
+DEATH_SECONDS_MAX = 5.0  # from SIGKILL to the lock's release; more means that the process hangs in the kernel
 POLL_SECONDS_MIN = 0.0005  # the next step's transaction often waits for the last one's commit only
 POLL_SECONDS_MAX = 0.05
 HOLDER_BYTES_MAX = 256
@@ -60,17 +61,22 @@ def writing(folder: Path, epoch: int) -> Iterator[None]:
 
 
 def _take(descriptor: int, folder: Path, epoch: int) -> None:
-    if _wait(descriptor):
+    if _wait(descriptor, WAIT_SECONDS_MAX):
         return
+    pids = _holding(descriptor)
     holder = _read(descriptor)
-    if holder is not None and holder.epoch < epoch and _kill(holder) and _wait(descriptor):
+    if (
+        holder is None or holder.pid not in pids
+    ):  # a name left behind, or none yet: who it is is known, its epoch is not
+        raise WriterBlocked(folder, f"process {' or '.join(map(str, pids)) or '(unknown)'}", WAIT_SECONDS_MAX)
+    if holder.epoch < epoch and _kill(holder) and _wait(descriptor, DEATH_SECONDS_MAX):
         return
-    raise WriterBlocked(folder, str(holder or "an unknown process"), WAIT_SECONDS_MAX)
+    raise WriterBlocked(folder, str(holder), WAIT_SECONDS_MAX)
 
 
-def _wait(descriptor: int) -> bool:
+def _wait(descriptor: int, seconds_max: float) -> bool:
     """True once the lock is ours, False after the deadline."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    deadline = time.monotonic() + seconds_max
     pause = POLL_SECONDS_MIN
     while True:
         with suppress(BlockingIOError):
@@ -80,6 +86,13 @@ def _wait(descriptor: int) -> bool:
             return False
         time.sleep(pause)
         pause = min(2 * pause, POLL_SECONDS_MAX)
+
+
+def _holding(descriptor: int) -> list[int]:
+    """Pids that hold a lock on this file, as the kernel lists them: a name in the file may be its predecessor's."""
+    inode = str(os.fstat(descriptor).st_ino)
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return [int(line[4]) for line in lines if line[1] == "FLOCK" and line[5].rpartition(":")[2] == inode]
 
 
 def _kill(holder: Holder) -> bool:

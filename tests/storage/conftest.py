@@ -1,0 +1,20 @@
+"""A folder in memory for the tests that kill hundreds of processes: no disk has to sync for a killed process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.database import Database
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def shared_memory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="stepwell-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+        Database.close_all()

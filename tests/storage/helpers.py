@@ -1,0 +1,116 @@
+"""What storage's tests share: an identity, a whole view as a dict, and a child process that stops at a chosen line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import storage
+from storage.database import EMPTY, Database, Identity, Transaction, VersionId
+from storage.keys import record_key
+
+ME = Identity(pipeline="flights", worker=0, database="6f1c0f0e-0000-4000-8000-000000000001")
+STORAGE_FOLDER = str(Path(storage.__file__).parent)
+FAILED = 99  # exit status of a child whose body raised
+
+
+def fresh(path: Path, epoch: int = 1) -> Database:
+    """A new database, open at its empty version."""
+    Database.create(path, ME, epoch)
+    return Database.open(path, EMPTY, epoch=epoch, identity=ME)
+
+
+def key(name: str, table: int = 1, shard: int = 0) -> bytes:
+    return record_key(table, shard, name.encode())
+
+
+def content(transaction: Transaction) -> dict[bytes, bytes]:
+    return {k: bytes(value) for k, value in transaction.scan(b"")}
+
+
+def committed(path: Path) -> tuple[VersionId, dict[bytes, bytes]]:
+    with Database.read_committed(path) as (version, transaction):
+        return version, content(transaction)
+
+
+def step(database: Database, puts: dict[str, bytes], deletes: tuple[str, ...] = ()) -> int:
+    """One step that writes; gives the number of the next."""
+    with database.transaction() as transaction:
+        for name, value in puts.items():
+            transaction.put(key(name), value)
+        for name in deletes:
+            transaction.delete(key(name))
+        following = transaction.get_step() + 1
+        transaction.set_step(following)
+    return following
+
+
+def commit(database: Database, version: int, step_next: int) -> VersionId:
+    made = VersionId(version, step_next, f"checkpoint-{version}-{step_next}")
+    assert database.commit(made) == made
+    return made
+
+
+def in_child(body: Callable[[], object]) -> int:
+    """Runs `body` in a forked child; gives its pid. The child ends with status 0, or FAILED and a traceback."""
+    pid = os.fork()
+    if pid == 0:
+        status = FAILED
+        try:
+            body()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return pid
+
+
+def at_line(number: int, signal_number: int, body: Callable[[], Any]) -> Callable[[], Any]:
+    """`body`, in which this process sends itself a signal before the line of storage that is executed as number `number`."""
+
+    def run() -> Any:
+        seen = 0
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal seen
+            if not frame.f_code.co_filename.startswith(STORAGE_FOLDER):
+                return None
+            if event == "line":
+                seen += 1
+                if seen == number:
+                    os.kill(os.getpid(), signal_number)
+            return trace
+
+        sys.settrace(trace)
+        try:
+            return body()
+        finally:
+            sys.settrace(None)
+
+    return run
+
+
+def wait(pid: int) -> int:
+    """The exit status of an ended child; minus the signal that killed it."""
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def wait_stopped(pid: int) -> bool:
+    """True once the child has stopped itself; False if it ended before."""
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    if os.WIFSTOPPED(status):
+        return True
+    assert os.waitstatus_to_exitcode(status) == 0
+    return False
+
+
+def resume(pid: int) -> None:
+    os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,238 @@
+"""A crash, or a stop that turns a process into a zombie, at any line of storage, in real processes.
+
+A child runs the operation under a trace that kills (or stops) it before its n-th line. n grows until the child gets through.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from storage import errors
+from storage.database import EMPTY, Database, VersionId
+from tests.storage.helpers import (
+    ME,
+    at_line,
+    commit,
+    committed,
+    content,
+    fresh,
+    in_child,
+    key,
+    resume,
+    step,
+    wait,
+    wait_stopped,
+)  # fmt: skip
+
+V1 = VersionId(1, 1, "checkpoint-1-1")
+V2 = VersionId(2, 2, "checkpoint-2-2")
+CONTENT = {
+    V1: {key("changed"): b"old", key("deleted"): b"d"},
+    V2: {key("added"): b"a" * 5000, key("changed"): b"new"},
+}
+Prepare = Callable[[Path], Database]
+
+
+def at_v1(path: Path) -> Database:
+    """Version 1 complete; what makes version 2 is in the working layer."""
+    database = fresh(path)
+    step(database, {"changed": b"old", "deleted": b"d"})
+    assert commit(database, 1, 1) == V1
+    database = Database.open(path, V1, epoch=1, identity=ME)
+    step(database, {"changed": b"new", "added": b"a" * 5000}, deletes=("deleted",))
+    return database
+
+
+def frozen_v2(path: Path) -> Database:
+    database = at_v1(path)
+    database.freeze(V2)
+    return database
+
+
+def at_both(path: Path) -> Database:
+    database = at_v1(path)
+    database.commit(V2)
+    return database
+
+
+def every_line(shared_memory: Path, prepare: Prepare, stride: int = 1) -> Iterator[tuple[int, Path]]:
+    """Numbers of lines, each with a copy of the same database. The caller breaks when the child gets through."""
+    prepare(shared_memory / "template")
+    Database.close_all()
+    for number in range(1, 5000, stride):
+        path = shared_memory / f"copy-{number}"
+        shutil.copytree(shared_memory / "template", path)
+        yield number, path
+        Database.close_all()
+        shutil.rmtree(path)
+    raise AssertionError("the operation has no end")
+
+
+def attach(path: Path) -> Database:
+    return Database.attach(path, epoch=1, identity=ME)
+
+
+def prove_versions(path: Path, present: tuple[VersionId, ...]) -> None:
+    """Each version can be opened, from the last to the first, with its whole content; and steps go on from there."""
+    assert Database.versions(path) == present
+    assert committed(path) == (present[-1], CONTENT[present[-1]])
+    for epoch, version in enumerate(reversed(present), start=2):
+        if len(present) == 2 and version == present[-1]:
+            continue  # opening it would discard the other; its content has been read above
+        database = Database.open(path, version, epoch=epoch, identity=ME)
+        with database.read() as view:
+            assert content(view) == CONTENT[version]
+            assert view.get_step() == version.step
+    step(database, {"after": b"crash"})
+    commit(database, version.version + 1, version.step + 1)
+
+
+def crash_everywhere(
+    shared_memory: Path, prepare: Prepare, body: Callable[[Path], object]
+) -> Iterator[tuple[bool, Path]]:
+    """Yields (crashed, database) for a crash before each line, and at last for the whole operation."""
+    for number, path in every_line(shared_memory, prepare):
+        status = wait(in_child(at_line(number, signal.SIGKILL, lambda path=path: body(path))))  # type: ignore[misc]
+        assert status in (0, -signal.SIGKILL)
+        yield status != 0, path
+        if status == 0:
+            assert number > 20
+            return
+
+
+def test_a_crash_in_freeze_leaves_v(shared_memory: Path) -> None:
+    for _, path in crash_everywhere(shared_memory, at_v1, lambda path: attach(path).freeze(V2)):
+        prove_versions(path, (V1,))
+
+
+def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path) -> None:
+    seen = set()
+    for crashed, path in crash_everywhere(shared_memory, frozen_v2, lambda path: attach(path).fold()):
+        present = Database.versions(path)
+        seen.add((crashed, present))
+        prove_versions(path, present)
+    assert seen == {(True, (V1,)), (True, (V1, V2)), (False, (V1, V2))}
+
+
+def test_a_crash_in_open_leaves_both_or_the_one_asked_for(shared_memory: Path) -> None:
+    seen = set()
+
+    def body(path: Path) -> None:
+        Database.open(path, V1, epoch=2, identity=ME)
+
+    for crashed, path in crash_everywhere(shared_memory, at_both, body):
+        present = Database.versions(path)
+        seen.add((crashed, present))
+        prove_versions(path, present)
+    assert seen == {(True, (V1, V2)), (True, (V1,)), (False, (V1,))}
+
+
+def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> None:
+    for number in range(1, 5000):
+        path = shared_memory / f"new-{number}"
+        create = at_line(number, signal.SIGKILL, lambda path=path: Database.create(path, ME, epoch=1))  # type: ignore[misc]
+        status = wait(in_child(create))
+        if path.exists():
+            assert Database.versions(path) == (EMPTY,)
+        else:
+            Database.create(path, ME, epoch=1)
+        Database.close_all()
+        if status == 0:
+            break
+    assert not [left for left in shared_memory.iterdir() if left.name == f".{path.name}.new-e1"]
+
+
+def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memory: Path) -> None:
+    before = {**CONTENT[V1], **CONTENT[V2]}
+    del before[key("deleted")]
+    after = {**before, key("x"): b"1", key("y"): b"2"}
+    seen = []
+    for _, path in crash_everywhere(shared_memory, at_v1, lambda path: step(attach(path), {"x": b"1", "y": b"2"})):
+        with attach(path).read() as view:
+            assert (content(view), view.get_step()) in ((before, 2), (after, 3))
+            seen.append(view.get_step())
+        step(attach(path), {"x": b"1", "y": b"2"})  # the retry is not blocked by what the dead one held
+    assert seen == sorted(seen) and set(seen) == {2, 3}
+
+
+@pytest.mark.parametrize("operation", ["freeze", "fold", "step", "open"])
+def test_a_zombie_of_an_older_epoch_changes_nothing(
+    shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """The child is stopped at a line; epoch 2 opens the database (and kills the child if it holds the lock); the child goes
+    on. What epoch 2 found must stay as it is."""
+    monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
+    prepare, body = ZOMBIES[operation]
+    outcomes = set()
+    for number, path in every_line(shared_memory, prepare, stride=3):
+        child = in_child(at_line(number, signal.SIGSTOP, lambda path=path: expect_stale(lambda: body(path))))  # type: ignore[misc]
+        stopped = wait_stopped(child)
+        version = Database.versions(path)[-1]
+        owner = open_newer(path, version, child)
+        step(owner, {"owner": b"2"})
+        if stopped:
+            resume(child)
+            outcomes.add(wait(child))
+        assert Database.versions(path) == (version,)
+        with owner.read() as view:
+            assert content(view) == {**CONTENT[version], key("owner"): b"2"}
+        step(owner, {"owner": b"3"})
+        commit(owner, version.version + 1, version.step + 2)
+        if not stopped:
+            break
+    assert outcomes <= {0, -signal.SIGKILL} and 0 in outcomes
+    assert operation == "step" or -signal.SIGKILL in outcomes
+
+
+def open_newer(path: Path, version: VersionId, child: int) -> Database:
+    """Where the child was stopped between taking the lock and leaving its name, the operator has to kill it."""
+    try:
+        return Database.open(path, version, epoch=2, identity=ME)
+    except errors.WriterBlocked as blocked:
+        assert f"process {child}," in str(blocked)
+        os.kill(child, signal.SIGKILL)
+        return Database.open(path, version, epoch=2, identity=ME)
+
+
+def expect_stale(body: Callable[[], object]) -> None:
+    """A zombie either finishes (what it does counts no more) or is told that it is one."""
+    with suppress(errors.StaleEpoch, errors.NotOpen):
+        body()
+
+
+ZOMBIES: dict[str, tuple[Prepare, Callable[[Path], object]]] = {
+    "freeze": (at_v1, lambda path: attach(path).freeze(V2)),
+    "fold": (frozen_v2, lambda path: attach(path).fold()),
+    "step": (at_v1, lambda path: step(attach(path), {"zombie": b"1"})),
+    "open": (at_both, lambda path: Database.open(path, V1, epoch=1, identity=ME)),
+}
+
+
+def test_a_stopped_writer_of_the_same_epoch_is_named(shared_memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = fresh(shared_memory / "database")
+
+    def stops_inside() -> None:
+        with database.transaction() as transaction:
+            transaction.put(key("a"), b"1")
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    child = in_child(stops_inside)
+    try:
+        assert wait_stopped(child)
+        with monkeypatch.context() as patched:
+            patched.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
+            with pytest.raises(errors.WriterBlocked, match=f"process {child} "):
+                step(database, {"b": b"2"})
+    finally:
+        resume(child)
+        assert wait(child) == 0
+    step(database, {"b": b"2"})
+    with database.read() as view:
+        assert content(view) == {key("a"): b"1", key("b"): b"2"}

@@ -1,0 +1,341 @@
+"""The database's interface, as scripts: what is done, what is there then."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from storage import errors
+from storage.database import EMPTY, Database, VersionId
+from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
+
+PATH = "database"
+
+
+def test_a_new_database_has_one_empty_version(tmp_path: Path) -> None:
+    Database.create(tmp_path / "a" / "b", ME, epoch=1)
+    assert Database.versions(tmp_path / "a" / "b") == (VersionId(0, 0, "empty"),)
+    assert committed(tmp_path / "a" / "b") == (EMPTY, {})
+    assert [folder.name for folder in (tmp_path / "a").iterdir()] == ["b"]
+
+
+def test_create_refuses_what_is_there(tmp_path: Path) -> None:
+    Database.create(tmp_path / PATH, ME, epoch=1)
+    with pytest.raises(errors.DatabaseExists):
+        Database.create(tmp_path / PATH, ME, epoch=2)
+
+
+def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
+    for look in (Database.versions, lambda path: Database.open(path, EMPTY, epoch=1, identity=ME)):
+        with pytest.raises(errors.NoDatabase, match="no database"):
+            look(tmp_path / PATH)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_commit_keeps_both_versions_and_open_discards_one(tmp_path: Path) -> None:
+    path = tmp_path / PATH
+    database = fresh(path)
+    step(database, {"kept": b"1", "changed": b"old", "deleted": b"d", "empty": b""})
+    v1 = commit(database, 1, 1)
+    step(database, {"changed": b"new", "added": b"a"}, deletes=("deleted",))
+    v2 = commit(database, 2, 2)
+    assert Database.versions(path) == (v1, v2)
+    after = {key("added"): b"a", key("changed"): b"new", key("empty"): b"", key("kept"): b"1"}
+    assert committed(path) == (v2, after)
+
+    database = Database.open(path, v1, epoch=1, identity=ME)
+    before = {key("changed"): b"old", key("deleted"): b"d", key("empty"): b"", key("kept"): b"1"}
+    assert Database.versions(path) == (v1,)
+    assert committed(path) == (v1, before)
+    with database.read() as view:
+        assert content(view) == before
+        assert view.get_step() == 1
+    with pytest.raises(errors.UnknownVersion):
+        Database.open(path, v2, epoch=1, identity=ME)
+
+
+def test_versions_of_one_number_are_told_apart(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    made = commit(database, 1, 0)
+    with pytest.raises(errors.UnknownVersion):
+        Database.open(tmp_path / PATH, replace(made, checkpoint_id="another"), epoch=1, identity=ME)
+
+
+def test_open_discards_what_was_not_completed(tmp_path: Path) -> None:
+    path = tmp_path / PATH
+    database = fresh(path)
+    step(database, {"a": b"1"})
+    database.freeze(VersionId(1, 1, "c"))
+    step(database, {"b": b"2"})
+    database = Database.open(path, EMPTY, epoch=1, identity=ME)
+    with database.read() as view:
+        assert content(view) == {} and view.get_step() == 0
+    assert len([folder for folder in path.iterdir() if folder.name != "committed"]) == 1
+
+
+def test_a_transaction_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    with pytest.raises(ZeroDivisionError), database.transaction() as transaction:
+        transaction.put(key("a"), b"1")
+        raise ZeroDivisionError
+    with database.read() as view:
+        assert content(view) == {}
+
+
+def test_steps_go_on_over_a_frozen_layer(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    step(database, {"a": b"committed", "b": b"committed", "c": b"committed", "d": b"committed"})
+    commit(database, 1, 1)
+    step(database, {"b": b"frozen", "c": b"frozen", "e": b"frozen"}, deletes=("d",))
+    database.freeze(VersionId(2, 2, "c2"))
+    step(database, {"c": b"working", "d": b"working"}, deletes=("a", "e"))
+    whole = {key("b"): b"frozen", key("c"): b"working", key("d"): b"working"}
+    names = ["a", "b", "c", "d", "e", "f"]
+    for _ in range(2):
+        with database.read() as view:
+            assert content(view) == whole
+            assert list(view.keys(b"")) == sorted(whole)
+            assert [value and bytes(value) for value in view.get_many([key(name) for name in names])] == [
+                whole.get(key(name)) for name in names
+            ]
+            assert [value and bytes(value) for value in (view.get(key(name)) for name in names)] == [
+                whole.get(key(name)) for name in names
+            ]
+        database.fold()
+    version, content_committed = committed(tmp_path / PATH)
+    assert version.version == 2
+    assert content_committed == {
+        key("a"): b"committed", key("b"): b"frozen", key("c"): b"frozen", key("e"): b"frozen",
+    }  # fmt: skip
+
+
+def test_a_transaction_sees_its_own_changes_and_keeps_its_views(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    step(database, {"a": b"1", "b": b"2"})
+    with database.transaction() as transaction:
+        view = transaction.get(key("a"))
+        transaction.put_many([(key("a"), b"x"), (key("c"), memoryview(b"3"))])
+        transaction.delete(key("b"))
+        assert view is not None and bytes(view) == b"1"
+        assert content(transaction) == {key("a"): b"x", key("c"): b"3"}
+        assert [value and bytes(value) for value in transaction.get_many([key("a"), key("b")])] == [b"x", None]
+        transaction.set_step(7)
+        assert transaction.get_step() == 7
+
+
+def test_scan_stays_within_its_prefix(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    some = [key("x", table, shard) for table in (1, 2) for shard in (0, 255, 256)]
+    with database.transaction() as transaction:
+        transaction.put_many((k, b"") for k in reversed(some))
+    with database.read() as view:
+        assert list(view.keys(some[1][:2])) == some[:3]
+        assert list(view.keys(some[1][:4])) == [some[1]]
+
+
+def test_freeze_waits_for_fold_and_both_may_be_called_twice(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    v1 = VersionId(1, 0, "c1")
+    assert database.fold() == EMPTY
+    database.freeze(v1)
+    database.freeze(v1)
+    with pytest.raises(errors.CheckpointPending):
+        database.freeze(VersionId(2, 0, "c2"))
+    assert database.fold() == database.fold() == v1
+    database.freeze(v1)
+    assert Database.versions(tmp_path / PATH) == (EMPTY, v1)
+
+
+def test_freeze_must_name_the_next_version_and_step(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    step(database, {})
+    for wrong in (VersionId(2, 1, "c"), VersionId(1, 0, "c")):
+        with pytest.raises(AssertionError):
+            database.freeze(wrong)
+
+
+def test_attach_joins_only_what_its_own_epoch_has_opened(tmp_path: Path) -> None:
+    path = tmp_path / PATH
+    Database.create(path, ME, epoch=3)
+    with pytest.raises(errors.NotOpen):
+        Database.attach(path, epoch=3, identity=ME)
+    Database.open(path, EMPTY, epoch=3, identity=ME)
+    with pytest.raises(errors.NotOpen):
+        Database.attach(path, epoch=4, identity=ME)
+    with pytest.raises(errors.StaleEpoch):
+        Database.attach(path, epoch=2, identity=ME)
+    with pytest.raises(errors.StaleEpoch):
+        Database.open(path, EMPTY, epoch=2, identity=ME)
+    for other in (replace(ME, pipeline="x"), replace(ME, worker=1), replace(ME, database="x")):
+        with pytest.raises(errors.WrongDatabase):
+            Database.attach(path, epoch=3, identity=other)
+        with pytest.raises(errors.WrongDatabase):
+            Database.open(path, EMPTY, epoch=3, identity=other)
+    step(Database.attach(path, epoch=3, identity=ME), {"a": b"1"})
+
+
+def test_an_older_epoch_can_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / PATH
+    zombie = fresh(path, epoch=1)
+    step(zombie, {"a": b"1"})
+    zombie.freeze(VersionId(1, 1, "zombie"))
+    owner = Database.open(path, EMPTY, epoch=2, identity=ME)
+    for act in (
+        lambda: step(zombie, {"b": b"2"}),
+        lambda: zombie.freeze(VersionId(1, 1, "zombie")),
+        zombie.fold,
+        lambda: Database.open(path, EMPTY, epoch=1, identity=ME),
+    ):
+        with pytest.raises(errors.StaleEpoch):
+            act()
+    with owner.read() as view:
+        assert content(view) == {}
+    assert Database.versions(path) == (EMPTY,)
+
+
+def test_a_write_under_way_when_a_newer_epoch_opens_is_lost(tmp_path: Path) -> None:
+    zombie = fresh(tmp_path / PATH, epoch=1)
+    with zombie.transaction() as transaction:
+        transaction.put(key("a"), b"zombie")
+        owner = Database.open(tmp_path / PATH, EMPTY, epoch=2, identity=ME)
+    with owner.read() as view:
+        assert content(view) == {}
+
+
+def test_a_handle_ends_with_the_next_open_of_the_same_epoch(tmp_path: Path) -> None:
+    first = fresh(tmp_path / PATH)
+    Database.open(tmp_path / PATH, EMPTY, epoch=1, identity=ME)
+    with pytest.raises(errors.NotOpen, match="opened again"):
+        step(first, {"a": b"1"})
+
+
+def test_a_layer_of_another_boot_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = fresh(tmp_path / PATH)
+    monkeypatch.setattr("storage.database._boot_id", lambda: "another boot")
+    with pytest.raises(errors.NotOpen, match="started anew"):
+        step(database, {})
+    with pytest.raises(errors.NotOpen):
+        Database.attach(tmp_path / PATH, epoch=1, identity=ME)
+
+
+def test_other_processes_change_the_layers_under_a_handle(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    step(database, {"a": b"1"})
+    commit(database, 1, 1)
+    step(database, {"a": b"2"})
+    assert wait(in_child(lambda: commit(database, 2, 2))) == 0
+    assert wait(in_child(lambda: step(database, {"b": b"3"}))) == 0
+    with database.read() as view:
+        assert content(view) == {key("a"): b"2", key("b"): b"3"}
+        assert view.get_step() == 3
+
+
+def test_a_database_made_anew_under_its_path_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / PATH
+    old = fresh(path)
+    path.rename(tmp_path / "aside")
+    other = replace(ME, database="another")
+    Database.create(path, other, epoch=1)
+    assert Database.open(path, EMPTY, epoch=1, identity=other).statistics().version == EMPTY
+    with pytest.raises(errors.WrongDatabase):
+        step(old, {})
+
+
+def test_a_fork_with_a_view_in_use_gets_a_clear_error(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+
+    def child() -> None:
+        with pytest.raises(errors.ForkedWhileOpen):
+            step(database, {"child": b""})
+
+    with database.read() as view:
+        assert wait(in_child(child)) == 0
+        assert content(view) == {}
+    step(database, {"parent": b""})
+
+
+def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
+    """Threads step and read while versions are made; every view must be one that a step left behind."""
+    database = fresh(tmp_path / PATH)
+    stop = threading.Event()
+
+    def steps() -> None:
+        while not stop.is_set():
+            with database.transaction() as transaction:
+                following = transaction.get_step() + 1
+                transaction.put_many((key(str(n)), b"%d" % following) for n in range(20))
+                transaction.set_step(following)
+
+    def reads() -> None:
+        while not stop.is_set():
+            with database.read() as view:
+                assert set(content(view).values()) == ({b"%d" % view.get_step()} if view.get_step() else set())
+            with Database.read_committed(tmp_path / PATH) as (version, view):
+                assert set(content(view).values()) == ({b"%d" % version.step} if version.step else set())
+
+    with ThreadPoolExecutor() as threads:
+        running = [threads.submit(steps), threads.submit(reads), threads.submit(reads)]
+        try:
+            for number in range(1, 31):
+                freeze_at_boundary(database, number)
+                database.fold()
+        finally:
+            stop.set()
+        for thread in running:
+            thread.result()
+    assert committed(tmp_path / PATH)[0].version == 30
+
+
+def freeze_at_boundary(database: Database, number: int) -> None:
+    """The coordinator pauses steps before a freeze; here it tries until no step came in between."""
+    while True:
+        with database.read() as view:
+            at = view.get_step()
+        try:
+            database.freeze(VersionId(number, at, f"c{number}"))
+            return
+        except AssertionError:
+            continue
+
+
+def test_statistics_follow_the_live_records(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    with database.transaction() as transaction:
+        transaction.put(key("ab", table=1), b"12345")
+        transaction.put(key("c", table=2), b"")
+    commit(database, 1, 0)
+    assert database.statistics().table_bytes == {1: 4 + 2 + 5, 2: 4 + 1}
+    with database.transaction() as transaction:
+        transaction.put(key("ab", table=1), b"1")
+        transaction.delete(key("c", table=2))
+    database.freeze(VersionId(2, 0, "c2"))
+    statistics = database.statistics()
+    assert set(statistics.disk_bytes) == {"committed", "frozen", "working"} and all(statistics.disk_bytes.values())
+    database.fold()
+    assert database.statistics().table_bytes == {1: 4 + 2 + 1}
+    database = Database.open(tmp_path / PATH, Database.versions(tmp_path / PATH)[0], epoch=1, identity=ME)
+    assert database.statistics().table_bytes == {1: 4 + 2 + 5, 2: 4 + 1}
+
+
+def test_what_is_made_and_deleted_between_checkpoints_leaves_nothing(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    step(database, {"run": bytes(1000)})
+    step(database, {}, deletes=("run", "never there"))
+    database.freeze(VersionId(1, 2, "c"))
+    database.fold()
+    database = Database.open(tmp_path / PATH, EMPTY, epoch=1, identity=ME)
+    with database.read() as view:
+        assert content(view) == {}
+
+
+def test_a_child_that_fails_is_seen(tmp_path: Path) -> None:
+    """The helper itself: a failed assertion in a child must not pass."""
+
+    def fails() -> None:
+        raise SystemExit("expected in the output")
+
+    assert wait(in_child(fails)) == FAILED

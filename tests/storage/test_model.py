@@ -1,0 +1,150 @@
+"""The database against the obvious: one dict a version, and one for what the steps have written since."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from storage import errors
+from storage.database import EMPTY, Database, VersionId
+from storage.keys import record_key
+from tests.storage.helpers import ME, committed, content, in_child, wait
+
+Content = dict[bytes, bytes]
+names = st.builds(record_key, st.integers(1, 2), st.sampled_from([0, 255, 256]), st.sampled_from([b"", b"a", b"ab"]))
+values = st.binary(max_size=9) | st.just(bytes(5000))  # some beyond a page
+changes = st.dictionaries(names, values | st.none(), max_size=6)  # None deletes
+prefixes = names.map(lambda key: key[:4]) | names | st.just(b"")
+
+
+class Model(RuleBasedStateMachine):
+    """`complete`: what `versions` must be, with their contents. `frozen`: what waits to be folded. `now`: what a reader sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
+        )
+        self.path = self.folder / "database"
+        Database.create(self.path, ME, epoch=1)
+        self.complete: list[tuple[VersionId, Content]] = [(EMPTY, {})]
+        self.frozen: tuple[VersionId, Content] | None = None
+        self.now: Content = {}
+        self.step = 0
+        self.epoch = 0
+        self.made = 0
+        self.database: Database | None = None
+
+    def teardown(self) -> None:
+        Database.close_all()
+        shutil.rmtree(self.folder)
+
+    def opened(self) -> Database:
+        assert self.database is not None
+        return self.database
+
+    def next_version(self) -> VersionId:
+        self.made += 1
+        return VersionId(self.complete[-1][0].version + 1, self.step, f"c{self.made}")
+
+    @rule(last=st.booleans(), newer=st.booleans())
+    def open(self, last: bool, newer: bool) -> None:
+        version, self.now = self.complete[-1 if last else 0]
+        self.epoch += newer or self.epoch == 0
+        self.database = Database.open(self.path, version, epoch=self.epoch, identity=ME)
+        self.complete, self.frozen, self.step = [(version, self.now)], None, version.step
+
+    @precondition(lambda self: self.database)
+    @rule(change=changes, fails=st.booleans())
+    def transaction(self, change: dict[bytes, bytes | None], fails: bool) -> None:
+        after = dict(self.now)
+        try:
+            with self.opened().transaction() as transaction:
+                for key, value in change.items():
+                    if value is None:
+                        transaction.delete(key)
+                        after.pop(key, None)
+                    else:
+                        transaction.put(key, value)
+                        after[key] = value
+                    assert content(transaction) == after
+                transaction.set_step(self.step + 1)
+                if fails:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            return
+        self.now, self.step = after, self.step + 1
+
+    @precondition(lambda self: self.database)
+    @rule()
+    def freeze(self) -> None:
+        version = self.next_version()
+        if self.frozen is None:
+            self.opened().freeze(version)
+            self.frozen = (version, self.now)
+        else:
+            with pytest.raises(errors.CheckpointPending):
+                self.opened().freeze(version)
+
+    @precondition(lambda self: self.database)
+    @rule(elsewhere=st.booleans())
+    def fold(self, elsewhere: bool) -> None:
+        if elsewhere:
+            assert wait(in_child(lambda: Database.attach(self.path, epoch=self.epoch, identity=ME).fold())) == 0
+        else:
+            self.opened().fold()
+        if self.frozen is not None:
+            self.complete, self.frozen = [self.complete[-1], self.frozen], None
+
+    @rule()
+    def crash(self) -> None:
+        """All handles are gone; somebody has to open the database again."""
+        Database.close_all()
+        self.database = None
+
+    @precondition(lambda self: self.database)
+    @rule()
+    def attach(self) -> None:
+        self.database = Database.attach(self.path, epoch=self.epoch, identity=ME)
+
+    @precondition(lambda self: self.epoch > 1)
+    @rule()
+    def zombie(self) -> None:
+        with pytest.raises(errors.StaleEpoch):
+            Database.attach(self.path, epoch=self.epoch - 1, identity=ME)
+
+    @precondition(lambda self: self.database)
+    @rule(prefix=prefixes, wanted=st.lists(names, unique=True).map(sorted))
+    def read(self, prefix: bytes, wanted: list[bytes]) -> None:
+        with self.opened().read() as view:
+            expected = sorted((key, value) for key, value in self.now.items() if key.startswith(prefix))
+            assert [(key, bytes(value)) for key, value in view.scan(prefix)] == expected
+            assert list(view.keys(prefix)) == [key for key, _ in expected]
+            found = [value if value is None else bytes(value) for value in view.get_many(wanted)]
+            assert found == [self.now.get(key) for key in wanted]
+            single = [view.get(key) for key in wanted]
+            assert [value if value is None else bytes(value) for value in single] == found
+            assert view.get_step() == self.step
+
+    @invariant()
+    def complete_versions_hold(self) -> None:
+        assert Database.versions(self.path) == tuple(version for version, _ in self.complete)
+        assert committed(self.path) == self.complete[-1]
+
+    @precondition(lambda self: self.database)
+    @invariant()
+    def statistics_hold(self) -> None:
+        expected: dict[int, int] = {}
+        for key, value in self.complete[-1][1].items():
+            expected[key[1]] = expected.get(key[1], 0) + len(key) + len(value)
+        assert self.opened().statistics().table_bytes == expected
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
