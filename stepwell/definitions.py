@@ -37,6 +37,7 @@ from stepwell.elements import (
 )
 from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, raise_all
 from stepwell.project import Project
+from stepwell.session import FIXED_SQL
 from stepwell.sql_files import read_sql
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "PythonQuery",
     "SqlQuery",
     "active",
+    "in_folder",
     "load_definitions",
     "quiet_spark",
     "where_in",
@@ -60,13 +62,11 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
     Raises ProjectError (several as ProjectErrors) with file and line.
     """
     own = spark.newSession()
-    for key, value in project.settings.spark.items():
-        with contextlib.suppress(PySparkException):  # static settings stand already, and cannot be set here
-            own.conf.set(key, value)
+    _configure(own, project)
     registry = _Registry(project.root, own)
     errors: list[ProjectError] = []
     files = project.definition_files()
-    with graph_element_registration_context(registry), _folder(project.root), active(own):
+    with graph_element_registration_context(registry), in_folder(project.root), active(own):
         for file in files:
             try:
                 _load_file(file, registry, own)
@@ -80,6 +80,17 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
         )
     raise_all(errors + check(registry.outputs, registry.flows))
     return Definitions(tuple(registry.outputs), tuple(registry.flows), own)
+
+
+def _configure(spark: SparkSession, project: Project) -> None:
+    for key, value in {**project.settings.spark, **FIXED_SQL}.items():
+        try:
+            spark.conf.set(key, value)
+        except PySparkException as error:
+            if "CANNOT_MODIFY" not in str(error.getCondition()):  # those stand since the session's start
+                raise ProjectError(
+                    f"{key} = {value}: {refusals.first_line(error)}", location=Location(project.spec_file.name)
+                ) from None
 
 
 @contextlib.contextmanager
@@ -111,7 +122,7 @@ def active(spark: SparkSession) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _folder(path: Path) -> Iterator[None]:
+def in_folder(path: Path) -> Iterator[None]:
     """Definitions may open files beside them: they run in the project's folder, as in `spark-pipelines`."""
     before = Path.cwd()
     os.chdir(path)

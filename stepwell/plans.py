@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from stepwell import refusals
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
-from stepwell.definitions import Definitions, active, load_definitions, quiet_spark, where_in
+from stepwell.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in
 from stepwell.elements import KIND_NAMES, FlowDefinition, Kind, OutputDefinition, PythonQuery, SqlQuery
 from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, did_you_mean, raise_all
 from stepwell.leaves import boundary, mark_leaves
@@ -89,7 +89,7 @@ def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
     """Loads and resolves everything the project defines. Raises ProjectError, or ProjectErrors for several."""
     with quiet_spark():
         definitions = load_definitions(project, spark)
-        with active(definitions.spark):
+        with active(definitions.spark), in_folder(project.root):
             return _Resolver(project, definitions).run()
 
 

@@ -46,7 +46,7 @@ def kafka_reader(location: Location, view: str | None = None) -> UnsupportedErro
 def first_line(error: BaseException) -> str:
     """The sentence of an error of Spark's, without the plan, the SQL text and the stack below it."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[0].split(" SQLSTATE:")[0].strip() if lines else type(error).__name__
+    return lines[0].split(" SQLSTATE:")[0].strip().replace("..", ".") if lines else type(error).__name__
 
 
 def python_error(error: Exception, location: Location, view: str | None = None) -> ProjectError:

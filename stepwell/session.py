@@ -8,6 +8,7 @@ are off. The session starts in 5 to 20 s; a process makes one.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,11 +21,14 @@ DAEMON_MODULE = "engine.daemon"
 _ROOMS_FOLDER = Path(__file__).resolve().parent.parent
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 
-# What a project may not change, for steps would be slower or wrong.
-_FIXED = {
+# What a project may not change, for steps would be slower or wrong. In force in every session of the process.
+FIXED_SQL = {
     TIME_ZONE_KEY: "UTC",
     # Plans over sources marked streaming are only resolved here, never run by Structured Streaming.
     "spark.sql.streaming.unsupportedOperationCheck": "false",
+}
+_FIXED = {
+    **FIXED_SQL,
     "spark.sql.unsupportedOperationCheck": "false",
     # Two attempts of a task at once would only wait for each other's database lock.
     "spark.speculation": "false",
@@ -57,6 +61,8 @@ def make_session(
     options = chosen.get("spark.driver.extraJavaOptions", "")
     if "log4j2.configurationFile" not in options:
         chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG4J_FILE.as_uri()} {options}".strip()
+    # Spark would take whatever `python3` is on the path; the tasks need this environment.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)

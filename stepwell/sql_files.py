@@ -62,16 +62,17 @@ def read_sql(text: str, file_name: str, spark: SparkSession) -> tuple[list[Outpu
 
 
 def _syntax_error(error: PySparkException, text: str, file_name: str) -> ProjectError:
-    message = refusals.first_line(error)
-    failed = str(error).partition("== SQL ==\n")[2]
-    statement = "\n".join(line for line in failed.splitlines() if not re.fullmatch(r"-*\^\^\^", line)).rstrip("\n")
-    place = re.search(r"\(line (\d+), pos \d+\)", str(error))
+    """The error with its line in the file: Spark prints the statement that failed, and counts lines from its start."""
+    parts = re.split(r"== SQL[^=\n]*==\n", str(error), maxsplit=1)
+    printed = parts[1] if len(parts) > 1 else ""
+    statement = "\n".join(line for line in printed.splitlines() if not re.fullmatch(r"-*\^+", line)).rstrip("\n")
     start = text.find(statement) if statement else -1
-    line = text[:start].count("\n") + int(place[1]) if place and start >= 0 else None
+    inside = re.search(r"\(line (\d+), pos \d+\)", parts[0])
+    line = text[:start].count("\n") + (int(inside[1]) if inside else 1) if start >= 0 else None
     location = Location(file_name, line)
     if re.search(r"\bCONSTRAINT\s+\S+\s+EXPECT\b|\bEXPECT\s*\(", statement, re.IGNORECASE):
         return refusals.expectation(location)
-    return ProjectError(message, location=location)
+    return ProjectError(refusals.first_line(error), location=location)
 
 
 def _items(sequence: Any) -> Iterator[Any]:
@@ -150,15 +151,23 @@ def _materialized_view(plan: Any, file: _File, location: Location) -> None:
 def _temporary_view(plan: Any, file: _File, location: Location) -> None:
     name = plan.name().unquotedString()
     if not plan.viewType().toString().startswith("LocalTemp"):
-        raise UnsupportedError(
-            "only temporary and materialized views can be defined",
-            f"Write CREATE TEMPORARY VIEW {name} or CREATE MATERIALIZED VIEW {name}.",
-            view=name,
-            location=location,
-        )
+        raise _stored_view(name, location)
     columns = tuple(entry._1() for entry in _items(plan.userSpecifiedColumns()))
     file.outputs.append(OutputDefinition("temporary_view", name, location, comment=_option(plan.comment())))
     file.flow(name, name, _view_query, location, columns)
+
+
+def _view(plan: Any, file: _File, location: Location) -> None:
+    raise _stored_view(_name(plan.child()), location)
+
+
+def _stored_view(name: str, location: Location) -> UnsupportedError:
+    return UnsupportedError(
+        "only temporary and materialized views can be defined",
+        f"Write CREATE TEMPORARY VIEW {name} or CREATE MATERIALIZED VIEW {name}.",
+        view=name,
+        location=location,
+    )
 
 
 def _flow(plan: Any, file: _File, location: Location) -> None:
@@ -211,6 +220,7 @@ _READERS: dict[str, Callable[[Any, _File, Location], None]] = {
     "CreateStreamingTableAutoCdc": _streaming_table_auto_cdc,
     "CreateMaterializedViewAsSelect": _materialized_view,
     "CreateViewCommand": _temporary_view,
+    "CreateView": _view,
     "CreateFlowCommand": _flow,
     "SetCommand": _set,
 }

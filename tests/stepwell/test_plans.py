@@ -1,0 +1,321 @@
+"""Definitions -> plans: boundaries, order, both forms of a table, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.pipelines import init_cli
+from pyspark.sql import SparkSession
+
+from stepwell.errors import ProjectError, ProjectErrors, UnsupportedError
+from stepwell.leaves import walk_all
+from stepwell.plans import ResolvedProject, ResolvedView, resolve
+from stepwell.project import load_project
+from tests.stepwell.folder import project
+
+SOURCES = """
+CREATE STREAMING TABLE flights (carrier STRING NOT NULL, dest STRING, delay DOUBLE, at TIMESTAMP)
+  USING kafka TBLPROPERTIES ('subscribe' = 'flights');
+CREATE STREAMING TABLE airlines (carrier STRING NOT NULL, name STRING)
+  USING kafka TBLPROPERTIES ('subscribe' = 'airlines', 'mode' = 'upsert', 'key' = 'carrier');
+"""
+
+
+def resolved(root: Path, spark: SparkSession, files: dict[str, str]) -> ResolvedProject:
+    return resolve(project(root, {"sources.sql": SOURCES, **files}), spark)
+
+
+def view(found: ResolvedProject, name: str) -> ResolvedView:
+    return next(v for v in found.views if v.name == name)
+
+
+def one(root: Path, spark: SparkSession, query: str) -> ResolvedView:
+    return view(resolved(root, spark, {"v.sql": f"CREATE MATERIALIZED VIEW v AS {query}"}), "v")
+
+
+def refused(root: Path, spark: SparkSession, files: dict[str, str]) -> tuple[ProjectError, ...]:
+    with pytest.raises(ProjectErrors) as raised:
+        resolved(root, spark, files)
+    return raised.value.errors
+
+
+def classes(text: str) -> list[str]:
+    return [node["class"].rsplit(".", 1)[-1] for node in json.loads(text)]
+
+
+def test_the_project_that_spark_pipelines_makes(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    init_cli.init("starter")
+    found = resolve(load_project(start=tmp_path / "starter"), spark)
+    assert [(v.name, v.reads) for v in found.views] == [
+        ("example_python_materialized_view", ()),
+        ("example_sql_materialized_view", ("example_python_materialized_view",)),
+    ]
+    assert found.views[0].flows[0].tree.kind == "Range"
+    assert [v.schema.simpleString() for v in found.views] == ["struct<id:bigint>"] * 2
+    assert found.project.storage == tmp_path / "starter" / "pipeline-storage"
+
+
+def test_files_in_any_order_come_out_in_dependency_order(tmp_path: Path, spark: SparkSession) -> None:
+    found = resolved(
+        tmp_path,
+        spark,
+        {
+            "a.sql": "CREATE MATERIALIZED VIEW a TBLPROPERTIES ('topic' = 'a') AS SELECT * FROM B WHERE n > 1",
+            "b.py": """
+                from pyspark import pipelines as dp
+                @dp.materialized_view
+                def b():
+                    return spark.sql("SELECT carrier, count(*) AS n FROM c JOIN Airlines USING (carrier) GROUP BY carrier")
+            """,
+            "c.sql": "CREATE TEMPORARY VIEW c AS SELECT carrier FROM flights WHERE delay > 60",
+        },
+    )
+    assert [(v.name, v.reads) for v in found.views] == [("b", ("flights", "airlines")), ("a", ("b",))]
+    assert sorted(s.handle for s in found.sources) == ["airlines", "flights"]
+    a, b = view(found, "a"), view(found, "b")
+    assert a.output is not None
+    assert a.output.topic == "a"
+    assert b.output is None
+    assert str(b.location) == "transformations/b.py:2"
+    assert "Filter" in classes(b.flows[0].json)  # the temporary view is inlined
+    assert classes(a.flows[0].json) == ["Filter", "LogicalRDD"]  # the materialized one is a boundary
+
+
+def test_leaves_name_their_sources_through_self_joins_and_subqueries(tmp_path: Path, spark: SparkSession) -> None:
+    found = one(
+        tmp_path,
+        spark,
+        """SELECT x.dest, a.name FROM flights x JOIN flights y ON x.carrier = y.dest JOIN airlines a ON a.carrier = y.carrier
+           WHERE x.delay > (SELECT avg(delay) FROM flights) AND y.dest > (SELECT min(name) FROM airlines)""",
+    )
+    flow = found.flows[0]
+    rdds = [node for node in walk_all(flow.tree) if node.kind == "LogicalRDD"]
+    assert tuple(node["rdd"] for node in rdds) == flow.leaves
+    assert set(flow.leaves) == {"airlines", "flights"}
+    assert flow.leaves.count("flights") >= 3
+    for node in rdds:  # a wrong pairing would show in the columns
+        assert ("name" in [column["name"] for column in node["output"]]) == (node["rdd"] == "airlines")
+    assert found.reads == ("flights", "airlines")
+
+
+def test_leaves_are_in_the_order_of_the_json(tmp_path: Path, spark: SparkSession) -> None:
+    flow = one(
+        tmp_path,
+        spark,
+        "SELECT carrier FROM flights UNION ALL SELECT name FROM airlines UNION ALL SELECT dest FROM flights",
+    ).flows[0]
+    assert flow.leaves == ("flights", "airlines", "flights")
+    assert classes(flow.json).count("LogicalRDD") == 3
+
+
+def test_rows_written_in_a_definition_come_with_the_plan(tmp_path: Path, spark: SparkSession) -> None:
+    flow = one(
+        tmp_path, spark, "SELECT * FROM VALUES (1, 'a', DATE '2013-01-01'), (2, NULL, NULL) AS t(i, s, d)"
+    ).flows[0]
+    (leaf,) = [node for node in walk_all(flow.tree) if node.kind == "LocalRelation"]
+    assert [str(type_) for type_ in leaf["data"].schema.types] == ["int32", "string", "date32[day]"]
+    assert leaf["data"].column("c0").to_pylist() == [1, 2]
+    assert leaf["data"].column("c1").to_pylist() == ["a", None]
+
+
+def test_rows_without_columns_keep_their_number(tmp_path: Path, spark: SparkSession) -> None:
+    flow = one(tmp_path, spark, "SELECT count(*) FROM VALUES (1), (2), (3)").flows[0]
+    (leaf,) = [node for node in walk_all(flow.tree) if node.kind == "LocalRelation"]
+    assert (leaf["output"], leaf["data"].num_rows) == ([], 3)
+
+
+def test_flows_of_streaming_tables_read_streams(tmp_path: Path, spark: SparkSession) -> None:
+    found = resolved(
+        tmp_path,
+        spark,
+        {
+            "s.sql": """
+                CREATE STREAMING TABLE late AS SELECT carrier, dest FROM STREAM(flights) WHERE delay > 60;
+                CREATE MATERIALIZED VIEW per_dest AS SELECT dest, count(*) AS n FROM late GROUP BY dest;
+            """,
+            "p.py": """
+                from pyspark import pipelines as dp
+                dp.create_sink("out", "kafka", {"topic": "out"})
+                @dp.append_flow(target="out")
+                def to_out():
+                    return spark.readStream.table("late").join(spark.read.table("airlines"), "carrier")
+                @dp.temporary_view
+                def unread():
+                    return spark.readStream.table("late")
+            """,
+        },
+    )
+    assert {v.name: v.reads for v in found.views} == {
+        "late": ("flights",), "out": ("late", "airlines"), "per_dest": ("late",),
+    }  # fmt: skip
+    assert view(found, "out").kind == "sink"
+    streams = {v.name: json.loads(v.flows[0].json)[-1]["isStreaming"] for v in found.views}
+    assert streams == {"late": True, "out": True, "per_dest": False}
+
+
+def test_sql_may_have_subqueries_over_streams_and_python_is_told(tmp_path: Path, spark: SparkSession) -> None:
+    query = "SELECT dest FROM STREAM(flights) WHERE carrier IN (SELECT carrier FROM airlines)"
+    found = resolved(tmp_path / "sql", spark, {"s.sql": f"CREATE STREAMING TABLE t AS {query}"})
+    assert "Join" in classes(view(found, "t").flows[0].json)
+    assert view(found, "t").reads == ("flights", "airlines")
+    python = f'from pyspark import pipelines as dp\n@dp.table\ndef t():\n    return spark.sql("{query}")'
+    with pytest.raises(UnsupportedError, match=r"p\.py:4: t: .*subquery over a stream\n.*left_semi"):
+        resolved(tmp_path / "python", spark, {"p.py": python})
+    wrong = query.replace("dest FROM", "nothing FROM")
+    with pytest.raises(ProjectError, match=r"nothing|something else"):
+        resolved(tmp_path / "wrong", spark, {"s.sql": f"CREATE STREAMING TABLE t AS {wrong}"})
+
+
+def test_append_flows_are_matched_by_name(tmp_path: Path, spark: SparkSession) -> None:
+    text = """
+        CREATE STREAMING TABLE both;
+        CREATE FLOW f AS INSERT INTO both BY NAME SELECT carrier, dest AS place FROM STREAM(flights);
+        CREATE FLOW g AS INSERT INTO both BY NAME SELECT name AS Place, carrier FROM STREAM(airlines);
+    """
+    both = view(resolved(tmp_path / "a", spark, {"s.sql": text}), "both")
+    assert both.schema.simpleString() == "struct<carrier:string,place:string>"
+    assert [column.nullable for column in both.schema] == [False, True]
+    assert [flow.name for flow in both.flows] == ["f", "g"]
+    output = both.flows[1].tree["projectList"]
+    assert [column["name"].lower() for column in output] == ["carrier", "place"]
+    for change, says in (
+        ("name AS Elsewhere", "matched by name"),
+        ("1 AS Place", r"CAST\(place AS string\)"),
+    ):
+        with pytest.raises(ProjectError, match=says):
+            resolved(tmp_path / says[:3], spark, {"s.sql": text.replace("name AS Place", change)})
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ("(dest STRING, n BIGINT)", None),
+        ("(n BIGINT, dest STRING)", None),
+        ("(dest STRING, n INT)", "n is bigint in a flow and int in the view"),
+        ("(dest STRING, m BIGINT)", "matched by name"),
+        ("(dest STRING NOT NULL, n BIGINT)", "dest is declared NOT NULL"),
+    ],
+)
+def test_declared_columns(tmp_path: Path, spark: SparkSession, declared: str, says: str | None) -> None:
+    text = f"CREATE MATERIALIZED VIEW v {declared} AS SELECT dest, count(*) AS n FROM flights GROUP BY dest"
+    if says is None:
+        schema = view(resolved(tmp_path, spark, {"v.sql": text}), "v").schema
+        assert f"({', '.join(f'{c.name} {c.dataType.simpleString().upper()}' for c in schema)})" == declared
+    else:
+        with pytest.raises(ProjectError, match=says):
+            resolved(tmp_path, spark, {"v.sql": text})
+
+
+IMPURE = [
+    "rand()", "randn(3)", "uuid()", "now()", "current_timestamp()", "current_date", "localtimestamp()",
+    "current_user()", "monotonically_increasing_id()", "input_file_name()", "spark_partition_id()",
+    "shuffle(array(1, 2))", "current_timezone()", "current_database()", "unix_timestamp()", "curdate()", "user()",
+    "(SELECT max(x) FROM (SELECT rand() AS x FROM airlines))",
+]  # fmt: skip
+
+
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    views = [f"CREATE MATERIALIZED VIEW v{i} AS SELECT {text} AS x FROM flights;" for i, text in enumerate(IMPURE)]
+    errors = refused(tmp_path, spark, {"v.sql": "\n".join(views)})
+    assert [error.view for error in errors] == [f"v{i}" for i in range(len(IMPURE))]
+    for i, error in enumerate(errors):
+        assert isinstance(error, UnsupportedError), IMPURE[i]
+        assert re.match(rf"transformations/v\.sql:{i + 1}: v{i}: .* is not supported\n.*replay", str(error)), IMPURE[i]
+
+
+PYTHON = [
+    ("spark.table('flights').select(F.udf(lambda x: x)('dest'))", r"a Python UDF is not supported"),
+    ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
+    ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
+    ("spark.readStream.format('kafka').option('subscribe', 'x').load()", r".*\n.*'subscribe' = 'topic'"),
+    ("spark.readStream.format('rate').load()", r"neither a table of this project"),
+    ("spark.read.text(__file__)", r"neither a table of this project"),
+    ("spark.readStream.table('flights')", r"read as a stream, and this"),
+    ("spark.table('flihgts')", r"flihgts is not defined in this project\n.*Did you mean flights"),
+    ("spark.table('flights').select('nothing')", r"UNRESOLVED_COLUMN.*nothing"),
+    ("spark.table('flights').crossJoin(spark.table('airlines'))", r"two columns are called carrier"),
+    ("1 / 0", r"ZeroDivisionError"),
+    ("None", r"returns NoneType"),
+]
+
+
+def test_refused_in_python(tmp_path: Path, spark: SparkSession) -> None:
+    text = "from pyspark import pipelines as dp\nfrom pyspark.sql import functions as F\n"
+    for i, (query, _) in enumerate(PYTHON):
+        text += f"@dp.materialized_view\ndef v{i}(): return {query}\n"
+    errors = refused(tmp_path, spark, {"p.py": text})
+    assert [error.view for error in errors] == [f"v{i}" for i in range(len(PYTHON))]
+    for i, ((query, says), error) in enumerate(zip(PYTHON, errors, strict=True)):
+        assert re.search(says, str(error)), (query, str(error))
+        assert error.location is not None
+        assert error.location.file == "transformations/p.py"
+        assert error.location.line in (3 + 2 * i, 4 + 2 * i), query
+
+
+SQL = [
+    ("CREATE MATERIALIZED VIEW v0 AS SELECT * FROM flihgts", r"flihgts is not defined.*\n.*Did you mean flights"),
+    ("CREATE MATERIALIZED VIEW v1 AS SELECT nope FROM flights", r"UNRESOLVED_COLUMN"),
+    ("CREATE MATERIALIZED VIEW v2 AS SELECT * FROM STREAM(flights)", r"as a stream"),
+    ("CREATE STREAMING TABLE v3", r"this streaming table has no flow and is not a source"),
+    ("CREATE MATERIALIZED VIEW v4 TBLPROPERTIES ('key' = 'y') AS SELECT 1 AS x", r"key y is not a column"),
+    ("SET spark.sql.session.timeZone = Asia/Tokyo; CREATE MATERIALIZED VIEW v5 AS SELECT 1 AS x", r"UTC only"),
+]
+
+
+def test_refused_in_sql(tmp_path: Path, spark: SparkSession) -> None:
+    errors = refused(tmp_path, spark, {"v.sql": ";\n".join(text for text, _ in SQL)})
+    assert [error.view for error in errors] == [f"v{i}" for i in range(len(SQL))]
+    for i, ((text, says), error) in enumerate(zip(SQL, errors, strict=True)):
+        assert re.search(says, str(error)), text
+        assert str(error.location) == f"transformations/v.sql:{i + 1}"
+
+
+def test_a_cycle_is_named(tmp_path: Path, spark: SparkSession) -> None:
+    files = {
+        "a.sql": "CREATE MATERIALIZED VIEW a AS SELECT * FROM b",
+        "b.sql": "\nCREATE TEMPORARY VIEW b AS SELECT * FROM c",
+        "c.sql": "\n\nCREATE MATERIALIZED VIEW c AS SELECT * FROM a",
+    }
+    with pytest.raises(ProjectError, match=r"c\.sql:3: c: a cycle: a -> b -> c -> a"):
+        resolved(tmp_path, spark, files)
+    with pytest.raises(ProjectError, match=r"a cycle: x -> x"):
+        resolved(tmp_path / "x", spark, {"x.sql": "CREATE MATERIALIZED VIEW x AS SELECT * FROM x"})
+
+
+def test_every_error_is_told_once(tmp_path: Path, spark: SparkSession) -> None:
+    text = """
+        CREATE MATERIALIZED VIEW reads_bad AS SELECT * FROM bad;
+        CREATE MATERIALIZED VIEW bad AS SELECT rand() AS x;
+        CREATE TEMPORARY VIEW lost AS SELECT * FROM nowhere;
+        CREATE MATERIALIZED VIEW good AS SELECT 1 AS x;
+    """
+    assert [error.view for error in refused(tmp_path, spark, {"v.sql": text})] == ["bad", "lost"]
+
+
+def test_two_projects_of_one_process_do_not_see_each_other(tmp_path: Path, spark: SparkSession) -> None:
+    one(tmp_path / "a", spark, "SELECT dest FROM flights")
+    with pytest.raises(ProjectError, match="flights is not defined"):
+        resolve(project(tmp_path / "b", {"v.sql": "CREATE MATERIALIZED VIEW v AS SELECT * FROM flights"}), spark)
+    assert not spark.catalog.tableExists("flights")
+
+
+def test_set_is_undone_after_its_flow(tmp_path: Path, spark: SparkSession) -> None:
+    text = """
+        CREATE MATERIALIZED VIEW strict AS SELECT CAST(dest AS INT) AS x FROM flights;
+        SET spark.sql.ansi.enabled = false;
+        CREATE MATERIALIZED VIEW lenient AS SELECT CAST(dest AS INT) AS x FROM flights;
+    """
+    found = resolved(tmp_path, spark, {"v.sql": text})
+
+    def mode(name: str) -> Any:
+        return view(found, name).flows[0].tree["projectList"][0]["child"]["evalMode"]
+
+    assert (mode("strict"), mode("lenient")) == ("ANSI", "LEGACY")
+    assert found.spark.conf.get("spark.sql.ansi.enabled") == "true"

@@ -1,0 +1,91 @@
+"""Settings: layers, bounds, unknown keys."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from stepwell.errors import SettingsError
+from stepwell.settings import TIME_ZONE_KEY, load_settings, parse_bytes, parse_duration
+
+
+def test_defaults() -> None:
+    settings = load_settings({})
+    assert settings.stepwell.workers == 1
+    assert settings.stepwell.checkpoint_interval == 10.0
+    assert settings.stepwell.step_rows_max == 100_000
+    assert settings.stepwell.shards == 4096
+    assert settings.stepwell.message_step_header is True
+    assert settings.stepwell.on_error == "fail"
+    assert settings.kafka == {"bootstrap.servers": "127.0.0.1:9092"}
+    assert settings.spark == {}
+
+
+def test_flags_win_over_the_environment_which_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = {"stepwell.workers": "2", "kafka.bootstrap.servers": "file:1", "stepwell.step.rows.max": "7"}
+    assert load_settings(file).stepwell.workers == 2
+    assert load_settings(file).kafka["bootstrap.servers"] == "file:1"
+    monkeypatch.setenv("STEPWELL_WORKERS", "3")
+    monkeypatch.setenv("STEPWELL_KAFKA_BOOTSTRAP_SERVERS", "env:1")
+    assert load_settings(file).stepwell.workers == 3
+    assert load_settings(file).kafka["bootstrap.servers"] == "env:1"
+    flags = {"stepwell.workers": "5", "kafka.bootstrap.servers": "flag:1"}
+    assert load_settings(file, flags).stepwell.workers == 5
+    assert load_settings(file, flags).kafka["bootstrap.servers"] == "flag:1"
+    assert load_settings(file, flags).stepwell.step_rows_max == 7
+
+
+def test_prefixes_decide_who_gets_a_key() -> None:
+    settings = load_settings({"kafka.sasl.mechanism": "PLAIN", "spark.sql.ansi.enabled": "true", "my.parameter": "x"})
+    assert settings.kafka["sasl.mechanism"] == "PLAIN"
+    assert settings.spark == {"spark.sql.ansi.enabled": "true", "my.parameter": "x"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("stepwell.worker", "3", "Did you mean stepwell.workers"),
+        ("stepwell.workers", "0", "greater than or equal to 1"),
+        ("stepwell.workers", "1025", "less than or equal to 1024"),
+        ("stepwell.workers", "two", "valid integer"),
+        ("stepwell.shards", "1000", "power of two"),
+        ("stepwell.checkpoint.interval", "10", "500ms, 10s"),
+        ("stepwell.checkpoint.interval", "1us", "greater than or equal to 0.1"),
+        ("stepwell.on.error", "ignore", "'skip'"),
+        ("stepwell.message.step.header", "perhaps", "boolean"),
+        ("stepwel.workers", "3", "Did you mean stepwell.workers?"),
+        (TIME_ZONE_KEY, "Europe/Paris", "UTC only"),
+    ],
+)
+def test_wrong_settings_name_the_key(key: str, value: str, says: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_settings({key: value})
+    assert raised.value.key == key
+    assert key in str(raised.value)
+    assert says in str(raised.value)
+
+
+def test_an_error_says_where_the_value_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_WORKERS", "0")
+    with pytest.raises(SettingsError, match="STEPWELL_WORKERS"):
+        load_settings({"stepwell.workers": "1"})
+    with pytest.raises(SettingsError, match="a flag"):
+        load_settings({}, {"stepwell.workers": "-1"})
+
+
+def test_durations_and_sizes_as_spark_writes_them() -> None:
+    texts = ["500ms", "10s", "10 seconds", "2min", "2m", "1h", "1 day", "0.5s"]
+    assert [parse_duration(text) for text in texts] == [0.5, 10, 10, 120, 120, 3600, 86400, 0.5]
+    assert [parse_bytes(text) for text in ["65536", "64k", "64m", "1g", "1GB"]] == [
+        65536,
+        1 << 16,
+        1 << 26,
+        1 << 30,
+        1 << 30,
+    ]
+
+
+def test_settings_pickle() -> None:
+    settings = load_settings({"stepwell.workers": "3"})
+    assert pickle.loads(pickle.dumps(settings)) == settings
