@@ -1,15 +1,16 @@
 """A real Kafka broker on this machine, as a child process, whose whole life is in one folder.
 
-`LocalBroker(folder).start()` returns when the broker answers, and raises otherwise. A broker that is started again in the same
-folder has the same address and the same topics, also after a SIGKILL. Any process finds the broker of a folder by its pid file
-(`LocalBroker.running`) and can stop it; a pid that the system has given to another process is not mistaken for it.
+`LocalBroker(folder).start()` returns when the broker answers, and raises otherwise. A broker that is started again in
+the same folder has the same address and the same topics, also after a SIGKILL. Any process finds the broker of a
+folder by its pid file (`LocalBroker.running`) and can stop it; a pid that the system has given to another process is
+not mistaken for it.
 
 It is real because an emulation proves nothing about transactions.
 
     folder/
       server.properties   written at every start
       ports.json          the two ports, chosen once
-      data/, formatted    the log, and the mark that formatting came to its end
+      data/, formatted    the log, and the mark that formatting came to its end: the cluster's id
       broker.log          what the broker says
       broker.pid          pid and birth of the process, while it runs
 """
@@ -34,7 +35,7 @@ from pathlib import Path
 import psutil
 
 from io_kafka.broker_jars import java_command, kafka_jars
-from io_kafka.clients import first_answer
+from io_kafka.clients import cluster_of
 from io_kafka.errors import BrokerUnreachable, LocalBrokerFault
 
 HOST = "127.0.0.1"
@@ -45,7 +46,8 @@ START_SECONDS_MAX = 120
 # A clean stop takes 1 to 2 s. What a SIGKILL then loses, a broker recovers from its log.
 STOP_SECONDS_MAX = 30
 
-# Below the range from which systems choose ports of outgoing connections: those could take ours while the broker is down.
+# Below the range from which systems choose ports of outgoing connections: those could take ours while the broker is
+# down.
 PORTS = range(20_000, 32_000)
 
 # Another process can take a port between our look and the broker's bind; thrice in a row is no accident.
@@ -78,7 +80,8 @@ share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
-# After a SIGKILL the controller lets the broker in again only when the session of the dead one is over; the default is 9 s.
+# After a SIGKILL the controller lets the broker in again only when the session of the dead one is over; the default is
+# 9 s.
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 # The cleaner's buffer is taken from the heap at once; the default of 128 MB would be a quarter of it.
@@ -212,8 +215,9 @@ class LocalBroker:
                 return False
             if _listening(self.bootstrap_servers):
                 try:
-                    first_answer(self.bootstrap_servers, timeout_s=5)
-                    return True
+                    if cluster_of(self.bootstrap_servers, timeout_s=5) == self._formatted.read_text():
+                        return True
+                    reason = "another broker has its port"
                 except BrokerUnreachable as fault:
                     reason = str(fault)
             time.sleep(POLL_SECONDS)
@@ -234,10 +238,9 @@ class LocalBroker:
         if process is not None:
             try:
                 process.send_signal(sign)
-                process.wait(STOP_SECONDS_MAX)
-            except psutil.TimeoutExpired:
-                process.kill()
-                process.wait(STOP_SECONDS_MAX)
+                if not _ended(process):
+                    process.kill()
+                    _ended(process)
             except psutil.NoSuchProcess:
                 pass
         self._reap()
@@ -258,6 +261,11 @@ class LocalBroker:
     @property
     def _properties(self) -> Path:
         return self.folder / "server.properties"
+
+    @property
+    def _formatted(self) -> Path:
+        """Holds the cluster's id, by which our broker is told from another at the same port."""
+        return self.folder / "formatted"
 
     @property
     def _pid_file(self) -> Path:
@@ -292,7 +300,7 @@ class LocalBroker:
     def _forget_ports(self) -> None:
         """The format holds the controller's address, so both go; nothing was ever stored under them."""
         (self.folder / "ports.json").unlink()
-        (self.folder / "formatted").unlink()
+        self._formatted.unlink()
 
     def _write_files(self) -> None:
         ports = self._kept_ports()
@@ -305,11 +313,11 @@ class LocalBroker:
 
     def _format(self, command: list[str]) -> None:
         """Once a folder. A format that did not come to its end is thrown away and done again."""
-        done = self.folder / "formatted"
-        if done.exists():
+        if self._formatted.exists():
             return
+        cluster_id = _cluster_id()
         shutil.rmtree(self.folder / "data", ignore_errors=True)
-        arguments = ["format", "--standalone", "-t", _cluster_id(), "-c", str(self._properties)]
+        arguments = ["format", "--standalone", "-t", cluster_id, "-c", str(self._properties)]
         ran = subprocess.run(
             [*command, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=START_SECONDS_MAX, check=False,
@@ -318,11 +326,25 @@ class LocalBroker:
             raise LocalBrokerFault(
                 f"the folder {self.folder} could not be formatted for the local broker: {ran.stdout.strip()[-800:]}"
             )
-        done.touch()
+        _write(self._formatted, cluster_id)
 
     def _tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
-        return f"The end of {self.log}:\n" + "\n".join(lines)
+        """The last lines that tell something: not those of a stack trace."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if not line.startswith("\t")]
+        return f"The end of {self.log}:\n" + "\n".join(lines[-LOG_TAIL_LINES:])
+
+
+def _ended(process: psutil.Process) -> bool:
+    """Wait for the end. A zombie has ended: only its parent, which may be another process than we, can bury it."""
+    deadline = time.monotonic() + STOP_SECONDS_MAX
+    while time.monotonic() < deadline:
+        try:
+            process.wait(POLL_SECONDS)
+            return True
+        except psutil.TimeoutExpired:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 def _write(path: Path, text: str) -> None:

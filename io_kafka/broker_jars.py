@@ -1,8 +1,8 @@
 """Kafka's own jars on this machine: `kafka_jars()` returns a folder that holds all of them, or raises.
 
-The jars come through Ivy's command line, which pyspark brings, so that Python and Java are all a machine needs. A folder is
-complete or absent: the download goes to a folder beside it, is checked, and gets its name by one rename; a lock lets one
-process fetch while the others wait.
+The jars come through Ivy's command line, which pyspark brings, so that Python and Java are all a machine needs. A
+folder is complete or absent: the download goes to a folder beside it, is checked, and gets its name by one rename; a
+lock lets one process fetch while the others wait.
 
 Maven Central is asked unless the user has settings of Ivy's own: the file named by STEPWELL_IVY_SETTINGS, or
 ~/.ivy2/ivysettings.xml.
@@ -25,7 +25,8 @@ from io_kafka.errors import JarsUnavailable
 
 KAFKA_VERSION = "4.1.1"
 
-# Kafka's POM leaves out the binding of its log, without which a broker that fails to start says nothing. Same as its log4j-core.
+# Kafka's POM leaves out the binding of its log, without which a broker that fails to start says nothing. Same as its
+# log4j-core.
 LOG4J_VERSION = "2.24.3"
 
 SETTINGS_VARIABLE = "STEPWELL_IVY_SETTINGS"
@@ -50,7 +51,8 @@ REQUIRED_MODULES = (
             "kafka-coordinator-common", "kafka-tools-api",
         )
     ),
-    "scala-library-", "jackson-databind-", "jopt-simple-", "slf4j-api-", f"log4j-core-{LOG4J_VERSION}", f"log4j-slf4j-impl-{LOG4J_VERSION}",
+    "scala-library-", "jackson-databind-", "jopt-simple-", "slf4j-api-", f"log4j-core-{LOG4J_VERSION}",
+    f"log4j-slf4j-impl-{LOG4J_VERSION}",
     "metrics-core-", "caffeine-", "commons-validator-", "zstd-jni-", "lz4-java-", "snappy-java-",
 )  # fmt: skip
 
@@ -59,7 +61,8 @@ _IVY_MODULE = f"""<ivy-module version="2.0">
   <configurations><conf name="runtime"/></configurations>
   <dependencies>
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="runtime->runtime(*),master(*)"/>
-    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{LOG4J_VERSION}" conf="runtime->runtime(*),master(*)"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{LOG4J_VERSION}"
+                conf="runtime->runtime(*),master(*)"/>
   </dependencies>
 </ivy-module>
 """
@@ -201,5 +204,6 @@ def _unavailable(command: list[str], reason: str, output: str) -> JarsUnavailabl
     return JarsUnavailable(
         f"Kafka {KAFKA_VERSION} for the local broker could not be fetched from {source}: {reason}. "
         f"Ivy said: {' | '.join(telling[:8]) or output.strip()[-300:] or 'nothing'}. "
-        f"Check the network, or name a mirror of Maven Central in an Ivy settings file through {SETTINGS_VARIABLE}. {_OWN_BROKER}."
+        f"Check the network, or name a mirror of Maven Central in an Ivy settings file through "
+        f"{SETTINGS_VARIABLE}. {_OWN_BROKER}."
     )

@@ -1,11 +1,11 @@
 """How every client of ours is configured, from the options `kafka.*` that a user writes.
 
-`KafkaSettings.parse` takes the options without their prefix, in Spark's and Java's spelling or in librdkafka's, and refuses,
-by name, each one that is unknown, that cannot be translated, or that would break what Stepwell promises. What it returns is
-plain data: it is hashable, it can be sent to a task, and it shows no secret.
+`KafkaSettings.parse` takes the options without their prefix, in Spark's and Java's spelling or in librdkafka's, and
+refuses, by name, each one that is unknown, that cannot be translated, or that would break what Stepwell promises. What
+it returns is plain data: it is hashable, it can be sent to a task, and it shows no secret.
 
-Whatever the user says, a consumer reads committed messages only, never commits offsets and never jumps to another offset on
-its own, and a producer is transactional.
+Whatever the user says, a consumer reads committed messages only, never commits offsets and never jumps to another
+offset on its own, and a producer is transactional.
 """
 
 from __future__ import annotations
@@ -129,11 +129,11 @@ class KafkaSettings:
         return f"KafkaSettings({self.shown()})"
 
 
-def first_answer(bootstrap_servers: str, *, timeout_s: float) -> None:
-    """Returns if a broker answers a metadata request; raises BrokerUnreachable otherwise."""
+def cluster_of(bootstrap_servers: str, *, timeout_s: float) -> str:
+    """The id of the cluster that answers there. Raises BrokerUnreachable."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=CLIENT_LOG)
     try:
-        admin.list_topics(timeout=timeout_s)
+        return str(admin.list_topics(timeout=timeout_s).cluster_id)
     except KafkaException as error:
         raise BrokerUnreachable(bootstrap_servers, "waiting for the broker", str(error)) from error
 
@@ -160,17 +160,23 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
             text = error.args[0].str()
             name = re.search(r'No such configuration property: "([^"]+)"', text)
             if name is None or name.group(1) not in rest:
-                raise BadOption(f"the options kafka.* are refused by the client: {text}. Correct them.") from error
+                raise _refused(text, rest) from error
             unknown.append(name.group(1))
             del rest[name.group(1)]
         except TypeError as error:
-            raise BadOption(f"the options kafka.* are refused by the client: {error}. Correct them.") from error
+            raise _refused(str(error), rest) from error
     if unknown:
         names = ", ".join(f"kafka.{name}" for name in sorted(unknown))
         raise BadOption(
-            f"unknown option {names}: Stepwell's Kafka client is librdkafka, which has not every name of the Java client. "
+            f"unknown option {names}: Stepwell's Kafka client is librdkafka, which has not every name of the "
+            f"Java client. "
             "Its names are in librdkafka's CONFIGURATION.md. Remove or rename the option."
         )
+
+
+def _refused(text: str, rest: Mapping[str, str]) -> BadOption:
+    given = ", ".join(f"kafka.{name}" for name in sorted(rest))
+    return BadOption(f"one of the options {given} is refused by the Kafka client: {text}. Correct it.")
 
 
 # Java's names
@@ -216,8 +222,10 @@ def _login(given: dict[str, str]) -> dict[str, str]:
     wanted = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}.get(kind)
     if wanted is None:
         raise BadOption(
-            f"kafka.sasl.jaas.config names {kind}, which is a Java class; Stepwell's client is librdkafka. For Kerberos write "
-            "kafka.sasl.kerberos.principal and kafka.sasl.kerberos.keytab, for OAuth kafka.sasl.oauthbearer.method and its options."
+            f"kafka.sasl.jaas.config names {kind}, which is a Java class; Stepwell's client is librdkafka. "
+            f"For Kerberos write "
+            "kafka.sasl.kerberos.principal and kafka.sasl.kerberos.keytab, for OAuth "
+            "kafka.sasl.oauthbearer.method and its options."
         )
     if mechanism not in wanted:
         raise BadOption(
@@ -241,7 +249,8 @@ def _truststore(given: dict[str, str]) -> dict[str, str]:
     given.pop("ssl.truststore.password", None)
     if kind != "PEM":
         raise BadOption(
-            f"kafka.ssl.truststore.location is a {kind} store, which librdkafka cannot read. {_SSL_ADVICE} kafka.ssl.ca.location."
+            f"kafka.ssl.truststore.location is a {kind} store, which librdkafka cannot read. {_SSL_ADVICE} "
+            f"kafka.ssl.ca.location."
         )
     return {"ssl.ca.location": location} if location else {}
 
@@ -256,6 +265,8 @@ def _keystore(given: dict[str, str]) -> dict[str, str]:
         del given["ssl.keystore.location"]
         return {"ssl.certificate.location": location, "ssl.key.location": location}
     raise BadOption(
-        f"kafka.ssl.keystore.location is a {(kind or 'JKS').upper()} store, which librdkafka cannot read. {_SSL_ADVICE} "
-        "kafka.ssl.certificate.location and kafka.ssl.key.location, or use a PKCS12 store and kafka.ssl.keystore.type = PKCS12."
+        f"kafka.ssl.keystore.location is a {(kind or 'JKS').upper()} store, which librdkafka cannot read. "
+        f"{_SSL_ADVICE} "
+        "kafka.ssl.certificate.location and kafka.ssl.key.location, or use a PKCS12 store and "
+        "kafka.ssl.keystore.type = PKCS12."
     )

@@ -29,7 +29,8 @@ class BrokerUnreachable(KafkaFault):
         self.servers = servers
         super().__init__(
             f"no Kafka broker answered at {servers} while {doing}: {reason}. Check that it runs and that "
-            "`kafka.bootstrap.servers` and the `kafka.` security settings are right, or start the local one with `stepwell dev up`."
+            "`kafka.bootstrap.servers` and the `kafka.` security settings are right, or start the local one "
+            "with `stepwell dev up`."
         )
 
 
@@ -54,13 +55,25 @@ class UnknownTopic(KafkaFault):
         )
 
 
+class NoLeader(KafkaFault):
+    """A partition is there and no broker leads it now."""
+
+    def __init__(self, topic: str, partition: int | None, doing: str) -> None:
+        self.topic, self.partition = topic, partition
+        super().__init__(
+            f"topic {topic!r} partition {partition} has no leader while {doing}: the brokers that hold it are down. "
+            "Bring them up; the step can be run again."
+        )
+
+
 class TopicRecreated(KafkaFault):
     """A topic has the name that was recorded but another id: its offsets mean other messages."""
 
     def __init__(self, topic: str, recorded_id: str, found_id: str) -> None:
         self.topic, self.recorded_id, self.found_id = topic, recorded_id, found_id
         super().__init__(
-            f"topic {topic!r} was deleted and created again (recorded id {recorded_id}, now {found_id}): the recorded offsets "
+            f"topic {topic!r} was deleted and created again (recorded id {recorded_id}, now {found_id}): the "
+            f"recorded offsets "
             "no longer stand for the messages that were read. Rebuild what reads it with `stepwell run --full-refresh`."
         )
 
@@ -72,12 +85,14 @@ class OffsetGone(KafkaFault):
         self.topic, self.partition, self.offset = topic, partition, offset
         self.begin, self.end = begin, end
         why = (
-            "its messages have expired or were deleted; make the topic's retention longer than the time between checkpoints"
+            "its messages have expired or were deleted; make the topic's retention longer than the time "
+            "between checkpoints"
             if offset < begin
             else "the log is shorter than what was recorded: the topic was recreated or lost data"
         )
         super().__init__(
-            f"topic {topic!r} partition {partition}: offset {offset} is not there, the partition holds [{begin}, {end}): {why}. "
+            f"topic {topic!r} partition {partition}: offset {offset} is not there, the partition holds "
+            f"[{begin}, {end}): {why}. "
             "To give up what is missing and rebuild from what is there: `stepwell run --full-refresh`."
         )
 
@@ -88,7 +103,8 @@ class ReadDeadline(KafkaFault):
     def __init__(self, topic: str, partition: int, position: int, end: int, deadline_s: float, reason: str) -> None:
         self.topic, self.partition, self.position, self.end = topic, partition, position, end
         super().__init__(
-            f"topic {topic!r} partition {partition}: read up to offset {position} of {end}, and no further in {deadline_s:g} s: "
+            f"topic {topic!r} partition {partition}: read up to offset {position} of {end}, and no further in "
+            f"{deadline_s:g} s: "
             f"{reason}. Check that the broker and the partition's leader are up; the step can be run again."
         )
 

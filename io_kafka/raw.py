@@ -1,7 +1,8 @@
 """Messages as they lie in Kafka, a range at a time, in Arrow.
 
-A `RawBatch` holds every message of its range and nothing else, in the order of their offsets. Its checksum is a function of
-the range and of the bytes in it, so two readings of one range are equal if and only if (but for chance) their checksums are.
+A `RawBatch` holds every message of its range and nothing else, in the order of their offsets. Its checksum is a
+function of the range and of the bytes in it, so two readings of one range are equal if and only if (but for chance)
+their checksums are.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _NULL_LENGTH = -1
 
 @dataclass(frozen=True)
 class RawBatch:
-    """Invariants: the three arrays are equally long; `offsets` (int64) ascend within [start, end); `keys` and `values` are
-    binary, null where the message has none (a null value is a tombstone)."""
+    """Invariants: the three arrays are equally long; `offsets` (int64) ascend within [start, end); `keys` and `values`
+    are binary, null where the message has none (a null value is a tombstone)."""
 
     topic: str
     partition: int

@@ -1,8 +1,8 @@
 """Reading exactly the messages of given ranges of offsets.
 
-`RangeReader.read` returns, for each range, the committed messages with an offset in it: all of them, once, in order. That a
-range is read is known by *position*: by a message, a transaction's marker or the end of the log at or beyond the range's end.
-A count of messages cannot tell, for markers, aborted and compacted records occupy offsets too.
+`RangeReader.read` returns, for each range, the committed messages with an offset in it: all of them, once, in order.
+That a range is read is known by *position*: by a message, a transaction's marker or the end of the log at or beyond
+the range's end. A count of messages cannot tell, for markers, aborted and compacted records occupy offsets too.
 
 A reader keeps one consumer a process, and the consumer keeps its place: a range that begins where the last one of its
 partition ended costs no request. A place is a mere cache; a range that begins elsewhere moves the consumer there.
@@ -14,14 +14,16 @@ partition ended costs no request. A place is a mere cache; a range that begins e
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import pairwise
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -70,33 +72,61 @@ _TRANSIENT = frozenset(
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
+class _Chunk(NamedTuple):
+    """Messages of one partition, in Arrow as soon as they come: a million living message objects cost more, in rounds
+    of the garbage collector alone, than reading them."""
+
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    offsets: pa.Int64Array
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> _Chunk:
+        return cls(
+            pa.array(list(map(Message.key, messages)), pa.binary()),
+            pa.array(list(map(Message.value, messages)), pa.binary()),
+            pa.array(list(map(Message.offset, messages)), pa.int64()),
+        )
+
+    def split(self, offset: int) -> tuple[_Chunk, _Chunk]:
+        """What lies below `offset`, and the rest."""
+        cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
+        return _Chunk(*(column[:cut] for column in self)), _Chunk(*(column[cut:] for column in self))
+
+
 @dataclass
 class _Place:
     """Where the consumer stands in one partition.
 
     `position`: all below it is handed out. `reached`: all below it has been delivered; `waiting` holds the messages in
-    [position, reached). Invariant: position <= every offset in `waiting` < reached.
+    [position, reached). `log_end`: where the log ended when we last came to its end, None if there was more since.
+    Invariant: position <= every offset in `waiting` < reached.
     """
 
     position: int
     reached: int
-    waiting: list[Message] = field(default_factory=list)
+    waiting: list[_Chunk] = field(default_factory=list)
     log_end: int | None = None
 
     def deliver(self, messages: Sequence[Message]) -> None:
         first, last = messages[0].offset(), messages[-1].offset()
         assert self.reached <= first <= last, f"offset {first} was delivered after {self.reached}"
-        self.waiting.extend(messages)
+        self.waiting.append(_Chunk.of(messages))
         self.reached = last + 1
         self.log_end = None
 
-    def take(self, end: int) -> list[Message]:
+    def take(self, end: int) -> list[_Chunk]:
         """The messages below `end`, which must have been reached."""
         assert self.reached >= end
-        cut = bisect_left(self.waiting, end, key=Message.offset)
-        taken, self.waiting = self.waiting[:cut], self.waiting[cut:]
+        halves = [chunk.split(end) for chunk in self.waiting]
+        self.waiting = [above for _, above in halves if len(above.offsets)]
         self.position = end
-        return taken
+        return [below for below, _ in halves if len(below.offsets)]
+
+    @property
+    def ahead(self) -> int:
+        """Messages that nobody has asked for yet."""
+        return sum(len(chunk.offsets) for chunk in self.waiting)
 
 
 class _Positioned:
@@ -151,7 +181,7 @@ class _Positioned:
     def shed(self, wanted: Iterable[TopicPartition]) -> None:
         """Leave the partitions that are not wanted now and have run far ahead."""
         keep = set(wanted)
-        self.leave([w for w, p in self.places.items() if w not in keep and len(p.waiting) > SURPLUS_MESSAGES_MAX])
+        self.leave([w for w, p in self.places.items() if w not in keep and p.ahead > SURPLUS_MESSAGES_MAX])
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
         """Neighbours of one partition, together."""
@@ -160,10 +190,14 @@ class _Positioned:
         if len(self.places) == 1:
             yield next(iter(self.places)), messages
             return
-        wheres = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
-        for where, indices in groupby(range(len(wheres)), wheres.__getitem__):
-            run = list(indices)
-            yield TopicPartition(str(where[0]), int(where[1] or 0)), messages[run[0] : run[-1] + 1]
+        partitions = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
+        changes = partitions[1:] != partitions[:-1]
+        if len({where.topic for where in self.places}) > 1:
+            topics = list(map(Message.topic, messages))
+            changes |= np.fromiter(map(operator.ne, topics[1:], topics), np.bool_, len(topics) - 1)
+        cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(messages)]
+        for begin, end in pairwise(cuts):
+            yield TopicPartition(str(messages[begin].topic()), int(partitions[begin])), messages[begin:end]
 
     def _pass_markers(self) -> None:
         """The client's position moves over transaction markers, for which it delivers nothing."""
@@ -209,7 +243,7 @@ _POSITIONED_LOCK = threading.Lock()
 
 
 class RangeReader:
-    """Reads ranges for one set of settings. Cheap to make, can be pickled; readers of equal settings share a consumer."""
+    """Reads ranges for one set of settings. Cheap to make, can be pickled; equal settings share a consumer."""
 
     def __init__(self, settings: KafkaSettings, *, stall_s: float = STALL_SECONDS_MAX) -> None:
         self._settings = settings
@@ -218,7 +252,8 @@ class RangeReader:
     def read(self, ranges: Sequence[OffsetRange]) -> list[RawBatch]:
         """One batch a range, in the order of `ranges`; one range a partition at most.
 
-        Raises OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or ReadDeadline when nothing came for `stall_s`.
+        Raises OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or ReadDeadline when nothing came for
+        `stall_s`.
         """
         for span in ranges:
             span.check()
@@ -256,10 +291,10 @@ class RangeReader:
         if not held.closed:
             held.close()
 
-    def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[Message]]:
+    def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[_Chunk]]:
         """Consume until every range's end is reached."""
         held.move_to(ranges)
-        taken: dict[TopicPartition, list[Message]] = {}
+        taken: dict[TopicPartition, list[_Chunk]] = {}
         missing = {span.where: span for span in ranges}
         total, moved_at = -1, time.monotonic()
         while True:
@@ -295,11 +330,14 @@ class RangeReader:
             raise ReadDeadline(span.topic, span.partition, position, span.end, self._stall_s, held.trouble)
 
 
-def _batch(span: OffsetRange, messages: list[Message]) -> RawBatch:
-    keys = pa.array(list(map(Message.key, messages)), pa.binary())
-    values = pa.array(list(map(Message.value, messages)), pa.binary())
-    if isinstance(keys, pa.ChunkedArray) or isinstance(values, pa.ChunkedArray):
-        # Arrow's binary type counts bytes in 32 bits.
-        raise BrokerRefused(f"reading {span}", "its messages have more than 2 GiB. Lower `stepwell.step.bytes.max`.")
-    offsets = pa.array(list(map(Message.offset, messages)), pa.int64())
+def _batch(span: OffsetRange, chunks: Sequence[_Chunk]) -> RawBatch:
+    if not chunks:
+        chunks = [_Chunk.of([])]
+    try:
+        keys, values, offsets = (pa.concat_arrays(columns) for columns in zip(*chunks, strict=True))
+    except pa.ArrowInvalid as error:
+        # Arrow's binary type counts bytes in 32 bits; a step is far smaller by its own limit.
+        raise BrokerRefused(
+            f"reading {span}", f"more than 2 GiB ({error}). Lower `stepwell.step.bytes.max`."
+        ) from error
     return raw_batch(span, keys, values, offsets)

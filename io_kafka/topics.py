@@ -1,25 +1,35 @@
 """What the broker knows of topics: which there are, what they are, and how far they go.
 
-`end_offsets` gives the last stable offset: everything below it is committed or aborted, so a range that ends there can be read
-without waiting for anybody. The high watermark would let one open transaction of a producer stall a step.
+`end_offsets` gives the last stable offset: everything below it is committed or aborted, so a range that ends there can
+be read without waiting for anybody. The high watermark would let one open transaction of a producer stall a step.
 
-A topic is its id, not its name: `require_same_ids` refuses one that was deleted and created again. Topics are created where
-they are missing and never altered.
+A topic is its id, not its name: `require_same_ids` refuses one that was deleted and created again. Topics are created
+where they are missing and never altered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, NotAuthorized, TopicRecreated, UnknownTopic
+from io_kafka.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    KafkaFault,
+    NoLeader,
+    NotAuthorized,
+    TopicRecreated,
+    UnknownTopic,
+)
 from io_kafka.offsets import TopicPartition
 
 # Settings that decide whether a topic can serve as input or output; others are the user's business.
@@ -102,7 +112,7 @@ class Topics:
             pass
         doing = f"creating the topic {name}"
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
-        try:
+        with suppress(_Exists):  # another process was faster
             self._ask(
                 doing,
                 lambda: self._admin.create_topics(
@@ -110,9 +120,17 @@ class Topics:
                 ),
                 str,
             )
-        except _Exists:
-            pass  # another process was faster
-        return self.describe([name])[name]
+        return self._appeared(name)
+
+    def _appeared(self, name: str) -> TopicFacts:
+        """Of a topic that was created: the controller says so before every broker knows of it."""
+        tries: Retrying = Retrying(
+            retry=retry_if_exception_type(UnknownTopic),
+            wait=wait_exponential(multiplier=0.01, max=0.5),
+            stop=stop_after_delay(self._timeout_s),
+            reraise=True,
+        )
+        return tries(lambda: self.describe([name])[name])
 
     def end_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """The last stable offset of every partition."""
@@ -142,13 +160,20 @@ class Topics:
         asked = {ClientPartition(where.topic, where.partition): spec for where in partitions}
         if not asked:
             return {}
-        found = self._ask(
-            doing,
-            lambda: self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
-            ),
-            lambda partition: TopicPartition(partition.topic, partition.partition),
-        )
+        try:
+            found = self._ask(
+                doing,
+                lambda: self._admin.list_offsets(
+                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
+                ),
+                lambda partition: TopicPartition(partition.topic, partition.partition),
+            )
+        except NoLeader:
+            # The client says the same of a partition that is not there.
+            wanted = [TopicPartition(key.topic, key.partition) for key in asked]
+            for where in sorted(set(wanted) - set(self.partitions(where.topic for where in wanted))):
+                raise UnknownTopic(*where) from None
+            raise
         return {where: int(info.offset) for where, info in sorted(found.items())}
 
     def _ask(
@@ -188,6 +213,8 @@ def fault_of(
         KafkaError.UNKNOWN_TOPIC_ID,
     ):
         return UnknownTopic(topic, partition)
+    if code == KafkaError._NOENT and topic is not None:
+        return NoLeader(topic, partition, doing)
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE):
         return BrokerUnreachable(servers, doing, cause.str())
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
@@ -203,5 +230,7 @@ def _result(future: Future[Any], key: Any, servers: str, doing: str) -> Any:
     try:
         return future.result()
     except KafkaException as error:
-        name = str(getattr(key, "topic", getattr(key, "name", key)))
-        raise fault_of(error, servers, doing, name, getattr(key, "partition", None)) from error
+        if isinstance(key, ClientPartition):
+            raise fault_of(error, servers, doing, key.topic, key.partition) from error
+        name = key.name if isinstance(key, ConfigResource) else str(key)
+        raise fault_of(error, servers, doing, name) from error

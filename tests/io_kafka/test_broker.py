@@ -1,0 +1,137 @@
+"""The local broker: one folder, one address, found by any process, and no half fetched jars."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from io_kafka import broker_jars
+from io_kafka.broker import LocalBroker
+from io_kafka.broker_jars import REQUIRED_MODULES, kafka_jars, missing_modules
+from io_kafka.clients import KafkaSettings
+from io_kafka.errors import JarsUnavailable, LocalBrokerFault
+from io_kafka.topics import Topics
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[LocalBroker]:
+    broker = LocalBroker(tmp_path / "broker")
+    yield broker
+    broker.stop()
+
+
+def topics_of(broker: LocalBroker) -> Topics:
+    return Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def test_keeps_its_address_and_its_topics_over_a_crash(own: LocalBroker) -> None:
+    own.start(die_with_parent=True)
+    address, topic = own.bootstrap_servers, topics_of(own).ensure("kept", 1)
+    own.kill()
+    assert LocalBroker.running(own.folder) is None
+    again = LocalBroker(own.folder).start(die_with_parent=True)
+    try:
+        assert again.bootstrap_servers == address
+        assert topics_of(again).describe(["kept"])["kept"] == topic
+    finally:
+        again.stop()
+
+
+def test_another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
+    own.start(die_with_parent=True)
+    script = (
+        "import sys; from pathlib import Path; from io_kafka.broker import LocalBroker\n"
+        "broker = LocalBroker.running(Path(sys.argv[1])); print(broker.bootstrap_servers); broker.stop()"
+    )
+    said = subprocess.run([sys.executable, "-c", script, str(own.folder)], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == own.bootstrap_servers
+    assert LocalBroker.running(own.folder) is None
+    own.stop()  # stopped already: no error
+
+
+def test_a_second_start_is_refused_with_the_pid(own: LocalBroker) -> None:
+    own.start(die_with_parent=True)
+    with pytest.raises(LocalBrokerFault, match=rf"pid {own.pid}.*stepwell dev down"):
+        LocalBroker(own.folder).start()
+
+
+def test_a_pid_of_another_process_is_not_mistaken_for_the_broker(tmp_path: Path) -> None:
+    (tmp_path / "broker.pid").write_text(f'{{"pid": {os.getpid()}, "born": 1.0}}')
+    assert LocalBroker.running(tmp_path) is None
+    LocalBroker(tmp_path).stop()  # must not end this very process
+
+
+def test_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from io_kafka.broker import LocalBroker\n"
+        "broker = LocalBroker(Path(sys.argv[1])).start(die_with_parent=True); print(broker.pid, flush=True)\n"
+        "sys.stdin.read()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    child.wait(timeout=60)
+
+
+def test_a_taken_port_is_told_with_the_log(own: LocalBroker, tmp_path: Path) -> None:
+    own.start(die_with_parent=True)
+    port = int(own.bootstrap_servers.split(":")[1])
+    with pytest.raises(LocalBrokerFault, match=r"(?s)ended while starting.*in use"):
+        LocalBroker(tmp_path / "second", port=port).start(die_with_parent=True)
+
+
+def test_before_the_first_start_there_is_no_address(tmp_path: Path) -> None:
+    with pytest.raises(LocalBrokerFault, match="stepwell dev up"):
+        _ = LocalBroker(tmp_path).bootstrap_servers
+
+
+def test_the_jars_in_use_are_complete() -> None:
+    assert missing_modules(kafka_jars()) == []
+
+
+def test_a_failed_fetch_says_what_to_do_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    empty = tmp_path / "repository"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="none"/><resolvers><filesystem name="none" m2compatible="true">'
+        f'<ivy pattern="{empty}/[module].xml"/><artifact pattern="{empty}/[module].[ext]"/></filesystem></resolvers>'
+        "</ivysettings>"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(broker_jars.SETTINGS_VARIABLE, str(settings))
+    with pytest.raises(JarsUnavailable, match=rf"(?s){settings}.*kafka_2\.13.*kafka\.bootstrap\.servers"):
+        kafka_jars()
+    assert [path.name for path in (tmp_path / "cache" / "stepwell").iterdir()] == [
+        f"kafka-{broker_jars.KAFKA_VERSION}.lock"
+    ]
+
+
+def test_a_resolve_without_the_runtime_scope_is_noticed(tmp_path: Path) -> None:
+    for jar in kafka_jars().glob("*.jar"):
+        if not jar.name.startswith("kafka-storage-4"):
+            (tmp_path / jar.name).touch()
+    assert missing_modules(tmp_path) == [module for module in REQUIRED_MODULES if module.startswith("kafka-storage-")]
+
+
+def test_settings_that_are_no_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(broker_jars.SETTINGS_VARIABLE, str(tmp_path / "none.xml"))
+    with pytest.raises(JarsUnavailable, match=r"none\.xml is not a file"):
+        kafka_jars()
+
+
+def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JarsUnavailable, match="Install Java 17"):
+        broker_jars.java_command()

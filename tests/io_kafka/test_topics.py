@@ -1,0 +1,121 @@
+"""What the broker tells of topics, on a real one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from io_kafka.clients import KafkaSettings
+from io_kafka.errors import BrokerUnreachable, TopicRecreated, UnknownTopic
+from io_kafka.offsets import TopicPartition
+from io_kafka.topics import Topics, require_same_ids
+
+
+class Broker(Protocol):
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+@pytest.fixture
+def settings(broker: Broker) -> KafkaSettings:
+    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture
+def topics(settings: KafkaSettings) -> Topics:
+    return Topics(settings)
+
+
+def producer(settings: KafkaSettings) -> Producer:
+    made = Producer(settings.producer_config(f"test-{uuid.uuid4().hex}"))
+    made.init_transactions()
+    return made
+
+
+def eventually(ask: Callable[[], object], expected: object) -> None:
+    """A commit is acknowledged before its markers are in the partitions."""
+    tries: Retrying = Retrying(
+        retry=retry_if_exception_type(AssertionError), wait=wait_fixed(0.05), stop=stop_after_delay(60), reraise=True
+    )
+
+    def equal() -> None:
+        assert ask() == expected
+
+    tries(equal)
+
+
+def delete_and_create(settings: KafkaSettings, topics: Topics, name: str, partitions: int) -> None:
+    admin = AdminClient(settings.admin_config())  # a name of its own: it must outlive the answer
+    admin.delete_topics([name], operation_timeout=30)[name].result()
+    deadline = time.monotonic() + 30
+    while name in topics.names():
+        assert time.monotonic() < deadline, "the topic was not deleted"
+    topics.ensure(name, partitions)
+
+
+def test_a_missing_topic_is_created_and_one_that_is_there_left_as_it_is(topics: Topics, topic_prefix: str) -> None:
+    name = topic_prefix + "out"
+    made = topics.ensure(name, 3, {"cleanup.policy": "compact", "min.insync.replicas": "1"})
+    assert (made.name, made.partitions, made.config["cleanup.policy"]) == (name, 3, "compact")
+    assert made.compacted
+    assert topics.ensure(name, 7, {"cleanup.policy": "delete"}) == made
+    assert topics.describe([name]) == {name: made}
+    assert name in topics.names()
+
+
+def test_an_unknown_topic_is_named(topics: Topics, topic_prefix: str) -> None:
+    known = topics.ensure(topic_prefix + "known", 1).name
+    for ask in (topics.describe, topics.end_offsets, topics.begin_offsets):
+        with pytest.raises(UnknownTopic, match=f"{topic_prefix}missing.*Create it"):
+            ask([known, topic_prefix + "missing"])
+    with pytest.raises(UnknownTopic, match=rf"{known}' partition 5"):
+        topics.end_offsets_of([TopicPartition(known, 5)])
+
+
+def test_asking_for_nothing_asks_nobody(topics: Topics) -> None:
+    assert (topics.describe([]), topics.end_offsets([]), topics.partitions([])) == ({}, {}, [])
+
+
+def test_the_end_is_the_last_stable_offset(settings: KafkaSettings, topics: Topics, topic_prefix: str) -> None:
+    name = topics.ensure(topic_prefix + "in", 2).name
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+    done, still = producer(settings), producer(settings)
+    done.begin_transaction()
+    done.produce(name, b"committed", partition=0)
+    done.commit_transaction()
+    still.begin_transaction()
+    still.produce(name, b"open", partition=0)
+    still.flush()
+    done.begin_transaction()
+    done.produce(name, b"behind the open one", partition=0)
+    done.produce(name, b"alone", partition=1)
+    done.commit_transaction()
+    # a message and its marker; what follows waits for the open transaction
+    eventually(lambda: topics.end_offsets([name]), {first: 2, second: 2})
+    still.abort_transaction()
+    # ... the open message, a message, its marker, the abort's marker
+    eventually(lambda: topics.end_offsets_of([first]), {first: 6})
+    assert topics.begin_offsets([name]) == {first: 0, second: 0}
+
+
+def test_a_topic_created_again_is_told_by_its_id(settings: KafkaSettings, topics: Topics, topic_prefix: str) -> None:
+    name = topic_prefix + "again"
+    recorded = topics.ensure(name, 1)
+    require_same_ids(topics.describe([name]), {name: recorded.topic_id})
+    delete_and_create(settings, topics, name, 1)
+    with pytest.raises(TopicRecreated, match=f"{name}.*{recorded.topic_id}.*full-refresh"):
+        require_same_ids(topics.describe([name]), {name: recorded.topic_id})
+
+
+def test_no_broker_is_told_with_its_address() -> None:
+    nobody = Topics(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), timeout_s=1)
+    for ask in (lambda: nobody.describe(["t"]), nobody.names, lambda: nobody.end_offsets_of([TopicPartition("t", 0)])):
+        with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:9 .*kafka\.bootstrap\.servers.*stepwell dev up"):
+            ask()
