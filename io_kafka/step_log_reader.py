@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
@@ -27,6 +27,10 @@ READ_SECONDS_MAX = 60.0
 
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
+
+_FETCH_WAIT_MS = 5
+"""The last thing in the log is a marker, which is never delivered: the end is known from one more, empty fetch. By
+default the broker holds that one back for half a second."""
 
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 """A consumer gets over these by itself; the deadline bounds it."""
@@ -96,7 +100,8 @@ class StepLogReader:
         which is never inside a transaction. Later ones are left out, for they may be half of one."""
         deadline = time.monotonic() + self._timeout_s
         place = ClientPartition(self._topic, 0)
-        with closing(Consumer(self._settings.consumer_config(), logger=CLIENT_LOG)) as consumer:
+        config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
+        with closing(Consumer(config, logger=CLIENT_LOG)) as consumer:
             try:
                 low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
                 at = begin(low, end)
@@ -110,7 +115,7 @@ class StepLogReader:
         while at < end:
             if time.monotonic() > deadline:
                 raise ReadDeadline(self._topic, 0, at, end, self._timeout_s, "the step log has to be read whole")
-            for message in consumer.consume(_BATCH_MESSAGES_MAX, timeout=_POLL_SECONDS_MAX):
+            for message in _arrived(consumer):
                 error = message.error()
                 if error is None:
                     at = message.offset() + 1
@@ -126,3 +131,9 @@ class StepLogReader:
         return fault_of(
             error, self._settings.bootstrap_servers, f"reading the step log {self._topic!r}", self._topic, 0
         )
+
+
+def _arrived(consumer: Consumer) -> list[Message]:
+    """What is there, after waiting for the first: `consume` alone would wait for a full batch."""
+    first = consumer.poll(_POLL_SECONDS_MAX)
+    return [] if first is None else [first, *consumer.consume(_BATCH_MESSAGES_MAX, timeout=0)]

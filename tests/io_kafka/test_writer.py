@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
 from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, StepRecord, VersionId
 from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
-from io_kafka.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.step_log_reader import StepLogReader, UnsuitableStepLog, ensure_step_log
 from io_kafka.topics import Topics
-from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput
+from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
 from tests.conftest import Broker
 
 ENCODER = "test-1"
@@ -172,3 +179,178 @@ def test_a_claim_over_another_holder_than_the_one_looked_at_is_refused(pipe: Pip
     with pytest.raises(Fenced, match="epoch 0"):
         late.start(pipeline="p", host="there", pid=1, expect_epoch=-1)
     assert StepLogReader(pipe.settings, pipe.log).read().epoch == holder.epoch
+
+
+# Crashes of the writer
+
+
+class Stopping(PipelineWriter):
+    """Says when it is about to commit, and when it has, and goes on when told to."""
+
+    told: Connection | None = None
+
+    def _commit(self, producer: Producer) -> None:
+        self._say("before commit")
+        super()._commit(producer)
+        self._say("after commit")
+
+    def _say(self, what: str) -> None:
+        if self.told is not None:
+            self.told.send(what)
+            self.told.recv()
+
+
+def write_until_killed(bootstrap_servers: str, prefix: str, told: Connection) -> None:
+    pipe = Pipe(bootstrap_servers, prefix)
+    writer = Stopping(pipe.settings, f"{prefix}pipeline", pipe.log)
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    for step in range(2):
+        pipe.step(writer, step)
+    writer.append([pipe.division(2, writer.epoch)])
+    writer.told = told
+    pipe.step(writer, 2, divide=False)
+
+
+@pytest.mark.parametrize(("point", "steps"), [("before commit", 2), ("after commit", 3)])
+def test_a_writer_killed_within_a_step_leaves_all_of_it_or_nothing(pipe: Pipe, point: str, steps: int) -> None:
+    here, there = multiprocessing.Pipe()
+    servers = pipe.settings.bootstrap_servers
+    child = multiprocessing.get_context("spawn").Process(target=write_until_killed, args=(servers, pipe.prefix, there))
+    child.start()
+    try:
+        while here.recv() != point:
+            here.send("go on")
+    finally:
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+    next_run = pipe.started()  # aborts what was open
+    pipe.check_exactly(steps)
+    assert next_run.state.steps == steps
+    assert [d.step for d in next_run.state.pending] == [2][: 3 - steps]  # step 2 stays divided as it was
+    for step in range(steps, 5):
+        pipe.step(next_run, step)
+    pipe.check_exactly(5)
+
+
+# Commits in doubt
+
+
+class Doubting(PipelineWriter):
+    """Does something to the world at the commit of its next transaction."""
+
+    instead: Callable[[Callable[[], None]], None] | None = None
+
+    def _commit(self, producer: Producer) -> None:
+        act, self.instead = self.instead, None
+        if act is None:
+            super()._commit(producer)
+        else:
+            act(lambda: super(Doubting, self)._commit(producer))
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    local = LocalBroker(Path(tmp_path_factory.mktemp("mortal"))).start(die_with_parent=True)
+    yield local
+    local.stop()
+
+
+def lost(commit: Callable[[], None]) -> None:
+    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the request never arrived"))
+
+
+def answer_lost(commit: Callable[[], None]) -> None:
+    commit()
+    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the answer never arrived"))
+
+
+@pytest.mark.parametrize("fault", [lost, answer_lost])
+def test_a_commit_without_an_answer_is_settled_by_the_log(
+    pipe: Pipe, fault: Callable[[Callable[[], None]], None]
+) -> None:
+    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
+    writer.instead = fault
+    assert writer.start(pipeline="p", host="here", pid=os.getpid()) == 0  # also the claim's own
+    assert StepLogReader(pipe.settings, pipe.log).read().epoch == 0
+    for step in range(3):
+        writer.append([pipe.division(step, 0)])
+        writer.instead = fault
+        record = pipe.step(writer, step, divide=False)
+        assert record == StepLogReader(pipe.settings, pipe.log).read().step_records[step]
+    writer.instead = fault
+    intent = CheckpointIntent(epoch=0, version=VersionId(version=0, step=3, checkpoint_id="c"))
+    writer.append([intent])
+    pipe.check_exactly(3)
+    assert StepLogReader(pipe.settings, pipe.log).read().__dict__ == writer.state.__dict__
+    assert writer.state.intent == intent.version
+
+
+@pytest.mark.parametrize("delay_ms", [None, 1])
+def test_a_broker_killed_around_a_commit_leaves_each_step_once(
+    mortal: LocalBroker, topic_prefix: str, delay_ms: int | None
+) -> None:
+    """None: between produce and commit; otherwise that long after the commit was sent. Whichever way it went, the
+    writer finds out and the step is there once."""
+    pipe = Pipe(mortal.bootstrap_servers, topic_prefix)
+    writer = Doubting(pipe.settings, f"{topic_prefix}pipeline", pipe.log)
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    pipe.step(writer, 0)
+    writer.append([pipe.division(1, writer.epoch)])
+
+    def restart() -> None:
+        mortal.kill()
+        mortal.start(die_with_parent=True)
+
+    def fault(commit: Callable[[], None]) -> None:
+        if delay_ms is None:
+            restart()
+            commit()
+            return
+        timer = threading.Timer(delay_ms / 1000, restart)
+        timer.start()
+        try:
+            commit()
+        finally:
+            timer.join()
+
+    writer.instead = fault
+    pipe.step(writer, 1, divide=False)
+    for step in (2, 3):
+        pipe.step(writer, step)
+    pipe.check_exactly(4)
+    assert StepLogReader(pipe.settings, pipe.log).read().__dict__ == writer.state.__dict__
+
+
+# Refusals
+
+
+def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe) -> None:
+    writer = pipe.started()
+    writer.append([pipe.division(0, writer.epoch)])
+    for outputs in (
+        [
+            StepOutput(
+                "view",
+                f"{pipe.prefix}view",
+                PARTITIONS,
+                table([(0, b"k", b"v"), (1, None, bytes(3_000_000)), (2, None, b"")]),
+            )
+        ],
+        [*pipe.outputs(0), StepOutput("lost", f"{pipe.prefix}no-such-topic", 1, table([(0, None, b"v")]))],
+    ):
+        with pytest.raises(WriteRefused, match=r"step 0, topic .* partition [01]: Kafka refuses"):
+            writer.write_step(0, outputs, encoder=ENCODER)
+    pipe.check_exactly(0)
+    pipe.step(writer, 0)  # the writer is still good
+    pipe.check_exactly(1)
+
+
+def test_a_log_that_could_lose_records_is_refused(broker: Broker, topic_prefix: str) -> None:
+    topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+    topics.ensure(f"{topic_prefix}compacted", 1, {"cleanup.policy": "compact", "retention.ms": "-1"})
+    topics.ensure(f"{topic_prefix}two", 2, {"retention.ms": "-1"})
+    with pytest.raises(UnsuitableStepLog, match=r"cleanup\.policy is compact"):
+        ensure_step_log(topics, f"{topic_prefix}compacted")
+    with pytest.raises(UnsuitableStepLog, match="2 partitions"):
+        ensure_step_log(topics, f"{topic_prefix}two")
