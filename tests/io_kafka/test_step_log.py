@@ -1,0 +1,216 @@
+"""The log's state machine: what may follow what, and that a snapshot stands for all before it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from io_kafka.log_records import (
+    CheckpointComplete,
+    CheckpointIntent,
+    CircuitRecord,
+    Claim,
+    DivisionRecord,
+    InputRange,
+    LayoutRecord,
+    OutputPart,
+    Record,
+    StepRecord,
+    TopicIdentity,
+    VersionId,
+)
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log import BrokenStepLog, StepLogState
+
+
+def claim(epoch: int) -> Claim:
+    return Claim(epoch=epoch, pipeline="p", run_id=f"r{epoch}", host="h", pid=1)
+
+
+def division(step: int, start: int, end: int, epoch: int = 0, topic_id: str = "i") -> DivisionRecord:
+    return DivisionRecord(
+        epoch=epoch,
+        step=step,
+        ranges=(InputRange(topic="in", partition=0, start=start, end=end),),
+        topics=(TopicIdentity(topic="in", id=topic_id, partitions=1),),
+    )
+
+
+def step(number: int, end: int, epoch: int = 0) -> StepRecord:
+    part = OutputPart(handle="v", topic="out", partition=0, messages=1, digest=f"d{number}", end=end)
+    return StepRecord(epoch=epoch, step=number, outputs=(part,), encoder="e")
+
+
+def version(number: int, first: int, identity: str = "c") -> VersionId:
+    return VersionId(version=number, step=first, checkpoint_id=identity)
+
+
+def intent(v: VersionId) -> CheckpointIntent:
+    return CheckpointIntent(epoch=0, version=v)
+
+
+def complete(v: VersionId) -> CheckpointComplete:
+    return CheckpointComplete(epoch=0, version=v)
+
+
+def folded(*records: Record) -> StepLogState:
+    state = StepLogState("log")
+    for offset, record in enumerate(records):
+        state.apply(record, 2 * offset)  # markers lie between
+        state.check()
+    return state
+
+
+STORY: tuple[Record, ...] = (claim(0), division(0, 0, 10), step(0, 5), division(1, 10, 12))
+
+
+def test_an_empty_log() -> None:
+    state = folded()
+    assert (state.epoch, state.steps, state.step_last, state.division_next) == (-1, 0, None, 0)
+
+
+def test_a_story_is_answered() -> None:
+    state = folded(*STORY)
+    assert (state.epoch, state.steps, state.step_last, state.division_next) == (0, 1, 0, 2)
+    assert [d.step for d in state.pending] == [1]
+    assert state.positions == {TopicPartition("in", 0): 12} and state.ends == {TopicPartition("out", 0): 5}
+    assert state.step_records[0].digests == {("v", 0): "d0"}
+
+
+def test_a_new_epoch_takes_up_what_was_divided() -> None:
+    state = folded(*STORY, claim(4), step(1, 6, epoch=4), division(2, 12, 13, epoch=4))
+    assert (state.epoch, state.steps) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "record", "reason"),
+    [
+        ((), division(0, 0, 10), "never claimed"),
+        (STORY, claim(0), "epoch 0 was claimed before"),
+        ((*STORY, claim(1)), step(1, 6), "epoch 1 has been claimed since"),
+        (STORY, step(1, 6, epoch=1), "never claimed; the highest is 0"),
+        (STORY, division(3, 12, 13), "where step 2 is the next to be divided"),
+        (STORY, division(1, 12, 13), "where step 2 is the next to be divided"),
+        (STORY, division(2, 11, 13), "should start at 12"),
+        (STORY, division(2, 12, 11), "should start at 12"),
+        (STORY, division(2, 12, 13, topic_id="j"), "topic 'in' was i, now j"),
+        ((*STORY, division(2, 12, 13)), division(3, 13, 14), "output is committed only below step 1"),
+        (STORY, step(0, 6), "where step 1 is the next to be written"),
+        (STORY, step(2, 6), "where step 1 is the next to be written"),
+        ((*STORY, step(1, 6)), step(2, 7), "never divided"),
+        (STORY, step(1, 4), "end of out/0 goes back from 5 to 4"),
+        (STORY, complete(version(0, 1)), "without having been intended"),
+        ((*STORY, intent(version(0, 1))), complete(version(0, 1, "other")), "without having been intended"),
+        ((*STORY, intent(version(0, 2))), complete(version(0, 2)), "holds step 1, whose output is not committed"),
+        ((*STORY, intent(version(0, 1)), complete(version(0, 1))), complete(version(0, 1)), "without having been"),
+        ((*STORY, intent(version(0, 1)), complete(version(0, 1))), intent(version(2, 1)), "leave a gap"),
+    ],
+)
+def test_what_cannot_follow_is_refused_and_changes_nothing(
+    before: tuple[Record, ...], record: Record, reason: str
+) -> None:
+    state = folded(*before)
+    with pytest.raises(BrokenStepLog, match=f"'log' partition 0 offset 99: .*{reason}"):
+        state.apply(record, 99)
+    assert state.__dict__ == folded(*before).__dict__
+
+
+def test_a_record_is_folded_once() -> None:
+    with pytest.raises(AssertionError):
+        folded(*STORY).apply(division(2, 12, 13), 6)
+
+
+def test_checkpoints_are_told_by_identity_and_two_are_kept() -> None:
+    records: list[Record] = [
+        *STORY,
+        intent(version(0, 1, "a")),
+        intent(version(0, 1, "b")),
+        complete(version(0, 1, "b")),
+    ]
+    records += [r for n in (1, 2) for r in (intent(version(n, 1)), complete(version(n, 1)))]
+    assert folded(*records).checkpoints == (version(1, 1), version(2, 1))
+    again = [intent(version(2, 1, "x")), complete(version(2, 1, "x"))]  # version 2 was damaged and is taken again
+    assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
+
+
+def test_a_fork_does_not_touch_the_state() -> None:
+    state = folded(*STORY)
+    other = state.fork()
+    other.apply(step(1, 9), 50)
+    other.forget(1)
+    assert state.__dict__ == folded(*STORY).__dict__
+    assert (other.first, other.steps, sorted(other.step_records)) == (1, 2, [1])
+    other.check()
+
+
+def test_a_snapshot_that_says_something_else_is_refused() -> None:
+    lie = folded(*STORY[:2]).snapshot()
+    with pytest.raises(BrokenStepLog, match="does not say what the records before it say"):
+        folded(*STORY).apply(lie, 99)
+
+
+def test_a_truncated_log_must_begin_with_a_snapshot() -> None:
+    for record in (claim(1), division(0, 0, 1)):
+        with pytest.raises(BrokenStepLog, match="deleted"):
+            StepLogState("log", begin=7).apply(record, 7)
+
+
+def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
+    first = folded(*STORY)
+    snapshot = first.snapshot()  # offset 8, one step committed
+    after = folded(*STORY, snapshot, step(1, 6), division(2, 12, 13))
+    last = folded(*STORY, snapshot, step(1, 6), division(2, 12, 13), after.snapshot())  # offset 14, two steps
+    assert [last.truncation_point(n) for n in (0, 1, 2, 5)] == [None, 8, 14, 14]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Record]:
+    """Any log a correct run can write, with snapshots strewn in."""
+    state, records, identity = StepLogState("log"), list[Record](), 0
+    kinds = ["claim", "division", "step", "intent", "complete", "layout", "circuit", "snapshot"]
+    for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
+        epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
+        record: Record
+        match kind:
+            case "claim":
+                record = claim(epoch + draw(st.integers(1, 3)))
+            case "division" if len(state.pending) < 2:
+                record = division(state.division_next, at, at + draw(st.integers(0, 5)), epoch)
+            case "step" if state.pending:
+                end = state.ends.get(TopicPartition("out", 0), 0)
+                record = step(state.steps, end + draw(st.integers(0, 5)), epoch)
+            case "intent":
+                identity += 1
+                number = state.checkpoints[-1].version + 1 if state.checkpoints else 0
+                record = CheckpointIntent(epoch=epoch, version=version(number, state.steps, str(identity)))
+            case "complete" if state.intent is not None:
+                record = CheckpointComplete(epoch=epoch, version=state.intent)
+            case "layout":
+                record = LayoutRecord(epoch=epoch, number=0, workers=draw(st.integers(1, 3)), shards=8)
+            case "circuit":
+                record = CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+            case "snapshot":
+                record = state.snapshot()
+            case _:
+                continue
+        state.apply(record, len(records))
+        state.check()
+        records.append(record)
+    return records
+
+
+@given(stories())
+def test_a_log_truncated_at_any_snapshot_goes_on_alike(records: list[Record]) -> None:
+    whole = StepLogState("log")
+    for offset, record in enumerate(records):
+        whole.apply(record, offset)
+    for offset, steps in whole.snapshots:
+        cut = StepLogState("log", begin=offset)
+        for later, record in enumerate(records[offset:], start=offset):
+            cut.apply(record, later)
+            cut.check()
+        assert cut.snapshot() == whole.snapshot()
+        assert cut.offset_next == whole.offset_next
+        assert cut.pending == whole.pending
+        assert cut.step_records == {s: r for s, r in whole.step_records.items() if s >= steps}
