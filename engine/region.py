@@ -110,7 +110,11 @@ def _apply(task: StageTask, store: Store, index: int, node: Node, inputs: Sequen
         owns_keyless,
         dict(task.partitions),
     )
-    return TABLE[type(node)](node, inputs, context)
+    result = TABLE[type(node)](node, inputs, context)
+    if isinstance(node, Output):
+        return result
+    schema = zset.schema_of(node.types)
+    return result if result.schema.equals(schema) else result.cast(schema)
 
 
 def _placed(task: StageTask, index: int, error: EngineError | ExpressionError) -> Exception:

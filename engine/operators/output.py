@@ -1,7 +1,11 @@
 """Output: the change of a view, encoded as the messages of a topic.
 
-The result is a table of messages (partition int32, key binary, value binary), not a Z-set: the engine hands it to the writer. What is
-written is a function of the change alone; the writer puts the messages of a partition in canonical order.
+    append      every inserted row, as often as its weight says
+    upsert      the new row of every changed key; null for a key that vanished
+    changelog   with a key: before and after of every changed key; without: each row that came (c) or went (d)
+
+The result is a table of messages (partition, key, value), not a Z-set: the engine hands it to the writer. It is a function of the
+change alone; the writer puts the messages of a partition in canonical order.
 """
 
 from __future__ import annotations
@@ -9,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from engine import zset
 from engine.circuit import Output
+from engine.errors import DataError
 from engine.operators.base import StepContext
+from engine.operators.keys import distinct_keys
 from io_kafka.formats import OutputFormat, encode
 from io_kafka.partitioner import partitions_of
 
@@ -27,18 +34,60 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key))
-    return messages(form, delta, context.partitions[node.handle])
-
-
-def messages(form: OutputFormat, delta: pa.Table, partitions: int) -> pa.Table:
-    encoded = encode(form, delta)
+    rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta, context)
+    encoded = encode(form, rows)
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
-    return pa.Table.from_arrays([partitions_of(key, value, partitions), key, value], schema=MESSAGES)
+    partitions = partitions_of(key, value, context.partitions[node.handle])
+    return pa.Table.from_arrays([partitions, key, value], schema=MESSAGES)
 
 
-def repeated(delta: pa.Table) -> pa.Table:
-    """Every row as often as its weight says."""
+def _appended(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
     weights = zset.weights_of(delta)
-    if (weights == 1).all():
-        return delta
-    return zset.take_rows(delta, np.repeat(np.arange(len(weights)), weights))
+    if (weights < 0).any():
+        raise DataError(
+            f"output {node.handle}, step {context.step}: a row was taken back, which an append topic cannot say.",
+            "Declare 'mode' = 'upsert' with a key, or 'mode' = 'changelog'.",
+        )
+    return _repeated(delta, weights)
+
+
+def _repeated(rows: pa.Table, times: npt.NDArray[np.int64]) -> pa.Table:
+    """Every row as often as `times` says."""
+    return rows if (times == 1).all() else zset.take_rows(rows, np.repeat(np.arange(len(times)), times))
+
+
+def _upserted(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
+    """The rows that came, and a deletion for each key of which rows only went. The view proved that no key has two rows."""
+    came = zset.weights_of(delta) > 0
+    keys, _, group = distinct_keys(delta, node.key)
+    replaced = np.zeros(keys.num_rows, dtype=bool)
+    replaced[group[came]] = True
+    chosen = came | ~replaced[group]
+    rows = delta.filter(pa.array(chosen))
+    return rows.append_column("deleted", pa.array(~came[chosen]))
+
+
+def _changed(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
+    weights = zset.weights_of(delta)
+    rows = pa.StructArray.from_arrays(
+        [c.combine_chunks() for c in delta.columns[:-1]], names=list(delta.column_names[:-1])
+    )
+    if not node.key:
+        order = np.repeat(np.arange(len(weights)), np.abs(weights))
+        return _images(
+            rows,
+            np.where(weights < 0, np.arange(len(weights)), -1)[order],
+            np.where(weights > 0, np.arange(len(weights)), -1)[order],
+        )
+    keys, _, group = distinct_keys(delta, node.key)
+    before, after = np.full(keys.num_rows, -1), np.full(keys.num_rows, -1)
+    gone, came = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
+    before[group[gone]] = gone
+    after[group[came]] = came
+    return _images(rows, before, after)
+
+
+def _images(rows: pa.StructArray, before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> pa.Table:
+    """Columns `before` and `after`: rows at these indices, null where the index is -1."""
+    columns = [rows.take(pa.array(index, pa.int64(), mask=index < 0)) for index in (before, after)]
+    return pa.Table.from_arrays(columns, ["before", "after"])

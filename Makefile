@@ -1,0 +1,42 @@
+# Each target does its own set-up: Python 3.11+ and Java 17+ are all that has to be there.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PACKAGES := stepwell coordinator engine io_kafka storage
+
+.PHONY: demo test check lint types soak bench clean
+
+demo: $(STAMP)
+	$(BIN)/python -m examples.flights.demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: lint types test
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+soak: $(STAMP)
+	$(BIN)/python -m pytest -m soak
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Stepwell needs Python 3.11 or later: $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
+	@touch $@
+
+clean:
+	rm -rf build $(VENV)

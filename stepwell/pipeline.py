@@ -1,0 +1,43 @@
+"""A resolved project and its circuit -> what the coordinator runs."""
+
+from __future__ import annotations
+
+from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from engine.circuit import Circuit
+from engine.sources import SourceTable
+from io_kafka.clients import KafkaSettings
+from io_kafka.division import Limits
+from io_kafka.formats import SourceFormat
+from stepwell.catalyst.types import arrow_schema
+from stepwell.plans import ResolvedProject
+from stepwell.tables import OutputSpec, SourceSpec
+
+
+def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
+    """Everything the coordinator needs, and nothing of Spark."""
+    project = resolved.project
+    settings = project.settings.stepwell
+    return PipelineSpec(
+        name=project.name,
+        storage=project.state_folder,
+        circuit=circuit,
+        inputs=tuple(_input(source) for source in resolved.sources),
+        outputs=tuple(_output(v.output, settings.topics_partitions) for v in resolved.views if v.output is not None),
+        kafka=KafkaSettings.parse(project.settings.kafka),
+        limits=Limits(settings.step_rows_max, settings.step_bytes_max),
+        workers=settings.workers,
+        shards=settings.shards,
+        checkpoint_interval_s=settings.checkpoint_interval,
+        step_header=settings.message_step_header,
+        replication=settings.topics_replication_factor,
+    )
+
+
+def _input(source: SourceSpec) -> InputTopic:
+    form = SourceFormat(source.handle, arrow_schema(source.schema), source.mode, source.key)
+    table = SourceTable(source.handle, source.topic, form)
+    return InputTopic(table, source.starting_offsets, source.on_error, source.dead_letter_topic)
+
+
+def _output(output: OutputSpec, partitions: int) -> OutputTopic:
+    return OutputTopic(output.handle, output.topic, output.partitions or partitions, output.mode == "upsert")

@@ -1,0 +1,142 @@
+"""Where exchanges are put, and that no placement of rows can be seen in the output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.circuit import (
+    Aggregate,
+    AggregateCall,
+    Circuit,
+    Distinct,
+    Expression,
+    Join,
+    LastByKey,
+    Map,
+    Output,
+    SemiJoin,
+    Source,
+    Union,
+    View,
+)
+from engine.errors import DataError
+from engine.in_process import InProcess
+from engine.placement import Placement
+from engine.stages import plan
+from io_kafka.digest import canonical
+from tests.engine.zsets import TYPES, Rows, histories, to_table
+
+LONG, TEXT = TYPES
+MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
+
+
+def column(index: int, kind: pa.DataType) -> Expression:
+    return Expression(f"c{index}", kind, index)
+
+
+def whole_circuit() -> Circuit:
+    """Every operator with memory, a view over a view, two sources, three outputs."""
+    nodes = (
+        Source((), TYPES, "left"),
+        Source((), MESSAGE, "right", keyed=True),
+        LastByKey((1,), TYPES, "right", (0,)),
+        Join((0, 2), (*TYPES, *TYPES), (0,), (0,), (False,)),
+        Map((3,), (LONG, TEXT), None, (column(0, LONG), column(3, TEXT))),
+        Aggregate((4,), (TEXT, pa.int64(), pa.int64()), (1,), (
+            AggregateCall("count", None, False, pa.int64()), AggregateCall("max", 0, False, pa.int64()),
+        )),
+        View((5,), (TEXT, pa.int64(), pa.int64()), "by_word", ("word", "n", "most"), True, (0,)),
+        Output((6,), (), "by_word", "upsert", ("word", "n", "most"), (0,)),
+        SemiJoin((0, 2), TYPES, True, (0,), (0,), (False,)),
+        Map((6,), TYPES, None, (column(1, LONG), column(0, TEXT))),
+        Union((0, 8, 9), TYPES),
+        Distinct((10,), TYPES),
+        View((11,), TYPES, "rest", ("id", "word"), True),
+        Output((12,), (), "rest", "changelog", ("id", "word")),
+        Aggregate((0,), (pa.int64(),), (), (AggregateCall("count", None, False, pa.int64()),)),
+        View((14,), (pa.int64(),), "total", ("n",), True),
+        Output((15,), (), "total", "changelog", ("n",)),
+    )  # fmt: skip
+    return Circuit(nodes)
+
+
+def messages(changes: list[tuple[int, str | None, bool]], offset: int) -> pa.Table:
+    rows = [(key, None if gone else word, gone, 0, offset + i) for i, (key, word, gone) in enumerate(changes)]
+    return to_table(rows, MESSAGE)
+
+
+def run(circuit: Circuit, steps: list[dict[str, pa.Table]], workers: int) -> list[dict[str, list[dict[str, Any]]]]:
+    machine = InProcess(circuit, workers, {"by_word": 3, "rest": 2, "total": 1})
+    return [{h: canonical(t).to_pylist() for h, t in machine.step(given_).items()} for given_ in steps]
+
+
+CHANGE = st.tuples(st.integers(-2, 4), st.sampled_from(["a", "b", "ä"]), st.booleans())
+
+
+@settings(deadline=None, max_examples=40)
+@given(histories(grow=True), st.lists(st.lists(CHANGE, max_size=4), min_size=1, max_size=4))
+def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: list[list[Any]]) -> None:
+    steps, offset = [], 0
+    for i in range(max(len(left), len(right))):
+        changes = right[i] if i < len(right) else []
+        table = to_table(left[i] if i < len(left) else Counter(), TYPES)
+        steps.append({"left": table, "right": messages(changes, offset)})
+        offset += len(changes)
+    alone = run(whole_circuit(), steps, 1)
+    for workers in (2, 3, 5):
+        assert run(whole_circuit(), steps, workers) == alone
+
+
+def test_operators_keyed_alike_share_a_stage() -> None:
+    """A join and the aggregate over its key are one region: one exchange, not two."""
+    nodes = (
+        Source((), TYPES, "left"),
+        Source((), TYPES, "right"),
+        Join((0, 1), (*TYPES, *TYPES), (0,), (0,), (False,)),
+        Aggregate((2,), (LONG, pa.int64()), (0,), (AggregateCall("count", None, False, pa.int64()),)),
+        View((3,), (LONG, pa.int64()), "v", ("id", "n"), True, (0,)),
+        Output((4,), (), "v", "upsert", ("id", "n"), (0,)),
+    )
+    result = plan(Circuit(nodes))
+    assert result.stages == 2
+    assert result.stage == (0, 0, 1, 1, 1, 1)
+    assert [c and c.key for c in result.arrivals[2]] == [(0,), (0,)]
+
+
+def test_what_is_read_two_stages_on_is_carried_along() -> None:
+    result = plan(whole_circuit())
+    result.check()
+    carried = [c for c, last in result.last_read.items() if last > result.stage[c.producer] + 1]
+    assert carried, "this circuit has no channel that passes a stage; the test shows nothing"
+
+
+def test_a_filter_alone_needs_no_stage_with_state() -> None:
+    nodes = (
+        Source((), TYPES, "left"),
+        Map((0,), TYPES, Expression("c0 > 1", pa.bool_()), (column(0, LONG), column(1, TEXT))),
+        View((1,), TYPES, "v", ("id", "word"), False),
+        Output((2,), (), "v", "append", ("id", "word")),
+    )
+    assert plan(Circuit(nodes)).stages == 1
+
+
+def test_an_error_in_one_task_stops_all_later_ones_and_names_the_view() -> None:
+    circuit = whole_circuit()
+    machine = InProcess(circuit, 2, {"by_word": 1, "rest": 1, "total": 1})
+    key_in_two_partitions = to_table([(1, "a", False, 0, 0), (1, "b", False, 1, 0)], MESSAGE)
+    with pytest.raises(DataError, match="source right, step 0"):
+        machine.step({"right": key_in_two_partitions})
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5, 64])
+def test_every_shard_has_one_owner_and_shares_are_even(workers: int) -> None:
+    placement = Placement.even(workers)
+    placement.check()
+    sizes = Counter(placement.owners)
+    assert len(sizes) == workers and max(sizes.values()) - min(sizes.values()) <= 1
