@@ -1,6 +1,7 @@
 """JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` have them. No Kafka and no Spark in here."""
 
 from io_kafka.formats.decode import decode
+from io_kafka.formats.encode import ENCODER_ID, encode
 from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat
 
-__all__ = ["Decoded", "FormatError", "OutputFormat", "Rejected", "SourceFormat", "decode"]
+__all__ = ["ENCODER_ID", "Decoded", "FormatError", "OutputFormat", "Rejected", "SourceFormat", "decode", "encode"]

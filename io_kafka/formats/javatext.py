@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import datetime
+from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from zoneinfo import ZoneInfo
+
+import numpy as np
 
 DAY_US = 86_400_000_000
 INT64_MAX = 2**63 - 1
@@ -263,3 +265,42 @@ def java_layout(shortest: str, value: float) -> str:
         cut = max(point, 1)
         return f"{sign}{padded[:cut]}.{padded[cut:] or '0'}"
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def json_double(value: float) -> str:
+    """A DOUBLE as JSON: what is not finite is quoted."""
+    text = double_text(value)
+    return text if text[-1].isdigit() else f'"{text}"'
+
+
+def json_float(value: float) -> str:
+    """A FLOAT as JSON; `value` is a float32 in Python's clothes."""
+    if value - value != 0:
+        return json_double(value)
+    return java_layout(str(np.float32(value)), value)
+
+
+def date_text(days: int) -> str:
+    """A DATE of any year: four digits at least, + before more than four."""
+    cycles, rest = divmod(days - civil_days(2000, 1, 1), 146_097)
+    of_cycle = date.fromordinal(date(2000, 1, 1).toordinal() + rest)
+    year = of_cycle.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{of_cycle.month:02d}-{of_cycle.day:02d}"
+
+
+def timestamp_text(ms: int) -> str:
+    """A timestamp of any year, to the millisecond, without a zone."""
+    days, of_day = divmod(ms, 86_400_000)
+    seconds, fraction = divmod(of_day, 1000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}"
+    return f"{date_text(days)}T{clock}"
+
+
+def interval_text(us: int) -> str:
+    """INTERVAL '1 02:03:04.5' DAY TO SECOND."""
+    days, rest = divmod(abs(us), DAY_US)
+    seconds, fraction = divmod(rest, 1_000_000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    decimals = f".{fraction:06d}".rstrip("0") if fraction else ""
+    return f"INTERVAL '{'-' if us < 0 else ''}{days} {clock}{decimals}' DAY TO SECOND"

@@ -1,0 +1,62 @@
+"""Rows of an output -> messages. The bytes are part of what a step's digest covers: the same rows always give the same messages.
+
+append: one message a row. upsert: the value is the row, or null where the key vanished. changelog: `{"before":..,"after":..,"op":..}`
+with op c, u or d. The key is the JSON object of the key columns; null where no key is declared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from io_kafka.formats.render import fragment, record
+from io_kafka.formats.spec import OutputFormat
+
+# Part of every digest. Another id must be given whenever any byte of any message changes.
+ENCODER_ID = "json-1"
+MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
+    """`rows`: the columns in the schema's order, other columns after them are passed over; upsert: with `deleted` (bool), a
+    deleted row needs only its key columns; changelog: `before` and `after`, structs in the schema's order, null where
+    there is none. Gives `key` and `value` (binary), a message a row, in the same order."""
+    columns = [_one(column) for column in rows.columns]
+    if output.mode == "changelog":
+        return _changelog(output, _one(rows.column("before")), _one(rows.column("after")))
+    value = record(output.schema.names, columns[: len(output.schema)])
+    if output.mode == "upsert":
+        value = pc.if_else(_one(rows.column("deleted")), pa.scalar(None, pa.string()), value)
+    return _messages(_key(output, columns), value)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
+    if not output.key:
+        return pa.nulls(len(columns[0]), pa.string())
+    return record(list(output.key), [columns[output.schema.get_field_index(name)] for name in output.key])
+
+
+def _messages(key: pa.Array, value: pa.Array) -> pa.Table:
+    return pa.Table.from_arrays([key.cast(pa.binary()), value.cast(pa.binary())], schema=MESSAGES)
+
+
+def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArray) -> pa.Table:
+    names = output.schema.names
+    images = [_named(image, names) for image in (before, after)]
+    absent = [np.asarray(pc.is_null(image).to_numpy(zero_copy_only=False)) for image in images]
+    assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
+    op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
+    parts = ['{"before":', fragment(images[0]), ',"after":', fragment(images[1]), ',"op":', op, "}", ""]
+    value = pc.binary_join_element_wise(*parts)
+    keys = [_key(output, image.flatten()) for image in images]
+    return _messages(pc.if_else(pa.array(absent[1]), *keys), value)
+
+
+def _named(image: pa.StructArray, names: list[str]) -> pa.StructArray:
+    assert image.type.num_fields == len(names)
+    return pa.StructArray.from_arrays(image.flatten(), names=names, mask=pc.is_null(image))

@@ -1,0 +1,165 @@
+"""Columns -> JSON fragments, byte for byte as Spark's `to_json` writes them in UTC, whole columns at a time.
+
+Doubles have the shortest digits that read back, as Java writes them from version 19 on (older ones add a digit to a few values):
+the same rows give the same bytes under every Java. Values outside of what Arrow prints as Spark does (years before 1 or
+after 9999, doubles in scientific notation, intervals) are spelt by `javatext`, once for each distinct value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from io_kafka.formats import javatext
+from io_kafka.formats.vector import Bools, bytes_of, nulls_of
+
+# Arrow and Spark print years of four digits alike.
+FIRST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days
+LAST_DAY = (date(9999, 12, 31) - date(1970, 1, 1)).days
+DAY_MS = 86_400_000
+PLAIN_MIN, PLAIN_MAX = 1e-3, 1e7  # Java writes doubles plainly from the first, below the second
+_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+_ESCAPES = {char: json.dumps(chr(char))[1:-1] for char in (*range(32), ord('"'), ord("\\"))}
+_ESCAPES = {char: text[:2] + text[2:].upper() for char, text in _ESCAPES.items()}
+
+
+def fragment(column: pa.Array) -> pa.Array:
+    """One JSON text a row, `null` for null."""
+    return pc.fill_null(_texts(column), "null")
+
+
+def record(names: list[str], columns: list[pa.Array]) -> pa.Array:
+    """One JSON object a row: {"name":fragment,...}."""
+    if not names:
+        raise ValueError("a record needs a column")
+    parts: list[pa.Array | str] = []
+    for index, (name, column) in enumerate(zip(names, columns, strict=True)):
+        parts += [f"{',' if index else '{'}{_escaped(pa.array([name]))[0].as_py()}:", fragment(column)]
+    return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """One JSON text a row; null stays null."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        names = [kind.field(i).name for i in range(kind.num_fields)]
+        texts = record(names, column.flatten()) if names else pa.array(["{}"] * len(column), pa.string())
+        return _with_nulls(texts, nulls_of(column))
+    if pa.types.is_list(kind):
+        return _lists(column)
+    if pa.types.is_floating(kind):
+        return _floats(column)
+    if pa.types.is_string(kind):
+        return _escaped(column)
+    if pa.types.is_binary(kind):
+        return pc.binary_join_element_wise('"', _base64(column), '"', "")
+    if pa.types.is_date(kind):
+        return pc.binary_join_element_wise('"', _dates(column), '"', "")
+    if pa.types.is_timestamp(kind):
+        return pc.binary_join_element_wise('"', _timestamps(column), 'Z"' if kind.tz else '"', "")
+    if pa.types.is_duration(kind):
+        return pc.binary_join_element_wise('"', _each(column.cast(pa.int64()), javatext.interval_text), '"', "")
+    return column.cast(pa.string())
+
+
+def _with_nulls(texts: pa.Array, null: Bools) -> pa.Array:
+    return pc.if_else(pa.array(~null), texts, pa.scalar(None, pa.string())) if null.any() else texts
+
+
+def _each(column: pa.Array, spelt: Callable[..., str]) -> pa.Array:
+    """`spelt` of every distinct value."""
+    coded = column.dictionary_encode()
+    return pa.array([spelt(value) for value in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
+
+
+def _where(usual: Bools, column: pa.Array, vectorised: pa.Array, spelt: Callable[..., str]) -> pa.Array:
+    """The vectorised text where it is right, `spelt` elsewhere."""
+    if usual.all():
+        return vectorised
+    return pc.replace_with_mask(vectorised, pa.array(~usual), _each(column.filter(pa.array(~usual)), spelt))
+
+
+def _lists(column: pa.ListArray) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), fragment(column.flatten())), ",")
+    return _with_nulls(pc.binary_join_element_wise("[", joined, "]", ""), nulls_of(column))
+
+
+def _floats(column: pa.Array) -> pa.Array:
+    values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
+    size = np.abs(values)
+    usual = (size >= PLAIN_MIN) & (size < PLAIN_MAX)
+    plain = column.cast(pa.string())
+    whole = pa.array(usual & (values == np.floor(values)))
+    plain = pc.if_else(
+        pc.and_(whole, pc.invert(pc.fill_null(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain
+    )
+    spelt = javatext.json_float if column.type == pa.float32() else javatext.json_double
+    # Distinct bits, not distinct values: 0.0 and -0.0 are spelt apart.
+    return _where(usual, column, plain, spelt)
+
+
+def _suffixed(texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(texts, ".0", "")
+
+
+def _escaped(strings: pa.Array) -> pa.Array:
+    data, ends = bytes_of(strings)
+    present = np.flatnonzero(np.bincount(data[ends[0] : ends[-1]], minlength=256))
+    if ord("\\") in present:
+        strings = pc.replace_substring(strings, "\\", "\\\\")
+    for char in present:
+        if int(char) in _ESCAPES and char != ord("\\"):
+            strings = pc.replace_substring(strings, chr(char), _ESCAPES[int(char)])
+    return pc.binary_join_element_wise('"', strings, '"', "")
+
+
+def _dates(column: pa.Array) -> pa.Array:
+    days = column.cast(pa.int32())
+    values = days.fill_null(0).to_numpy(zero_copy_only=False)
+    usual = (values >= FIRST_DAY) & (values <= LAST_DAY)
+    inside = pc.if_else(pa.array(usual), days, pa.scalar(0, pa.int32())).cast(pa.date32())
+    return _where(usual, days, inside.cast(pa.string()), javatext.date_text)
+
+
+def _timestamps(column: pa.Array) -> pa.Array:
+    """To milliseconds, rounded down, as Spark's default pattern has it."""
+    us = column.cast(pa.timestamp("us")).cast(pa.int64())
+    ms = us.fill_null(0).to_numpy(zero_copy_only=False) // 1000
+    usual = (ms >= FIRST_DAY * DAY_MS) & (ms < (LAST_DAY + 1) * DAY_MS)
+    inside = pa.array(np.where(usual, ms, 0), pa.int64(), mask=nulls_of(us)).cast(pa.timestamp("ms"))
+    texts = pc.binary_replace_slice(inside.cast(pa.string()).cast(pa.binary()), 10, 11, b"T").cast(pa.string())
+    return _where(usual, pa.array(ms, mask=nulls_of(us)), texts, javatext.timestamp_text)
+
+
+def _base64(column: pa.Array) -> pa.Array:
+    data, ends = bytes_of(column)
+    null = nulls_of(column)
+    if null.any():
+        column = pc.fill_null(column, b"")
+        data, ends = bytes_of(column)
+    lengths = np.diff(ends).astype(np.int64)
+    groups = -(-lengths // 3)
+    starts = np.concatenate([[0], np.cumsum(groups)])
+    padded = np.zeros(int(starts[-1]) * 3, dtype=np.uint8)
+    padded[np.repeat(starts[:-1] * 3 - ends[:-1], lengths) + np.arange(ends[0], ends[-1])] = data[ends[0] : ends[-1]]
+    three = padded.reshape(-1, 3)
+    six = np.empty((len(three), 4), dtype=np.uint8)
+    six[:, 0] = three[:, 0] >> 2
+    six[:, 1] = (three[:, 0] & 3) << 4 | three[:, 1] >> 4
+    six[:, 2] = (three[:, 1] & 15) << 2 | three[:, 2] >> 6
+    six[:, 3] = three[:, 2] & 63
+    chars = _ALPHABET[six]
+    last = starts[1:] - 1
+    chars[last[lengths % 3 != 0], 3] = ord("=")
+    chars[last[lengths % 3 == 1], 2] = ord("=")
+    offsets = pa.py_buffer((starts * 4).astype(np.int32).tobytes())
+    texts = pa.Array.from_buffers(pa.string(), len(lengths), [None, offsets, pa.py_buffer(chars.tobytes())])
+    return _with_nulls(texts, null)
