@@ -130,7 +130,10 @@ def test_checkpoints_are_told_by_identity_and_two_are_kept() -> None:
     ]
     records += [r for n in (1, 2) for r in (intent(version(n, 1)), complete(version(n, 1)))]
     assert folded(*records).checkpoints == (version(1, 1), version(2, 1))
-    again = [intent(version(2, 1, "x")), complete(version(2, 1, "x"))]  # version 2 was damaged and is taken again
+    again: list[Record] = [
+        intent(version(2, 1, "x")),
+        complete(version(2, 1, "x")),
+    ]  # version 2 was damaged and is taken again
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
 
 

@@ -21,6 +21,7 @@ from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
 from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, StepRecord, VersionId
 from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
+from io_kafka.step_log import BrokenStepLog
 from io_kafka.step_log_reader import StepLogReader, UnsuitableStepLog, ensure_step_log
 from io_kafka.topics import Topics
 from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
@@ -354,3 +355,23 @@ def test_a_log_that_could_lose_records_is_refused(broker: Broker, topic_prefix: 
         ensure_step_log(topics, f"{topic_prefix}compacted")
     with pytest.raises(UnsuitableStepLog, match="2 partitions"):
         ensure_step_log(topics, f"{topic_prefix}two")
+
+
+def test_a_record_that_cannot_follow_is_never_written(pipe: Pipe) -> None:
+    writer = pipe.started()
+    with pytest.raises(BrokenStepLog, match="where step 0 is the next to be divided"):
+        writer.append([pipe.division(3, writer.epoch)])
+    pipe.step(writer, 0)
+    pipe.check_exactly(1)
+
+
+def test_being_fenced_without_a_claim_is_forgiven_twice(pipe: Pipe) -> None:
+    """As a broker does that timed our transaction out; a run that keeps coming back must give up in the end."""
+    writer = pipe.started()
+    for step in range(3):
+        Producer(pipe.settings.producer_config(f"{pipe.prefix}pipeline")).init_transactions(30)
+        if step < 2:
+            pipe.step(writer, step)
+    with pytest.raises(Fenced):
+        pipe.step(writer, 2)
+    pipe.check_exactly(2)
