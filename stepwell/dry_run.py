@@ -26,9 +26,10 @@ from engine.circuit import (
     SemiJoin,
     View,
 )  # fmt: skip
+from engine.growth import retracts
 from engine.stages import Plan, plan
 from stepwell.lowering.driver import Lowered, survey
-from stepwell.lowering.retractions import origins, reason
+from stepwell.lowering.retractions import reason
 from stepwell.lowering.text import node_text
 from stepwell.plans import ResolvedProject, ResolvedView
 
@@ -88,7 +89,7 @@ def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Descri
     lowered = lowered or survey(project)
     circuit = lowered.circuit
     stages = plan(circuit)
-    origin = origins(circuit)
+    origin = retracts(circuit)
     shown: set[int] = set()
     views = []
     for view in project.views:

@@ -6,20 +6,8 @@
 
 from __future__ import annotations
 
-from engine.circuit import Aggregate, Circuit, Deduplicate, LastByKey, Node, Output, SemiJoin, Source
+from engine.circuit import Aggregate, Circuit, LastByKey, Node, Output, SemiJoin, Source
 from engine.growth import retracts
-
-
-def origins(circuit: Circuit) -> list[int | None]:
-    """For each node: None where it only grows, else the node from which its retractions come."""
-    found = retracts(circuit)
-    for index, node in enumerate(circuit.nodes):
-        if found[index] is None:
-            inherited = next((found[i] for i in node.inputs if found[i] is not None), None)
-            # The least row of a key gives way when a lesser one comes.
-            begins = index if isinstance(node, Deduplicate) else None
-            found[index] = inherited if inherited is not None else begins
-    return found
 
 
 def reason(node: Node) -> str:
@@ -33,14 +21,12 @@ def reason(node: Node) -> str:
             return "an aggregate replaces a group's row when the group changes (GROUP BY, count, sum, ...)"
         case SemiJoin():
             return "a row without a match goes when a match comes (NOT IN, NOT EXISTS, EXCEPT, LEFT ANTI JOIN)"
-        case Deduplicate():
-            return "dropDuplicates keeps the least row of a key, and a lesser one may come"
     return f"of {node.kind}"
 
 
 def append_refusals(circuit: Circuit) -> dict[str, str]:
     """Handles of append outputs that can retract, and why."""
-    found = origins(circuit)
+    found = retracts(circuit)
     refusals: dict[str, str] = {}
     for index, node in enumerate(circuit.nodes):
         origin = found[index]

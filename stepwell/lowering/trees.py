@@ -40,7 +40,7 @@ def attribute(identifier: int, name: str, data_type: Any, nullable: bool = True)
     )
 
 
-def literal(value: str | None, data_type: str) -> TreeNode:
+def literal(value: str | None, data_type: Any) -> TreeNode:
     """A constant; `value` is written as Catalyst writes it, None is NULL."""
     return TreeNode("Literal", {"value": value, "dataType": data_type}, ())
 

@@ -16,10 +16,13 @@ it is dropDuplicates; with count(DISTINCT a, b) and nothing else it is a Distinc
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from engine.circuit import Aggregate, AggregateCall, Distinct
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.context import Lowering
+from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
@@ -55,8 +58,12 @@ def _aggregate(
     keys = _keys(context, child, grouping)
     positions = {canonical(key.tree): position for position, key in reversed(list(enumerate(keys)))}
     arguments: list[Output] = []
+
+    def type_of(tree: TreeNode) -> Any:
+        return catalyst_type(_type_of(context, child, tree))
+
     for call in calls.values():
-        argument = call.argument()
+        argument = call.argument(type_of)
         if argument is not None and canonical(argument) not in positions:
             positions[canonical(argument)] = len(keys) + len(arguments)
             arguments.append(Output(context.fresh(), argument))
@@ -65,7 +72,7 @@ def _aggregate(
     group = tuple(range(len(keys)))
     made: list[AggregateCall] = []
     for call in calls.values():
-        argument = call.argument()
+        argument = call.argument(type_of)
         position = None if argument is None else positions[canonical(argument)]
         type_ = result_type(call, None if position is None else types[position])
         made.append(AggregateCall(call.function, position, call.distinct, type_))
@@ -109,10 +116,14 @@ def _count_distinct_rows(
 def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
     keys = []
     for tree in grouping:
-        over_node = context.project(child, [Output(0, tree)])
-        type_ = context.type_of(over_node.outputs[0].tree, over_node)
-        keys.append(Output(context.fresh(), normal(tree, type_)))
+        keys.append(Output(context.fresh(), normal(tree, _type_of(context, child, tree))))
     return keys
+
+
+def _type_of(context: Lowering, child: Relation, tree: TreeNode) -> pa.DataType:
+    """The type of `tree`, which reads the outputs of `child`."""
+    over_node = context.project(child, [Output(0, tree)])
+    return context.type_of(over_node.outputs[0].tree, over_node)
 
 
 def _calls(node: TreeNode, results: Sequence[Output]) -> dict[Hashable, Call]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -47,14 +49,21 @@ class Call:
         present = [call("IsNotNull", child=argument) for argument in self.arguments] if len(self.arguments) > 1 else []
         return conjunction((*([self.filter] if self.filter else []), *present))
 
-    def argument(self) -> TreeNode | None:
-        """The one expression that the engine aggregates; None is count(*)."""
+    def argument(self, type_of: Callable[[TreeNode], Any]) -> TreeNode | None:
+        """The one expression that the engine aggregates, null where the row does not count; None is count(*).
+        `type_of`: the type of an argument, in Catalyst's form."""
         condition = self.counted()
         value = self.arguments[0] if len(self.arguments) == 1 else None
         if condition is None:
             return value
-        counted = value or literal("true", "boolean")
-        return call("If", predicate=condition, trueValue=counted, falseValue=literal(None, "void"))
+        if value is None:
+            return call(
+                "If",
+                predicate=condition,
+                trueValue=literal("true", "boolean"),
+                falseValue=literal(None, "boolean"),
+            )
+        return call("If", predicate=condition, trueValue=value, falseValue=literal(None, type_of(value)))
 
 
 def read_call(tree: TreeNode, node: TreeNode) -> Call:

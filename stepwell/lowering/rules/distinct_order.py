@@ -1,8 +1,8 @@
 """Spark's plan of several count(DISTINCT), put into an order of its own.
 
-Spark expands every row once for each set of distinct columns and numbers the copies (`gid`); the order of the copies, of
-their columns and so the numbers follow the hash of expression ids, which differs from session to session. Here they follow
-the order in which the query uses them, so that the same query always has the same circuit.
+Spark expands every row once for each set of distinct columns and numbers the copies (`gid`); the order of the copies,
+of their columns and so the numbers follow the hash of expression ids, which differs from session to session. Here they
+follow the order in which the query uses them, so that the same query always has the same circuit.
 
     Aggregate            uses of columns and of `gid = n`, in the order of the query: they decide
       Aggregate          grouping columns and calls, in the order of those uses

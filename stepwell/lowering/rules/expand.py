@@ -7,7 +7,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.union import unite
-from stepwell.lowering.trees import expression_id
+from stepwell.lowering.trees import expression_id, literal
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
@@ -27,5 +27,5 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 def _typed(tree: TreeNode, type_: object) -> TreeNode:
     """A NULL takes the type of its column, so that all copies have equal types."""
     if tree.kind == "Literal" and tree["value"] is None:
-        return TreeNode("Literal", {"value": None, "dataType": type_}, ())
+        return literal(None, type_)
     return tree

@@ -1,4 +1,5 @@
-"""The same project gives the same circuit in every session: state belongs to a circuit, and must be recognised as its own."""
+"""The same project gives the same circuit in every session: state belongs to a circuit, and must be recognised as its
+own."""
 
 from __future__ import annotations
 

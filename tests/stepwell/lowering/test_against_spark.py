@@ -1,0 +1,178 @@
+"""A lowered circuit, run step by step over inserts and deletes, holds what Spark answers over the same tables in
+batch."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine import zset
+from engine.circuit import (  # fmt: skip
+    Aggregate,
+    Circuit,
+    Constant,
+    Deduplicate,
+    Distinct,
+    Join,
+    Map,
+    Node,
+    SemiJoin,
+    Source,
+    Union,
+    View,
+)
+from engine.growth import append_only_inputs
+from engine.operators.aggregate import step_aggregate
+from engine.operators.base import OperatorFunction, StepContext
+from engine.operators.distinct import step_deduplicate, step_distinct
+from engine.operators.join import step_join
+from engine.operators.linear import step_constant, step_map, step_union
+from engine.operators.semi_join import step_semi_join
+from engine.operators.view import step_view
+from engine.store import DictStore
+from stepwell.lowering.driver import lower
+from tests.engine.zsets import Rows, plus, to_rows, to_table
+from tests.stepwell.lowering.projects import Query, Workbench
+
+TABLES = {
+    "t": "a bigint, b bigint, s string, d double",
+    "u": "a bigint, c bigint, s string, d double",
+}
+STEPS = 4
+OPERATORS: dict[type[Node], OperatorFunction] = {
+    Aggregate: step_aggregate, Constant: step_constant, Deduplicate: step_deduplicate, Distinct: step_distinct,
+    Join: step_join, Map: step_map, SemiJoin: step_semi_join, Union: step_union, View: step_view,
+}  # fmt: skip
+
+QUERIES: dict[str, Query] = {
+    "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
+    "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
+    "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
+    "no groups": "SELECT count(*) AS n, sum(b) AS total, min(s) AS low FROM t WHERE a > 1000",
+    "filtered calls": (
+        "SELECT a, count(*) FILTER (WHERE b > 1) AS n, sum(b) FILTER (WHERE s = 'x') AS total, count(a, b) AS both "
+        "FROM t GROUP BY a"
+    ),
+    "one count distinct": "SELECT a, count(DISTINCT b) AS n, sum(DISTINCT b) AS total, max(b) AS top FROM t GROUP BY a",
+    "count distinct of two columns": "SELECT a, count(DISTINCT b, s) AS n FROM t GROUP BY a",
+    "several count distinct": (
+        "SELECT a, count(DISTINCT b) AS m, count(DISTINCT s) AS n, count(*) AS k, max(d) AS top FROM t GROUP BY a"
+    ),
+    "filtered count distinct": (
+        "SELECT s, count(DISTINCT b) FILTER (WHERE a > 1) AS m, count(DISTINCT a) AS n, avg(b) AS mean FROM t GROUP BY s"
+    ),
+    "rollup": "SELECT a, s, count(*) AS n FROM t GROUP BY ROLLUP (a, s)",
+    "distinct": "SELECT DISTINCT a, s FROM t",
+    "distinct doubles": "SELECT DISTINCT d FROM t",
+    "group by doubles": "SELECT d, count(*) AS n FROM t GROUP BY d",
+    "aggregate without calls": "SELECT count(*) AS n FROM (SELECT DISTINCT a FROM t)",
+    "union all": "SELECT a, s FROM t UNION ALL SELECT c, s FROM u UNION ALL SELECT 7L, 'seven'",
+    "union": "SELECT a, d FROM t UNION SELECT c, 1.0D FROM u",
+    "except": "SELECT a, s FROM t EXCEPT SELECT a, s FROM u",
+    "except doubles": "SELECT d FROM t EXCEPT SELECT d FROM u",
+    "intersect": "SELECT a, d FROM t INTERSECT SELECT a, d FROM u",
+    "join": "SELECT t.b, u.c FROM t JOIN u ON t.a + 1 = u.a AND t.b > u.c",
+    "join on doubles": "SELECT t.a, u.c FROM t JOIN u ON t.d = u.d",
+    "join on two keys": "SELECT t.b, u.c, t.d FROM t JOIN u ON t.a = u.a AND t.s = u.s",
+    "null-safe join": "SELECT t.b, u.c FROM t JOIN u ON t.a <=> u.a",
+    "cross join": "SELECT t.a, u.c FROM t CROSS JOIN u WHERE t.b < u.c",
+    "self-join": "SELECT x.a, y.s FROM t x JOIN t y ON x.a = y.b",
+    "in": "SELECT * FROM t WHERE a IN (SELECT c FROM u)",
+    "in, under or": "SELECT * FROM t WHERE a IN (SELECT c FROM u) OR b = 1",
+    "not in": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u)",
+    "not in, without nulls": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u WHERE c IS NOT NULL AND c > 2)",
+    "not in, correlated": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u WHERE u.s = t.s)",
+    "not in, two columns": "SELECT a, b, s FROM t WHERE (a, s) NOT IN (SELECT c, s FROM u WHERE c > 1)",
+    "not in, under or": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u) OR b = 1",
+    "exists": "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c > t.b)",
+    "not exists": "SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c > t.b)",
+    "correlated scalar subquery": "SELECT a, b FROM t WHERE b >= (SELECT max(c) FROM u WHERE u.a = t.a)",
+    "range": "SELECT id, t.s FROM range(1, 4) JOIN t ON id = t.a",
+    "values": "SELECT t.b, v.name FROM t JOIN VALUES (1L, 'one'), (2L, 'two'), (2L, NULL) AS v(k, name) ON t.a = v.k",
+    "one row": "SELECT 1 AS x, 'a' AS y",
+    "nothing": "SELECT a FROM t WHERE false",
+    "count of nothing": "SELECT count(*) AS n FROM t WHERE 1 = 0",
+    "view in a view": lambda spark: (
+        spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_lowered_query_holds_what_spark_answers(spark: SparkSession, name: str) -> None:
+    bench = Workbench(spark)
+    for table, ddl in TABLES.items():
+        bench.source(table, ddl, "changelog")
+    circuit = lower(bench.view("v", QUERIES[name]).project())
+    histories = {table: list(_history(random.Random(f"{name}{table}"))) for table in TABLES}
+    content: Rows = Counter()
+    for change in _run(circuit, histories):
+        content = plus(content, change)
+    assert _comparable(content) == _comparable(_batch(bench, name, histories))
+
+
+def _history(chance: random.Random) -> Iterator[Rows]:
+    """A change a step; later ones take back some of what is there."""
+    present: list[tuple[Any, ...]] = []
+    for _ in range(STEPS):
+        change: Rows = Counter()
+        for row in chance.sample(present, len(present) // 3):
+            present.remove(row)
+            change[row] -= 1
+        for _ in range(9):
+            row = (
+                chance.choice([None, 0, 1, 2, 3]),
+                chance.choice([None, 0, 1, 2, 5]),
+                chance.choice([None, "", "x", "y"]),
+                chance.choice([None, 0.0, -0.0, 1.5, float("inf"), NAN]),
+            )
+            present.append(row)
+            change[row] += 1
+        yield Counter({row: weight for row, weight in change.items() if weight})
+
+
+# One object, so that equal rows are equal to Counter.
+NAN = float("nan")
+
+
+def _run(circuit: Circuit, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
+    """The change of the one view at every step, node after node, on one worker."""
+    stores = DictStore()
+    grow = append_only_inputs(circuit)
+    for step in range(STEPS):
+        changes: list[pa.Table] = []
+        for index, node in enumerate(circuit.nodes):
+            if isinstance(node, Source):
+                changes.append(to_table(histories[node.handle][step], node.types))
+                continue
+            context = StepContext(stores, step, index, grow[index])
+            changes.append(OPERATORS[type(node)](node, [changes[i] for i in node.inputs], context))
+            assert changes[-1].schema.types == zset.schema_of(node.types).types, (index, node)
+            if isinstance(node, View):
+                yield to_rows(changes[-1])
+
+
+def _batch(bench: Workbench, name: str, histories: dict[str, list[Rows]]) -> Rows:
+    """Spark's answer over what is in the tables after the last step."""
+    for table, ddl in TABLES.items():
+        whole: Rows = Counter()
+        for change in histories[table]:
+            whole = plus(whole, change)
+        bench.spark.createDataFrame(list(whole.elements()), ddl).createOrReplaceTempView(table)
+    query = QUERIES[name]
+    frame = bench.spark.sql(query) if isinstance(query, str) else query(bench.spark)
+    return Counter(tuple(row) for row in frame.collect())
+
+
+def _comparable(rows: Rows) -> Counter[str]:
+    """Rows by their text: NaN equals itself, -0.0 differs from 0.0; -0.0 as a plain value is kept apart."""
+    counted: Counter[str] = Counter()
+    for row, weight in rows.items():
+        counted[repr(row)] += weight
+    return counted
