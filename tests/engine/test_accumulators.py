@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.accumulators import doubles, integers, order
@@ -63,6 +63,7 @@ def bits(values: Sequence[float] | npt.NDArray[np.float64]) -> bytes:
     return np.array(values, np.float64).tobytes()
 
 
+@settings(deadline=None)
 @given(additions, st.randoms(use_true_random=False), st.integers(1, 5))
 @example([(1.0, 1, 0), (2.0**-53, 1, 0)], None, 1)
 @example([(1.0, 1, 0), (2.0**-53, 1, 0), (5e-324, 1, 0)], None, 1)
@@ -120,6 +121,7 @@ def array_of(numbers: Sequence[int], type_: pa.DataType) -> pa.Array:
 
 
 @pytest.mark.parametrize("name", TYPES)
+@settings(deadline=None)
 @given(data=st.data())
 def test_sums_of_integers_are_exact_whatever_the_order_and_the_batches(name: str, data: st.DataObject) -> None:
     type_, numbers = TYPES[name]
@@ -146,6 +148,7 @@ def test_a_sum_past_the_limbs_is_an_error_not_a_wrong_number() -> None:
         integers.sum_limbs(pa.array([2**62]), np.array([2**40]), np.array([0]), 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-(2**90), 2**90), min_size=1, max_size=8))
 @example([2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**53 + 1, -(2**53) - 1])
 def test_totals_become_longs_and_doubles(numbers: list[int]) -> None:
@@ -157,6 +160,7 @@ def test_totals_become_longs_and_doubles(numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize("width", [2, 4])
+@settings(deadline=None)
 @given(numbers=st.lists(st.integers(-(2**92), 2**92) | st.integers(-(10**11), 10**11), min_size=1, max_size=8))
 @example(numbers=[10**28 - 1, 10**28, -(10**28) + 1, -(10**28), 0])
 def test_totals_become_decimals_where_they_fit(width: int, numbers: list[int]) -> None:
@@ -180,6 +184,7 @@ def half_up(number: Fraction) -> int:
 
 
 @pytest.mark.parametrize("width", [2, 4])
+@settings(deadline=None)
 @given(
     pairs=st.lists(
         st.tuples(
@@ -199,6 +204,7 @@ def test_averages_of_decimals_round_half_up(width: int, pairs: list[tuple[int, i
     assert got == [half_up(Fraction(total * 10**4, count)) for total, count in pairs]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(1, 2**62)), min_size=1, max_size=8))
 @example([(-(2**63), 1), (5, 2), (-5, 2), (2**63 - 1, 2)])
 def test_averages_of_durations_round_half_up(pairs: list[tuple[int, int]]) -> None:
