@@ -29,7 +29,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.raw import RawBatch, raw_batch
 from io_kafka.topics import fault_of
@@ -68,6 +68,10 @@ _TRANSIENT = frozenset(
         # The group is never used; whether we may use it does not matter.
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     )
+)
+_MISSING = frozenset((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION))
+_REFUSALS = _MISSING | frozenset(
+    (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
 )
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
@@ -136,6 +140,7 @@ class _Positioned:
         self.lock = threading.Lock()
         self.places: dict[TopicPartition, _Place] = {}
         self.trouble = "no answer"
+        self.refusal: KafkaError | None = None
         self.closed = False
         self._servers = settings.bootstrap_servers
         self._consumer = Consumer({**settings.consumer_config(), "error_cb": self._note}, logger=CLIENT_LOG)
@@ -177,6 +182,8 @@ class _Positioned:
         for event in events:
             self._event(event)
         self._pass_markers()
+        if self.refusal is not None:
+            self._refused(self.refusal)
 
     def shed(self, wanted: Iterable[TopicPartition]) -> None:
         """Leave the partitions that are not wanted now and have run far ahead."""
@@ -234,7 +241,25 @@ class _Positioned:
         return int(begin), int(end)
 
     def _note(self, error: KafkaError) -> None:
+        """The client's callback, within a call of `consume`: must not raise."""
         self.trouble = error.str()
+        if error.code() in _REFUSALS:
+            self.refusal = error
+
+    def _refused(self, error: KafkaError) -> None:
+        """The callback names no partition: ask which of ours is missing, and raise."""
+        self.refusal = None
+        code = error.code()
+        if code not in _MISSING:
+            topics = ", ".join(sorted({where.topic for where in self.places}))
+            raise fault_of(KafkaException(error), self._servers, "reading", topics)
+        for where in self.places:
+            try:
+                found = self._consumer.list_topics(where.topic, timeout=DIAGNOSIS_SECONDS_MAX).topics[where.topic]
+            except KafkaException:
+                return  # the read goes on, and to its deadline if need be
+            if where.partition not in found.partitions:
+                raise UnknownTopic(where.topic, where.partition if found.partitions else None)
 
 
 # By process, for a client does not survive a fork: an entry of another pid belongs to the parent and is never touched.

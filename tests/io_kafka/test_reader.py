@@ -1,0 +1,331 @@
+"""Ranges are read exactly, on a real broker: markers, aborted records, other places, faults."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+import io_kafka.reader as reader_module
+from io_kafka.broker import LocalBroker
+from io_kafka.clients import KafkaSettings
+from io_kafka.errors import OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.raw import RawBatch, raw_batch
+from io_kafka.reader import RangeReader
+from io_kafka.topics import Topics
+
+
+class Broker(Protocol):
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+@pytest.fixture
+def settings(broker: Broker) -> KafkaSettings:
+    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture
+def reader(settings: KafkaSettings) -> Iterator[RangeReader]:
+    made = RangeReader(settings)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def topic(settings: KafkaSettings, topic_prefix: str) -> str:
+    return Topics(settings).ensure(topic_prefix + "in", 3).name
+
+
+class Transactions:
+    """A producer whose transactions are written down; `offset` counts what each takes in partition 0."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.producer = Producer(settings.producer_config(f"test-{uuid.uuid4().hex}"))
+        self.producer.init_transactions()
+
+    def put(self, topic: str, values: list[bytes | None], *, partition: int = 0, commit: bool = True) -> None:
+        self.producer.begin_transaction()
+        for value in values:
+            self.producer.produce(topic, value, key=b"key of " + (value or b"nothing"), partition=partition)
+        self.producer.flush()
+        if commit:
+            self.producer.commit_transaction()
+        else:
+            self.producer.abort_transaction()
+
+
+@pytest.fixture
+def transactions(settings: KafkaSettings) -> Transactions:
+    return Transactions(settings)
+
+
+def await_end(settings: KafkaSettings, topic: str, partition: int, end: int) -> None:
+    """A commit is acknowledged before its markers are in the partitions."""
+    topics, where = Topics(settings), TopicPartition(topic, partition)
+
+    def reached() -> None:
+        found = topics.end_offsets_of([where])[where]
+        assert found <= end, f"expected {end} offsets, found {found}"
+        if found < end:
+            raise TimeoutError(f"{found} of {end}")
+
+    retry = retry_if_exception_type(TimeoutError)
+    tries: Retrying = Retrying(retry=retry, wait=wait_fixed(0.02), stop=stop_after_delay(60), reraise=True)
+    tries(reached)
+
+
+def rows(batch: RawBatch) -> list[tuple[int, bytes | None]]:
+    batch.check()
+    return list(zip(batch.offsets.to_pylist(), batch.values.to_pylist(), strict=True))
+
+
+def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    transactions.put(topic, [b"a", b"b"])  # 0 1, marker 2
+    transactions.put(topic, [b"x", b"y"], commit=False)  # 3 4, marker 5
+    transactions.put(topic, [b"c"])  # 6, marker 7
+    transactions.put(topic, [b"z"], commit=False)  # 8, marker 9
+    await_end(settings, topic, 0, 10)
+    expected = {0: b"a", 1: b"b", 6: b"c"}
+    for start in range(11):
+        for end in range(start, 11):
+            (batch,) = reader.read([OffsetRange(topic, 0, start, end)])
+            assert rows(batch) == [(at, value) for at, value in expected.items() if start <= at < end]
+            assert (batch.topic, batch.partition, batch.start, batch.end) == (topic, 0, start, end)
+
+
+def test_neighbouring_ranges_follow_each_other(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    seen: list[tuple[int, bytes | None]] = []
+    end = 0
+    for step in range(6):
+        committed = step % 3 != 1
+        transactions.put(topic, [b"%d" % step] * 4, commit=committed)
+        await_end(settings, topic, 0, end + 5)
+        for cut in (end + 2, end + 5):
+            (batch,) = reader.read([OffsetRange(topic, 0, end, cut)])
+            seen += rows(batch)
+            end = cut
+    assert seen == [(5 * s + i, b"%d" % s) for s in range(6) if s % 3 != 1 for i in range(4)]
+
+
+def test_keys_values_and_tombstones(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    transactions.producer.begin_transaction()
+    for key, value in [(b"k", b"v"), (b"k", None), (None, b"v"), (b"", b""), (None, None), (b"\x00\xff", b"\x00")]:
+        transactions.producer.produce(topic, value, key=key, partition=0)
+    transactions.producer.commit_transaction()
+    await_end(settings, topic, 0, 7)
+    (batch,) = reader.read([OffsetRange(topic, 0, 0, 7)])
+    assert batch.keys.to_pylist() == [b"k", b"k", None, b"", None, b"\x00\xff"]
+    assert batch.values.to_pylist() == [b"v", None, b"v", b"", None, b"\x00"]
+    assert (batch.keys.type, batch.values.type, batch.offsets.type) == (pa.binary(), pa.binary(), pa.int64())
+
+
+def test_many_partitions_at_once_more_than_fit_one_call(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    counts = {0: 25_000, 1: 3, 2: 12_000}
+    for partition, count in counts.items():
+        transactions.put(topic, [b"%d" % i for i in range(count)], partition=partition)
+        await_end(settings, topic, partition, count + 1)
+    ranges = [OffsetRange(topic, p, 0, c + 1) for p, c in counts.items()]
+    assert [batch.num_rows for batch in reader.read(ranges)] == list(counts.values())
+    # Partition 0 runs far ahead while the others are read again; its place is given up, and the rest still comes.
+    halves = [OffsetRange(topic, 0, 0, 10), OffsetRange(topic, 2, 0, 12_000)]
+    first, second = reader.read(halves)
+    assert rows(first) == [(i, b"%d" % i) for i in range(10)]
+    assert second.values.to_pylist() == [b"%d" % i for i in range(12_000)]
+    (rest,) = reader.read([OffsetRange(topic, 0, 10, 25_001)])
+    assert rows(rest) == [(i, b"%d" % i) for i in range(10, 25_000)]
+
+
+def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
+    settings: KafkaSettings, reader: RangeReader, topic: str, topic_prefix: str, transactions: Transactions
+) -> None:
+    other = Topics(settings).ensure(topic_prefix + "other", 1).name
+    for name in (topic, other):
+        transactions.put(name, [name.encode()] * 300)
+        await_end(settings, name, 0, 301)
+    for batch in reader.read([OffsetRange(topic, 0, 0, 301), OffsetRange(other, 0, 0, 301)]):
+        assert rows(batch) == [(i, batch.topic.encode()) for i in range(300)]
+
+
+def test_empty_ranges_ask_nobody() -> None:
+    nobody = RangeReader(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), stall_s=0)
+    (batch,) = nobody.read([OffsetRange("t", 0, 5, 5)])
+    assert rows(batch) == []
+    assert nobody.read([]) == []
+    nobody.close()
+
+
+def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    transactions.put(topic, [b"ab", b"", None])
+    await_end(settings, topic, 0, 4)
+    span = OffsetRange(topic, 0, 0, 4)
+    (first,), (second,) = reader.read([span]), RangeReader(settings).read([span])
+    assert first.checksum == second.checksum
+    k, v, o = first.keys, first.values, first.offsets
+    others = [
+        raw_batch(span, k, pa.array([b"a", b"b", None], pa.binary()), o),
+        raw_batch(span, k, pa.array([b"ab", None, b""], pa.binary()), o),
+        raw_batch(span, v, k, o),
+        raw_batch(span, k, v, pa.array([0, 1, 3])),
+        raw_batch(OffsetRange(topic, 0, 0, 5), k, v, o),
+    ]
+    assert len({batch.checksum for batch in [first, *others]}) == 6
+    # a slice, whose buffers begin elsewhere, counts by its content
+    longer = pa.array([b"before", b"ab", b"", None], pa.binary())
+    assert raw_batch(span, k, longer[1:], o).checksum == first.checksum
+
+
+def test_an_open_transaction_stops_a_reader_at_the_last_stable_offset(
+    settings: KafkaSettings, topic: str, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions.put(topic, [b"a"])
+    await_end(settings, topic, 0, 2)
+    still = Transactions(settings).producer
+    still.begin_transaction()
+    still.produce(topic, b"open", partition=0)
+    still.flush()
+    monkeypatch.setattr(reader_module, "SHORT_LOG_SECONDS_MAX", 0.2)
+    impatient = RangeReader(settings)
+    assert rows(impatient.read([OffsetRange(topic, 0, 0, 2)])[0]) == [(0, b"a")]
+    with pytest.raises(OffsetGone, match=r"partition 0: offset 3 .*\[0, 2\)"):
+        impatient.read([OffsetRange(topic, 0, 0, 3)])
+    still.commit_transaction()
+    await_end(settings, topic, 0, 4)
+    assert rows(impatient.read([OffsetRange(topic, 0, 0, 3)])[0]) == [(0, b"a"), (2, b"open")]
+
+
+def test_expired_messages_are_an_error_that_names_them(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    transactions.put(topic, [b"%d" % i for i in range(10)])
+    await_end(settings, topic, 0, 11)
+    admin = AdminClient(settings.admin_config())
+    for deleted in admin.delete_records([ClientPartition(topic, 0, 6)]).values():
+        deleted.result()
+    with pytest.raises(OffsetGone, match=rf"{topic}' partition 0: offset 3 .*\[6, 11\).*retention") as caught:
+        reader.read([OffsetRange(topic, 0, 3, 11)])
+    assert (caught.value.begin, caught.value.end, caught.value.offset) == (6, 11, 3)
+    assert rows(reader.read([OffsetRange(topic, 0, 6, 8)])[0]) == [(6, b"6"), (7, b"7")]
+
+
+def test_a_topic_created_again_and_shorter_is_an_error(
+    settings: KafkaSettings, topic: str, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "SHORT_LOG_SECONDS_MAX", 0.2)
+    transactions.put(topic, [b"old"] * 10)
+    await_end(settings, topic, 0, 11)
+    reader = RangeReader(settings)
+    assert reader.read([OffsetRange(topic, 0, 0, 5)])[0].num_rows == 5
+    reader.close()
+    recreate(settings, topic)
+    Transactions(settings).put(topic, [b"new"])
+    await_end(settings, topic, 0, 2)
+    for span in (OffsetRange(topic, 0, 5, 11), OffsetRange(topic, 0, 1, 11)):
+        with pytest.raises(OffsetGone, match="recreated"):
+            reader.read([span])
+    reader.close()
+
+
+def test_a_topic_that_is_not_there_is_named(reader: RangeReader, topic: str) -> None:
+    with pytest.raises(UnknownTopic, match="nowhere"):
+        reader.read([OffsetRange(topic + "nowhere", 0, 0, 1)])
+    with pytest.raises(UnknownTopic, match="partition 9"):
+        reader.read([OffsetRange(topic, 9, 0, 1)])
+
+
+def test_no_broker_is_told_before_the_deadline_with_the_place() -> None:
+    nobody = RangeReader(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), stall_s=1)
+    with pytest.raises(ReadDeadline, match=r"topic 't' partition 2: read up to offset 7 of 9.* 1 s: .*refused"):
+        nobody.read([OffsetRange("t", 2, 7, 9)])
+
+
+def test_a_broker_killed_and_restarted_under_a_reader(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path).start(die_with_parent=True)
+    try:
+        settings = KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+        topic = Topics(settings).ensure("in", 1).name
+        Transactions(settings).put(topic, [b"%d" % i for i in range(1000)])
+        await_end(settings, topic, 0, 1001)
+        reader = RangeReader(settings)
+        seen = rows(reader.read([OffsetRange(topic, 0, 0, 500)])[0])
+        broker.kill()
+        restart = threading.Thread(target=broker.start, kwargs={"die_with_parent": True})
+        restart.start()
+        fresh = RangeReader(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers, "client.id": "fresh"}))
+        again = rows(fresh.read([OffsetRange(topic, 0, 250, 1001)])[0])  # asks while nobody answers
+        restart.join()
+        Transactions(settings).put(topic, [b"later"])
+        await_end(settings, topic, 0, 1003)
+        seen += rows(reader.read([OffsetRange(topic, 0, 500, 1003)])[0])
+        assert seen == [*((i, b"%d" % i) for i in range(1000)), (1001, b"later")]
+        assert again == seen[250:1000]
+        reader.close()
+        fresh.close()
+    finally:
+        broker.stop()
+
+
+def test_a_forked_process_reads_with_a_consumer_of_its_own(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    transactions.put(topic, [b"a", b"b"])
+    await_end(settings, topic, 0, 3)
+    span = OffsetRange(topic, 0, 0, 3)
+    (mine,) = reader.read([span])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        (theirs,) = pool.apply_async(reader.read, ([span],)).get(timeout=120)
+    assert theirs.checksum == mine.checksum
+    assert reader.read([span])[0].checksum == mine.checksum
+
+
+def test_threads_take_turns(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    for partition in range(3):
+        transactions.put(topic, [b"%d" % partition] * 2000, partition=partition)
+        await_end(settings, topic, partition, 2001)
+    counts: dict[int, int] = {}
+
+    def read(partition: int) -> None:
+        counts[partition] = sum(
+            reader.read([OffsetRange(topic, partition, at, at + 500)])[0].num_rows for at in range(0, 2000, 500)
+        )
+
+    threads = [threading.Thread(target=read, args=(partition,)) for partition in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == {0: 2000, 1: 2000, 2: 2000}
+
+
+def recreate(settings: KafkaSettings, topic: str) -> None:
+    admin, topics = AdminClient(settings.admin_config()), Topics(settings)
+    admin.delete_topics([topic], operation_timeout=30)[topic].result()
+    deadline = time.monotonic() + 60
+    while topic in topics.names():
+        assert time.monotonic() < deadline, "the topic was not deleted"
+        time.sleep(0.05)
+    topics.ensure(topic, 3)
