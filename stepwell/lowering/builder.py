@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from engine.circuit import Circuit, Node
@@ -34,8 +36,6 @@ class CircuitBuilder:
 
 def pruned(nodes: list[Node]) -> Circuit:
     """The nodes on which a View or an Output depends, renumbered in order."""
-    from dataclasses import replace
-
     needed = {index for index, node in enumerate(nodes) if node.kind in ("View", "Output")}
     for index in range(len(nodes) - 1, -1, -1):
         if index in needed:

@@ -171,7 +171,7 @@ def _batch(bench: Workbench, name: str, histories: dict[str, list[Rows]]) -> Row
 
 
 def _comparable(rows: Rows) -> Counter[str]:
-    """Rows by their text: NaN equals itself, -0.0 differs from 0.0; -0.0 as a plain value is kept apart."""
+    """Rows by their text: NaN equals itself, -0.0 differs from 0.0."""
     counted: Counter[str] = Counter()
     for row, weight in rows.items():
         counted[repr(row)] += weight

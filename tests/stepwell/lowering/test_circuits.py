@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-import pytest
 from pyspark.sql import SparkSession
 
 from stepwell.lowering.driver import lower, survey
@@ -120,8 +119,7 @@ def test_drop_duplicates_plain_and_streaming(spark: SparkSession) -> None:
         assert "1: Deduplicate(0) by c0\n2: View(1) v[carrier, dest, ts] kept" in _text(bench)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_an_order_means_nothing_and_is_noted(spark: SparkSession, streaming: bool) -> None:
+def test_an_order_means_nothing_and_is_noted(spark: SparkSession) -> None:
     lowered = survey(_bench(spark).view("v", "SELECT carrier FROM flights ORDER BY carrier").project())
     assert not lowered.errors
     assert "ORDER BY without LIMIT" in lowered.notes["v"][0]
