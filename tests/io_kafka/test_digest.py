@@ -6,7 +6,7 @@ import struct
 
 import pyarrow as pa
 import xxhash
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest, digests, partition_bounds
@@ -41,11 +41,13 @@ def slow_digest(messages: list[tuple[bytes | None, bytes | None]], encoder: str)
     return xxhash.xxh3_128_hexdigest(text)
 
 
+@settings(deadline=None)
 @given(MESSAGES)
 def test_canonical_order(messages: list[Message]) -> None:
     assert rows(canonical(table(messages))) == slow_canonical(messages)
 
 
+@settings(deadline=None)
 @given(MESSAGES, st.integers(0, 3), st.text(max_size=3))
 def test_digests_are_those_of_the_twin(messages: list[Message], skip: int, encoder: str) -> None:
     ordered = slow_canonical(messages)
@@ -55,6 +57,7 @@ def test_digests_are_those_of_the_twin(messages: list[Message], skip: int, encod
     )
 
 
+@settings(deadline=None)
 @given(MESSAGES, st.data())
 def test_chunks_do_not_matter(messages: list[Message], data: st.DataObject) -> None:
     whole = canonical(table(messages))
@@ -63,6 +66,7 @@ def test_chunks_do_not_matter(messages: list[Message], data: st.DataObject) -> N
     assert digests(chunked, PARTITIONS, "e") == digests(whole, PARTITIONS, "e")
 
 
+@settings(deadline=None)
 @given(MESSAGES, MESSAGES)
 def test_digests_are_equal_exactly_when_the_messages_are(left: list[Message], right: list[Message]) -> None:
     one, two = (digests(canonical(table(m)), PARTITIONS, "e") for m in (left, right))

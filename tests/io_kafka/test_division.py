@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.division import Division, Limits, divide
@@ -73,6 +73,7 @@ PLACES = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(PLACES, st.integers(1, 40), st.permutations(range(8)))
 def test_repeated_division_covers_everything_once(
     places: dict[TopicPartition, tuple[int, int]], rows: int, order: list[int]

@@ -6,7 +6,7 @@ import json
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.division import Division
@@ -99,6 +99,7 @@ def test_anything_else_is_refused_with_its_place(value: bytes | None, reason: st
         decode(value, "log", 41)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40) | st.text(string.printable, max_size=40).map(str.encode))
 def test_rubbish_never_crashes(value: bytes) -> None:
     with pytest.raises(BadLogRecord):

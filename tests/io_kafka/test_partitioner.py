@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.partitioner import murmur2, partitions_of
@@ -42,6 +42,7 @@ def test_the_vectors_of_kafkas_own_tests(key: bytes, signed: int) -> None:
     assert plain_murmur2(key) == signed & 0xFFFFFFFF
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 3))
 def test_all_at_once_is_one_by_one(keys: list[bytes], skip: int) -> None:
     expected = [plain_murmur2(key) for key in keys]
@@ -50,6 +51,7 @@ def test_all_at_once_is_one_by_one(keys: list[bytes], skip: int) -> None:
     assert murmur2(array.cast(pa.large_binary())).tolist() == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=9), st.none() | st.binary(max_size=9))), st.integers(1, 50))
 def test_partitions(messages: list[tuple[bytes | None, bytes | None]], partitions: int) -> None:
     keys, values = (pa.array([m[i] for m in messages], pa.binary()) for i in (0, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.log_records import (
@@ -203,6 +203,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
     return records
 
 
+@settings(deadline=None)
 @given(stories())
 def test_a_log_truncated_at_any_snapshot_goes_on_alike(records: list[Record]) -> None:
     whole = StepLogState("log")
