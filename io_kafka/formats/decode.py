@@ -1,37 +1,197 @@
 """Messages of an input partition -> rows of the circuit's source, and the messages that were refused.
 
-Append: the value is the row, of weight 1.
+    append                  the value is the row, of weight 1
+    changelog without key   before -> weight -1, after -> weight +1; nothing is remembered, so before is required
+    upsert                  the value is the row, null deletes; the key is the message's, else the value's
+    changelog with key      after is the row, op d or a tombstone deletes; before is looked at only for the key of a delete
+
+The last two give messages for `LastByKey`: columns, deleted, partition, offset.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from io_kafka.formats import vector
+from io_kafka.formats.debezium import EnvelopeReader
+from io_kafka.formats.exact import nullable
+from io_kafka.formats.keys import Keys, read_keys
 from io_kafka.formats.parse import parse
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
+from io_kafka.formats.vector import Bools, Ints
+
+Faults = dict[int, str]
+OPS = {"c", "r", "u", "d"}
+OP_FAULTS = {"t": "op t: the table was truncated; delete its rows one by one, or send a new snapshot"}
 
 
 def decode(source: SourceFormat, keys: pa.Array, values: pa.Array, partition: int, offsets: pa.Array) -> Decoded:
-    """`keys`, `values`: binary, null where the message has none; `offsets`: int64; all of one length, in the order
-    of the partition.
-
-    Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`."""
+    """`keys`, `values`: binary, null where the message has none; `offsets`: int64; all of one length, in the order of
+    the partition. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
+    """
     assert len(keys) == len(values) == len(offsets)
-    return _append(source, values, partition, offsets)
+    if source.mode == "append":
+        rows, faults = _append(source, values)
+    elif not source.keyed:
+        rows, faults = _stateless(source, values)
+    else:
+        read = _upserts if source.mode == "upsert" else _changes
+        rows, faults = _keyed(source, read_keys(_key_schema(source), keys), read(source, values), partition, offsets)
+    rejected = [Rejected(partition, offsets[position].as_py(), faults[position]) for position in sorted(faults)]
+    return Decoded(rows, rejected)
 
 
-def _append(source: SourceFormat, values: pa.Array, partition: int, offsets: pa.Array) -> Decoded:
+def _append(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
     parsed = parse(values, source.schema)
-    weights = pa.array(np.ones(len(parsed.at), dtype=np.int64))
-    return Decoded(weighted(parsed.rows, weights), rejected(parsed.faults, partition, offsets))
+    return _weighted(parsed.rows.columns, np.ones(len(parsed.at), dtype=np.int64)), dict(parsed.faults)
 
 
-def weighted(rows: pa.RecordBatch, weights: pa.Array) -> pa.Table:
-    fields = [pa.field(f"c{i}", column.type) for i, column in enumerate(rows.columns)]
+def _weighted(columns: list[pa.Array], weights: Ints) -> pa.Table:
+    fields = [pa.field(f"c{i}", column.type) for i, column in enumerate(columns)]
     fields.append(pa.field("weight", pa.int64(), nullable=False))
-    return pa.Table.from_arrays([*rows.columns, weights], schema=pa.schema(fields))
+    return pa.Table.from_arrays([*columns, pa.array(weights)], schema=pa.schema(fields))
 
 
-def rejected(faults: list[tuple[int, str]], partition: int, offsets: pa.Array) -> list[Rejected]:
-    return [Rejected(partition, offsets[position].as_py(), reason) for position, reason in faults]
+def _not_null(
+    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Ints, faults: Faults, place: str = ""
+) -> None:
+    """Adds a fault for every checked row with a null where none may be."""
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            for row in np.flatnonzero(checked & vector.nulls_of(column)):
+                faults.setdefault(int(at[row]), f"column {place}{field.name}: null, but declared NOT NULL")
+
+
+def _envelope(source: SourceFormat, before: pa.Schema) -> pa.Schema:
+    images = [pa.field("before", pa.struct(list(before))), pa.field("after", pa.struct(list(nullable(source.schema))))]
+    return pa.schema([*images, pa.field("op", pa.string(), nullable=False)])
+
+
+def _op_faults(ops: pa.Array, at: Ints, faults: Faults) -> None:
+    for op in pc.unique(ops).to_pylist():
+        if op not in OPS:
+            reason = OP_FAULTS.get(op, f"op {op!r} is none of c, r, u, d")
+            faults.update((int(position), reason) for position in at[_is(ops, {op})])
+
+
+def _is(ops: pa.Array, which: set[str]) -> Bools:
+    return np.array(pc.is_in(ops, pa.array(sorted(which))).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
+    given = np.flatnonzero(~vector.nulls_of(values))  # a tombstone follows its delete, which has said it all
+    schema = _envelope(source, nullable(source.schema))
+    parsed = parse(values.take(pa.array(given)), schema, EnvelopeReader(schema))
+    at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
+    before, after, ops = parsed.rows.columns
+    _op_faults(ops, at, faults)
+    takes, gives = _is(ops, {"u", "d"}), _is(ops, {"c", "r", "u"})
+    for image, needed, name in ((before, takes, "before"), (after, gives, "after")):
+        for row in np.flatnonzero(needed & vector.nulls_of(image)):
+            faults.setdefault(
+                int(at[row]), f"op {ops[row]} without {name}; declare a key if the source does not send it"
+            )
+        present = needed & ~vector.nulls_of(image)
+        _not_null(source.schema, image.flatten(), present, at, faults, f"{name}.")
+    good = ~np.isin(at, list(faults))
+    rows = np.arange(len(at))
+    # Twice as many places as messages: before at 2i, after at 2i + 1.
+    places = np.sort(np.concatenate([2 * rows[takes & good], 2 * rows[gives & good] + 1]))
+    both = pa.concat_arrays([before, after]).take(pa.array(places // 2 + len(at) * (places % 2)))
+    return _weighted(both.flatten(), np.where(places % 2 == 1, 1, -1).astype(np.int64)), faults
+
+
+class Images(NamedTuple):
+    """What the values of keyed messages say, for all messages: the row, or that it is gone (then only the key columns
+    that the value itself names are set); `faults` are refused values."""
+
+    columns: list[pa.Array]
+    deleted: Bools
+    faults: Faults
+
+
+def _spread(columns: list[pa.Array], at: Ints, count: int) -> list[pa.Array]:
+    """Columns of some messages -> of all `count` messages, null for the rest."""
+    row_of = np.zeros(count, dtype=np.int64)
+    missing = np.ones(count, dtype=np.bool_)
+    row_of[at], missing[at] = np.arange(len(at)), False
+    return [column.take(pa.array(row_of, mask=missing)) for column in columns]
+
+
+def _upserts(source: SourceFormat, values: pa.Array) -> Images:
+    given = np.flatnonzero(~vector.nulls_of(values))
+    parsed = parse(values.take(pa.array(given)), nullable(source.schema))
+    faults = {int(given[position]): reason for position, reason in parsed.faults}
+    columns = _spread(parsed.rows.columns, given[parsed.at], len(values))
+    return Images(columns, vector.nulls_of(values), faults)
+
+
+def _changes(source: SourceFormat, values: pa.Array) -> Images:
+    given = np.flatnonzero(~vector.nulls_of(values))
+    schema = _envelope(source, nullable(_key_schema(source)))
+    parsed = parse(values.take(pa.array(given)), schema, EnvelopeReader(schema))
+    at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
+    before, after, ops = parsed.rows.columns
+    _op_faults(ops, at, faults)
+    deletes = _is(ops, {"d"})
+    for row in np.flatnonzero(_is(ops, {"c", "r", "u"}) & vector.nulls_of(after)):
+        faults.setdefault(int(at[row]), f"op {ops[row]} without after")
+    columns = after.flatten()
+    old = dict(zip(source.key, before.flatten(), strict=True))
+    gone = pa.array(deletes)
+    for index, field in enumerate(source.schema):
+        columns[index] = pc.if_else(gone, old.get(field.name, pa.scalar(None, field.type)), columns[index])
+    deleted = vector.nulls_of(values)
+    deleted[at[deletes]] = True
+    return Images(_spread(columns, at, len(values)), deleted, faults)
+
+
+def _key_schema(source: SourceFormat) -> pa.Schema:
+    return pa.schema([source.schema.field(name) for name in source.key])
+
+
+def _keyed(
+    source: SourceFormat, keys: Keys, images: Images, partition: int, offsets: pa.Array
+) -> tuple[pa.Table, Faults]:
+    """Brings keys and values together: the key's columns complete the value's, and may not contradict them."""
+    faults = {**images.faults, **keys.faults}
+    columns = list(images.columns)
+    everywhere = np.arange(len(offsets))
+    named = np.zeros(len(offsets), dtype=np.bool_)
+    for name, of_key in zip(source.key, keys.columns, strict=True):
+        index = source.schema.get_field_index(name)
+        own = columns[index]
+        for position in np.flatnonzero(_differ(of_key, own) & keys.present):
+            shown = f"{of_key[int(position)]} in the message's key, {own[int(position)]} in its value"
+            faults.setdefault(int(position), f"column {name}: {shown}")
+        columns[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
+        named |= ~vector.nulls_of(columns[index])
+    for position in np.flatnonzero(images.deleted & ~keys.present & ~named):
+        faults.setdefault(int(position), "a deletion that names no key")
+    _not_null(source.schema, columns, ~images.deleted, everywhere, faults)
+    _not_null(
+        _key_schema(source),
+        [columns[source.schema.get_field_index(n)] for n in source.key],
+        images.deleted,
+        everywhere,
+        faults,
+    )
+    good = pa.array(~np.isin(everywhere, list(faults)))
+    types = [("deleted", pa.bool_()), ("partition", pa.int32()), ("offset", pa.int64())]
+    fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(source.schema)]
+    fields += [pa.field(name, kind, nullable=False) for name, kind in types]
+    partitions = pa.array(np.full(len(offsets), partition, dtype=np.int32))
+    rows = pa.Table.from_arrays([*columns, pa.array(images.deleted), partitions, offsets], schema=pa.schema(fields))
+    return rows.filter(good), faults
+
+
+def _differ(one: pa.Array, other: pa.Array) -> Bools:
+    """Where both are there and are not the same; NaN is the same as NaN."""
+    differ = pc.not_equal(one, other)
+    if pa.types.is_floating(one.type):
+        differ = pc.and_(differ, pc.invert(pc.and_(pc.is_nan(one), pc.is_nan(other))))
+    return np.array(pc.fill_null(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -18,20 +18,18 @@ from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Numbe
 
 Reader = Callable[[Node], Any]
 
-# Spark's words for what is not finite, within quotes too.
-_QUOTED_NOT_FINITE = NOT_FINITE
 # Jackson takes an unsigned byte where a signed one is asked, and Spark keeps its bits.
 BYTE_MAX = 255
 NODE_CHARS_SHOWN = 60
 
 
-def _shown(node: Node) -> str:
+def shown(node: Node) -> str:
     text = rendered(node)
     return text if len(text) <= NODE_CHARS_SHOWN else text[:NODE_CHARS_SHOWN] + "..."
 
 
 def _refused(column: str, node: Node, kind: str) -> Malformed:
-    return Malformed(f"column {column}: {_shown(node)} is not {kind}")
+    return Malformed(f"column {column}: {shown(node)} is not {kind}")
 
 
 def _integer(column: str, kind: pa.DataType) -> Reader:
@@ -54,8 +52,8 @@ def _float(column: str, kind: pa.DataType) -> Reader:
     def read(node: Node) -> float | None:
         if node is None:
             return None
-        if isinstance(node, str) and node in _QUOTED_NOT_FINITE:
-            return _QUOTED_NOT_FINITE[node]
+        if isinstance(node, str) and node in NOT_FINITE:
+            return NOT_FINITE[node]
         if not isinstance(node, Number):
             raise _refused(column, node, "a number")
         if node.text in NOT_FINITE:
@@ -204,8 +202,12 @@ class RowReader:
         return row
 
     def table(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        columns = [pa.array([row[field.name] for row in rows], field.type) for field in self.schema]
-        return pa.RecordBatch.from_arrays(columns, schema=nullable(self.schema))
+        return columns_of(rows, self.schema)
+
+
+def columns_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=nullable(schema))
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

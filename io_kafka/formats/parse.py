@@ -54,8 +54,8 @@ def row_reader(schema: pa.Schema) -> RowReader:
     return RowReader(schema)
 
 
-def parse_slowly(values: pa.Array, schema: pa.Schema) -> Parsed:
-    reader = row_reader(schema)
+def parse_slowly(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) -> Parsed:
+    reader = reader or row_reader(schema)
     rows: list[dict[str, Any]] = []
     at: list[int] = []
     faults: list[tuple[int, str]] = []
@@ -68,10 +68,9 @@ def parse_slowly(values: pa.Array, schema: pa.Schema) -> Parsed:
     return Parsed(reader.table(rows), np.array(at, dtype=np.int64), faults)
 
 
-def parse(values: pa.Array, schema: pa.Schema) -> Parsed:
-    """`values`: binary, a null is an empty message."""
-    if len(schema) == 0 or len(set(schema.names)) != len(schema):
-        return parse_slowly(values, schema)
+def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) -> Parsed:
+    """`values`: binary, a null is an empty message. `reader` is the slow path for messages of other shapes too: it must
+    agree with the schema wherever no column declared NOT NULL is missing."""
     batches: list[pa.RecordBatch] = []
     places: list[Ints] = []
     slow = _refused_outright(values)
@@ -93,21 +92,21 @@ def parse(values: pa.Array, schema: pa.Schema) -> Parsed:
             late.append(rows)
         else:
             todo += np.array_split(rows, PIECES)
-    return _merged(values, schema, batches, places, np.sort(np.concatenate(late)))
+    return _merged(values, reader or row_reader(schema), batches, places, np.sort(np.concatenate(late)))
 
 
 def _merged(
-    values: pa.Array, schema: pa.Schema, batches: list[pa.RecordBatch], places: list[Ints], late: Ints
+    values: pa.Array, reader: RowReader, batches: list[pa.RecordBatch], places: list[Ints], late: Ints
 ) -> Parsed:
     """The fast rows and, for the messages `late`, the slow ones, in the order of the messages."""
     faults: list[tuple[int, str]] = []
     if len(late):
-        slowly = parse_slowly(_taken(values, late), schema)
+        slowly = parse_slowly(_taken(values, late), reader.schema, reader)
         batches.append(slowly.rows)
         places.append(late[slowly.at])
         faults = [(int(late[position]), reason) for position, reason in slowly.faults]
     if not batches:
-        return Parsed(pa.RecordBatch.from_pylist([], nullable(schema)), np.zeros(0, np.int64), faults)
+        return Parsed(pa.RecordBatch.from_pylist([], nullable(reader.schema)), np.zeros(0, np.int64), faults)
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     at = np.concatenate(places)
     if (np.diff(at) < 0).any():

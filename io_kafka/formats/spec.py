@@ -46,6 +46,11 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
     missing = [name for name in key if name not in schema.names]
     if missing:
         raise FormatError(f"{handle}: key column {missing[0]} is not among the columns {schema.names}")
+    for name in key:
+        if pa.types.is_nested(schema.field(name).type):
+            raise FormatError(
+                f"{handle}: key column {name} has type {schema.field(name).type}; a key needs plain columns"
+            )
     if mode == "upsert" and not key:
         raise FormatError(f"{handle}: mode upsert needs a key; add 'key' = 'COLUMN' to the table's properties")
 

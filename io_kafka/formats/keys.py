@@ -1,0 +1,107 @@
+"""The key of a message -> the values of the key columns.
+
+A key is a JSON object of the key columns, perhaps within Debezium's schema wrapper; where there is one key column
+it may be a bare JSON scalar, or bare text: for a STRING column whatever is not a quoted string, an object or an
+array stands for itself.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from io_kafka.formats import vector
+from io_kafka.formats.debezium import column_reader, unwrap
+from io_kafka.formats.exact import RowReader, read_members, reader
+from io_kafka.formats.jackson import Malformed, Members, Node, parse, text_of
+from io_kafka.formats.parse import parse as parse_all
+from io_kafka.formats.vector import Bools
+
+# Keys that become objects by putting text around them; whatever else is bare goes the slow way.
+_BARE_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
+_BARE_QUOTED = r'^"[^"\\\x00-\x1f]*"$'
+_BARE_TEXT = r"""^[^\s"'\[{\\\x00-\x1f][^"\\\x00-\x1f]*$"""
+
+
+class Keys(NamedTuple):
+    """`columns`: of all messages, null where `present` is false (no key, or a refused one, which is in `faults`)."""
+
+    columns: list[pa.Array]
+    present: Bools
+    faults: dict[int, str]
+
+
+def read_keys(schema: pa.Schema, keys: pa.Array) -> Keys:
+    """`schema`: the key columns."""
+    given = np.flatnonzero(~vector.nulls_of(keys))
+    required = pa.schema([field.with_nullable(False) for field in schema])
+    parsed = parse_all(_as_objects(schema, keys.take(pa.array(given))), required, KeyReader(required))
+    present = np.zeros(len(keys), dtype=np.bool_)
+    present[given[parsed.at]] = True
+    row_of = np.zeros(len(keys), dtype=np.int64)
+    row_of[given[parsed.at]] = np.arange(len(parsed.at))
+    indices = pa.array(row_of, mask=~present)
+    faults = {int(given[position]): f"key: {reason}" for position, reason in parsed.faults}
+    return Keys([column.take(indices) for column in parsed.rows.columns], present, faults)
+
+
+def _as_objects(schema: pa.Schema, keys: pa.Array) -> pa.Array:
+    """Bare keys of the usual kinds as objects, so that they too can go the fast way."""
+    if len(schema) != 1:
+        return keys
+    name, kind = schema.names[0], schema.types[0]
+    begin = f"{{{json.dumps(name, ensure_ascii=False)}:".encode()
+    quoted = pc.match_substring_regex(keys, _BARE_QUOTED)
+    wrapped = pc.if_else(quoted, pc.binary_join_element_wise(begin, keys, b"}", b""), keys)
+    if pa.types.is_integer(kind):
+        number = pc.match_substring_regex(keys, _BARE_INTEGER)
+        return pc.if_else(number, pc.binary_join_element_wise(begin, keys, b"}", b""), wrapped)
+    if pa.types.is_string(kind):
+        text = pc.and_(pc.match_substring_regex(keys, _BARE_TEXT), pc.not_equal(keys, b"null"))
+        return pc.if_else(text, pc.binary_join_element_wise(begin + b'"', keys, b'"}', b""), wrapped)
+    return wrapped
+
+
+class KeyReader(RowReader):
+    """Keys of every shape, one at a time."""
+
+    def read(self, message: bytes | None) -> dict[str, Any]:
+        if not message:
+            raise Malformed("empty")
+        single = len(self.schema) == 1
+        try:
+            node = parse(message)
+        except Malformed:
+            if not single or message.lstrip()[:1] in (b"{", b"["):
+                raise
+            return self._bare(text_of(message))
+        if isinstance(node, Members):
+            return self._object(node)
+        if (
+            single
+            and pa.types.is_string(self.schema.types[0])
+            and node is not None
+            and not isinstance(node, str | list)
+        ):
+            node = text_of(message)
+        return self._bare(node)
+
+    def _object(self, node: Members) -> dict[str, Any]:
+        payload, types = unwrap(node)
+        if not isinstance(payload, Members):
+            return self._bare(payload)
+        members = {f.name: column_reader(f.name, f.type, types, f.name) for f in self.schema}
+        missing = set(members) - {name for name, _ in payload}
+        if missing:
+            raise Malformed(f"column {min(missing)} is missing")
+        return read_members(payload, members)
+
+    def _bare(self, node: Node) -> dict[str, Any]:
+        if len(self.schema) != 1 or node is None or isinstance(node, list):
+            raise Malformed(f"not an object of the key columns {', '.join(self.schema.names)}")
+        name = self.schema.names[0]
+        return {name: reader(name, self.schema.types[0])(node)}
