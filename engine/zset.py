@@ -49,8 +49,11 @@ def negate(zset: pa.Table) -> pa.Table:
 
 
 def add(zsets: Sequence[pa.Table]) -> pa.Table:
-    """The sum, not consolidated."""
-    return zsets[0] if len(zsets) == 1 else pa.concat_tables(zsets)
+    """The sum, not consolidated. The parts have the columns of the first, maybe with other marks of nullability."""
+    if len(zsets) == 1:
+        return zsets[0]
+    schema = schema_of([field.type for field in zsets[0].schema][:-1])
+    return pa.concat_tables([z if z.schema.equals(schema) else z.cast(schema) for z in zsets])
 
 
 def project(zset: pa.Table, columns: Sequence[int]) -> pa.Table:

@@ -1,0 +1,1 @@
+"""The commands, a module each; `stepwell/cli.py` puts them together."""

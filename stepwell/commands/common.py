@@ -1,0 +1,118 @@
+"""What all commands share: options, output for people and for programs, and exit codes.
+
+0  done
+1  a mistake of ours: please report it
+2  wrong usage
+3  the project or a setting is wrong, or asks for what is not supported
+4  the data stopped the pipeline: a malformed message, two rows of one key, an overflow
+5  Kafka: no broker, no topic, no permission, lost input
+6  the state: damaged, full disk, not this project's
+7  another run holds the pipeline, or has taken it over
+8  no service runs that could be asked
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from coordinator.core import NoCommonVersion
+from coordinator.errors import CircuitChanged, CoordinatorError, LayoutChanged, TopicChanged
+from engine.errors import EngineError
+from io_kafka.errors import BadOption, KafkaFault
+from io_kafka.formats import FormatError
+from io_kafka.output_progress import DigestMismatch
+from io_kafka.writer import Fenced
+from stepwell.errors import StepwellError
+from stepwell.project import Project, load_project
+from stepwell.service.client import NotRunning
+from stepwell.service.holder import HeldByAnother
+from storage.errors import StorageError
+
+
+class Exit(IntEnum):
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    PROJECT = 3
+    DATA = 4
+    KAFKA = 5
+    STATE = 6
+    HELD = 7
+    NOT_RUNNING = 8
+
+
+_CODES: tuple[tuple[type[Exception], Exit], ...] = (
+    (NotRunning, Exit.NOT_RUNNING),
+    (HeldByAnother, Exit.HELD),
+    (Fenced, Exit.HELD),
+    (DigestMismatch, Exit.STATE),
+    (BadOption, Exit.PROJECT),
+    (FormatError, Exit.PROJECT),
+    (KafkaFault, Exit.KAFKA),
+    (StorageError, Exit.STATE),
+    (CircuitChanged, Exit.STATE),
+    (LayoutChanged, Exit.STATE),
+    (TopicChanged, Exit.KAFKA),
+    (CoordinatorError, Exit.STATE),
+    (NoCommonVersion, Exit.STATE),
+    (EngineError, Exit.DATA),
+    (StepwellError, Exit.PROJECT),
+)
+"""The first that fits: subclasses stand before their bases."""
+
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+SpecOption = Annotated[Path | None, typer.Option("--spec", help="The project file, if not ./spark-pipeline.yml.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Output for programs.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting, as in configuration: of the project file."),
+]
+
+
+def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | None) -> Project:
+    """The project, with settings from --conf and from flags of their own (`stepwell_workers="2"`)."""
+    settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None}
+    for item in conf or ():
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{item}: write KEY=VALUE", param_hint="--conf")
+        settings[key.strip()] = value.strip()
+    return load_project(spec, settings)
+
+
+def show(data: Any, *, as_json: bool, text: Any) -> None:
+    """`data` for programs, or `text` (anything rich can print) for people."""
+    if as_json:
+        sys.stdout.write(json.dumps(data, indent=2, default=str) + "\n")
+    else:
+        out.print(text)
+
+
+@contextmanager
+def reported(as_json: bool = False) -> Iterator[None]:
+    """Turns the world's faults into a text and an exit code; a mistake of ours keeps its stack trace."""
+    try:
+        yield
+    except Exception as error:
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+        if code is None:
+            raise
+        if as_json:
+            sys.stdout.write(json.dumps({"error": str(error), "exit_code": int(code)}) + "\n")
+        err.print(f"[bold red]error:[/] {_escaped(str(error))}")
+        raise typer.Exit(int(code)) from None
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

@@ -1,0 +1,110 @@
+"""The commands that ask a running service: status, pause, resume, stop, checkpoint."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from stepwell.commands.common import JsonOption, SpecOption, out, project_of, reported, show
+from stepwell.errors import StepwellError
+from stepwell.service.client import ControlClient
+
+WAIT_SECONDS_MAX = 120.0
+"""For a pause, a stop or a checkpoint: they take a step and a fold; more than that is a sign of trouble."""
+
+WATCH_SECONDS = 1.0
+
+
+def status(
+    spec: SpecOption = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the service does: steps, rows/s, lag, times, checkpoint, state."""
+    with reported(as_json):
+        client = _client(spec)
+        if not watch:
+            found = client.status()
+            show(found, as_json=as_json, text=status_table(found))
+            return
+        with Live(status_table(client.status()), console=out, auto_refresh=False) as live:
+            while True:
+                time.sleep(WATCH_SECONDS)
+                live.update(status_table(client.status()), refresh=True)
+
+
+def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Pause between two steps."""
+    _ask_and_wait(spec, "pause", lambda s: s["phase"] == "paused", as_json, "paused before step {step_next}")
+
+
+def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Go on after a pause."""
+    _ask_and_wait(spec, "resume", lambda s: s["phase"] != "paused", as_json, "running")
+
+
+def stop(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Stop the service at a checkpoint."""
+    _ask_and_wait(spec, "stop", lambda s: s["phase"] == "stopped", as_json, "stopped at a checkpoint")
+
+
+def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Make a checkpoint now."""
+    with reported(as_json):
+        client = _client(spec)
+        before = client.status()
+        if before["checkpoint_step"] > before["step"]:
+            show(before, as_json=as_json, text=f"nothing new since the checkpoint of step {before['checkpoint_step']}")
+            return
+        client.ask("checkpoint")
+        after = client.wait(lambda s: bool(s["checkpoint_version"] > before["checkpoint_version"]), WAIT_SECONDS_MAX)
+        if after is None:
+            raise StepwellError("the service ended before the checkpoint was made", "See its messages.")
+        show(
+            after, as_json=as_json, text=f"checkpoint {after['checkpoint_version']} of step {after['checkpoint_step']}"
+        )
+
+
+def _client(spec: Any) -> ControlClient:
+    return ControlClient(project_of(spec).state_folder)
+
+
+def _ask_and_wait(spec: Any, what: str, until: Any, as_json: bool, text: str) -> None:
+    with reported(as_json):
+        client = _client(spec)
+        client.ask(what)
+        found = client.wait(until, WAIT_SECONDS_MAX) or {"phase": "stopped"}
+        show(found, as_json=as_json, text=text.format(step_next=found.get("step", -1) + 1))
+
+
+def status_table(status: dict[str, Any]) -> Table:
+    """The status for people."""
+    table = Table(show_header=False, box=None, padding=(0, 2))
+    times = status["last_step"]
+    rows = {
+        "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, {status['phase']})",
+        "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
+        "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",
+        "lag": ", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-",
+        "last step, ms": ", ".join(f"{part} {value:g}" for part, value in times.items()),
+        "checkpoint": f"{status['checkpoint_version']} of step {status['checkpoint_step']}, {status['checkpoint_age_s']:g} s ago, "
+        f"took {status['checkpoint_ms']:g} ms",
+        "state": ", ".join(f"{owner} {_size(size)}" for owner, size in sorted(status["state_bytes"].items())) or "-",
+        "on disk": ", ".join(f"{layer} {_size(size)}" for layer, size in sorted(status["disk_bytes"].items())) or "-",
+        "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
+    }
+    for name, value in rows.items():
+        table.add_row(f"[bold]{name}[/]", value)
+    return table
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

@@ -1,0 +1,1 @@
+"""The running service's control endpoint, and how the other commands find and ask it."""

@@ -1,0 +1,50 @@
+"""Where a service answers: a file of mode 0600 in the project's storage holds its address and its token.
+
+Whoever can read the file may control the service; nobody else can, though the port is open to every user of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ENDPOINT_FILE = "endpoint.json"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """`url`: http://127.0.0.1:PORT. `token` goes into the Authorization header."""
+
+    url: str
+    token: str
+    pid: int
+
+    @staticmethod
+    def new(port: int) -> Endpoint:
+        return Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
+
+    def write(self, folder: Path) -> None:
+        """Replaces the file at once, never readable by others, not even while it is written."""
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{ENDPOINT_FILE}.{os.getpid()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(self), file)
+        draft.rename(folder / ENDPOINT_FILE)
+
+    def remove(self, folder: Path) -> None:
+        """Only if it is still ours."""
+        if read_endpoint(folder) == self:
+            (folder / ENDPOINT_FILE).unlink(missing_ok=True)
+
+
+def read_endpoint(folder: Path) -> Endpoint | None:
+    """What the last service wrote; it may be gone. None where there is no file, or no such file."""
+    try:
+        found = json.loads((folder / ENDPOINT_FILE).read_text())
+        return Endpoint(str(found["url"]), str(found["token"]), int(found["pid"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

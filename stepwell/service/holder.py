@@ -1,0 +1,82 @@
+"""Who holds the pipeline now, and whether a new run may take it over.
+
+The last claim in the step log names the holder: host, process, endpoint. A holder that answers is left alone. One whose process is known to
+be gone can be fenced at once. Of one that cannot be asked (another host) silence is the only sign: no new record in the step log for as
+long as `stepwell.takeover.silence` says. `--take-over` asks nothing. Being wrong costs the older run, never the data: it is fenced.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import psutil
+
+from io_kafka.log_records import Claim
+from io_kafka.step_log import StepLogState
+from stepwell.errors import StepwellError
+from stepwell.service.client import who_answers
+
+LOOK_SECONDS = 0.5
+"""Between two looks at the log of a holder that may be dead."""
+
+
+class HeldByAnother(StepwellError):
+    """Another run of this pipeline is alive."""
+
+
+def wait_for_turn(
+    pipeline: str,
+    read_log: Callable[[], StepLogState],
+    silence_s: float,
+    *,
+    take_over: bool,
+    say: Callable[[str], None],
+) -> int | None:
+    """Returns when the pipeline may be claimed: the epoch of the holder that was found silent, None where nobody ever held it.
+    Raises HeldByAnother."""
+    state = read_log()
+    claim = state.claim
+    if claim is None:
+        return None
+    if take_over or _is_gone(claim):
+        return claim.epoch
+    _refuse_if_alive(pipeline, claim)
+    say(
+        f"epoch {claim.epoch} on {claim.host} (process {claim.pid}) does not answer; waiting {silence_s:g} s for a sign of it"
+    )
+    silent_since, seen = time.monotonic(), state.offset_next
+    while time.monotonic() - silent_since < silence_s:
+        threading.Event().wait(LOOK_SECONDS)
+        _refuse_if_alive(pipeline, claim)
+        state = read_log()
+        if state.offset_next != seen or state.epoch != claim.epoch:
+            raise _held(pipeline, state.claim or claim, "it has just written to the step log")
+        if _is_gone(claim):
+            break
+    return claim.epoch
+
+
+def _refuse_if_alive(pipeline: str, claim: Claim) -> None:
+    answer = who_answers(claim.endpoint) if claim.endpoint and claim.host == socket.gethostname() else None
+    if answer is not None and answer["pipeline"] == pipeline:
+        raise _held(pipeline, claim, f"it answers at {claim.endpoint}")
+
+
+def _held(pipeline: str, claim: Claim, why: str) -> HeldByAnother:
+    return HeldByAnother(
+        f"pipeline {pipeline} is run by process {claim.pid} on {claim.host} (epoch {claim.epoch}): {why}",
+        "Stop it with `stepwell stop`, or fence it with `stepwell run --take-over`.",
+    )
+
+
+def _is_gone(claim: Claim) -> bool:
+    """Whether the holder's process ran on this host and is there no more (or only as a zombie)."""
+    if claim.host != socket.gethostname():
+        return False
+    try:
+        return bool(psutil.Process(claim.pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

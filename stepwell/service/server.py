@@ -1,0 +1,114 @@
+"""The control endpoint: HTTP on loopback, in a thread beside the loop.
+
+GET  /alive                               who runs here; no token, so that a second run can ask
+GET  /status, /metrics                    what the pipeline does
+POST /pause /resume /stop /checkpoint     asks the loop; it answers at once, the loop follows at the next boundary
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+
+import uvicorn
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from coordinator.requests import Requests
+from coordinator.status import StatusBoard
+from stepwell.service.endpoint import Endpoint
+
+REQUESTS = ("pause", "resume", "stop", "checkpoint")
+START_SECONDS_MAX = 10.0
+"""For a server on loopback to begin to listen; measured 0.05 s."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class ControlServer:
+    """Listens from `start` to `close`; `endpoint` says where."""
+
+    def __init__(self, requests: Requests, board: StatusBoard, port: int = 0) -> None:
+        self._requests, self._board = requests, board
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", port))
+        self.endpoint = Endpoint.new(self._socket.getsockname()[1])
+        routes = [
+            Route("/alive", self._alive),
+            Route("/status", self._guarded(self._status)),
+            Route("/metrics", self._guarded(self._metrics)),
+            Route("/{what}", self._guarded(self._ask), methods=["POST"]),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True, name="control")
+
+    def start(self) -> None:
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(int(START_SECONDS_MAX / 0.01)):
+            if self._server.started or not self._thread.is_alive():
+                break
+            waited.wait(0.01)
+        assert self._server.started, "the control endpoint did not start"
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(START_SECONDS_MAX)
+        self._socket.close()
+
+    def _guarded(self, handler: Handler) -> Handler:
+        async def answer(request: Request) -> Response:
+            given = request.headers.get("authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {self.endpoint.token}".encode()):
+                return JSONResponse({"error": "a token is needed: it stands in the project's storage folder"}, 401)
+            return await handler(request)
+
+        return answer
+
+    async def _alive(self, request: Request) -> Response:
+        shown = self._board.show()
+        return JSONResponse({"pipeline": shown["pipeline"], "epoch": shown["epoch"], "pid": self.endpoint.pid})
+
+    async def _status(self, request: Request) -> Response:
+        return JSONResponse(self._board.show())
+
+    async def _ask(self, request: Request) -> Response:
+        what = request.path_params["what"]
+        if what not in REQUESTS:
+            return JSONResponse({"error": f"{what}: one of {', '.join(REQUESTS)}"}, 404)
+        self._requests.ask(what)
+        return JSONResponse({"asked": what})
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(metrics(self._board), media_type="text/plain; version=0.0.4")
+
+
+def metrics(board: StatusBoard) -> bytes:
+    """The status's figures as Prometheus has them."""
+    registry = CollectorRegistry()
+    shown = board.show()
+    plain = (
+        "step",
+        "steps_run",
+        "steps_replayed",
+        "rows",
+        "rows_per_s",
+        "checkpoint_step",
+        "checkpoint_age_s",
+        "recoveries",
+    )
+    for name in plain:
+        Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(shown[name])
+    labelled = {"lag": "partition", "state_bytes": "owner", "skipped": "source"}
+    for name, label in labelled.items():
+        gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
+        for key, value in shown[name].items():
+            gauge.labels(key).set(value)
+    return generate_latest(registry)
