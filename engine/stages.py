@@ -20,7 +20,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.circuit import (
-    Aggregate, Circuit, Column, Deduplicate, Distinct, Join, LastByKey, Map, Node, SemiJoin, Union, View,
+    Aggregate,
+    Circuit,
+    Column,
+    Deduplicate,
+    Distinct,
+    Join,
+    LastByKey,
+    Map,
+    Node,
+    SemiJoin,
+    Union,
+    View,
 )  # fmt: skip
 
 Key = tuple[Column, ...]
@@ -57,7 +68,9 @@ class Plan:
             for slot, producer in enumerate(node.inputs):
                 channel = self.arrivals[index][slot]
                 if channel is None:
-                    assert self.stage[producer] == self.stage[index], f"node {index} reads another stage without a channel"
+                    assert self.stage[producer] == self.stage[index], (
+                        f"node {index} reads another stage without a channel"
+                    )
                 else:
                     assert channel.producer == producer
                     assert self.stage[producer] < self.stage[index] <= self.last_read[channel]
@@ -154,5 +167,3 @@ def _through_map(node: Map, placement: Key | None) -> Key | None:
         return None
     where = {p.column: index for index, p in reversed(list(enumerate(node.projections))) if p.column is not None}
     return tuple(where[c] for c in placement) if all(c in where for c in placement) else None
-
-

@@ -264,9 +264,9 @@ class Trace:
         return kept
 
     def _value_order(self, table: pa.Table) -> pa.Table:
-        """By (hash, key, last column): nulls first; NaN is the greatest, as Spark has it."""
+        """By (hash, key, last column): NaN is the greatest value, as Spark has it; nulls come after it."""
         keys = [(HASH, "ascending")] + [(f"c{i}", "ascending") for i in range(len(self.layout.types))]
-        return table.take(pc.sort_indices(table, sort_keys=keys, null_placement="at_start"))
+        return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
 def _as_run(table: pa.Table) -> Run:
