@@ -3,9 +3,9 @@
 Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The fast side is
 pyarrow.json, which is unsafe on rubbish, so it sees a block only if this holds:
 
-- every message begins with `{` and ends with `}`, and none holds a raw newline, so a message border cannot lie
-  within an object: a newline may not stand in a string, and outside a string `}` followed by `{` ends an object for
-  good;
+- every message begins with `{` and ends with `}`, and none holds a raw newline (pyarrow may cut there), so a
+  message border cannot lie within an object: a newline may not stand in a string, and outside a string `}` followed
+  by `{` ends an object for good;
 - it counts as many rows as messages: every message holds at least one object, hence exactly one, and nothing behind
   it;
 - it is UTF-8, and not so long that Jackson's limits matter; and it has none of the bare words that RapidJSON takes
@@ -18,6 +18,7 @@ does not slow down the rest.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -37,6 +38,10 @@ SLOW_ROWS_MAX = 32  # pieces this small are not worth another try
 # Shorter messages cannot reach Jackson's limits.
 UNLIMITED_BYTES_MAX = min(DEPTH_MAX, NUMBER_DIGITS_MAX)
 LONG_NUMBER = r"[0-9.eE+-]{500}"  # RE2 repeats 1000 times at most; half the limit finds every number beyond it
+# pyarrow.json brings a number to the column's scale without noticing that it overflows the width. In 256 bits that
+# takes more # digits than DECIMAL has; such messages go the slow way, and the precision is looked at here.
+DECIMAL256_DIGITS_MAX = 76
+DECIMAL_OVERFLOW = r"[0-9]{39}"
 # RapidJSON's words which Jackson refuses; after a separator, for in strings they are common.
 FOREIGN_WORD = r"[:,\[][ \t\r]*(-NaN|-?Inf)"
 
@@ -69,8 +74,8 @@ def parse_slowly(values: pa.Array, schema: pa.Schema, reader: RowReader | None =
 
 
 def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) -> Parsed:
-    """`values`: binary, a null is an empty message. `reader` is the slow path for messages of other shapes too: it must
-    agree with the schema wherever no column declared NOT NULL is missing."""
+    """`values`: binary, a null is an empty message. `reader` is the slow path for messages of other shapes too: it
+    must agree with the schema wherever no column declared NOT NULL is missing."""
     batches: list[pa.RecordBatch] = []
     places: list[Ints] = []
     slow = _refused_outright(values)
@@ -165,6 +170,8 @@ def _parse_block(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, B
     if np.count_nonzero(chars == ord("\n")) != len(values) - 1:
         return None
     doubtful = _foreign_words(chars, texts)
+    if "decimal" in str(_read_schema(schema)):
+        doubtful |= _matches(texts, DECIMAL_OVERFLOW)
     try:
         table = pj.read_json(
             pa.BufferReader(joined),
@@ -196,7 +203,11 @@ def _foreign_words(chars: Bytes, texts: pa.Array) -> Bools:
     capitals = np.flatnonzero(chars == ord("N"))
     if not found and not (chars[capitals - 1] == ord("-")).any():
         return np.zeros(len(texts), dtype=np.bool_)
-    return np.array(pc.match_substring_regex(texts, FOREIGN_WORD).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return _matches(texts, FOREIGN_WORD)
+
+
+def _matches(texts: pa.Array, pattern: str) -> Bools:
+    return np.array(pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 @lru_cache(maxsize=256)
@@ -212,6 +223,8 @@ def _read_type(kind: pa.DataType) -> pa.DataType:
         return pa.list_(pa.field("element", _read_type(kind.value_type)))
     if pa.types.is_temporal(kind) or pa.types.is_binary(kind):
         return pa.string()
+    if pa.types.is_decimal(kind):
+        return pa.decimal256(DECIMAL256_DIGITS_MAX, kind.scale)
     return kind
 
 
@@ -224,7 +237,7 @@ def _converted(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools | N
     if pa.types.is_floating(kind):
         return column, _unsure_floats(column)
     if pa.types.is_decimal(kind):
-        return column, _unsure_decimals(column)
+        return _narrowed(column, kind)
     if pa.types.is_date(kind):
         return vector.dates(column)
     if pa.types.is_timestamp(kind):
@@ -243,15 +256,13 @@ def _unsure_floats(column: pa.Array) -> Bools | None:
     return unsure if unsure.any() else None
 
 
-def _unsure_decimals(column: pa.Array) -> Bools | None:
-    """pyarrow.json brings a number to the scale without looking at the precision."""
-    try:
-        column.validate(full=True)
-        return None
-    except pa.ArrowInvalid:
-        digits = [0 if value is None else len(value.as_tuple().digits) for value in column.to_pylist()]
-        unsure: Bools = np.array(digits, dtype=np.int64) > column.type.precision
-        return unsure
+def _narrowed(column: pa.Array, kind: pa.Decimal128Type) -> tuple[pa.Array, Bools]:
+    bound = pa.scalar(Decimal(10).scaleb(kind.precision - kind.scale - 1), column.type)
+    wide = pc.fill_null(pc.greater_equal(pc.abs(column), bound), False)
+    unsure = np.array(wide.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    if unsure.any():
+        column = pc.if_else(wide, pa.scalar(None, column.type), column)
+    return column.cast(kind), unsure
 
 
 def _converted_struct(column: pa.StructArray, kind: pa.StructType) -> tuple[pa.Array, Bools | None]:

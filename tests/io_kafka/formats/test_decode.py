@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from io_kafka.formats import Decoded, FormatError, SourceFormat, decode
 from io_kafka.formats.debezium import EnvelopeReader
+from io_kafka.formats.exact import RowReader
 from io_kafka.formats.parse import Parsed, parse, parse_slowly
 from tests.io_kafka.formats import messages as m
 
@@ -69,6 +70,42 @@ def test_each_type_has_sparks_verdict_and_value(spark: SparkSession, ddl: str) -
             if want != have and not (want == "refused" and have.startswith("refused: "))
         ]
         assert not differing, path.__name__
+
+
+@pytest.mark.parametrize("ddl", m.SPARK_TYPES)
+def test_fast_and_slow_agree_on_each_message_among_good_ones(ddl: str) -> None:
+    """Among malformed messages all would go the slow way; so each curated message has only good company here."""
+    schema = one_column(m.SPARK_TYPES[ddl])
+    texts: list[bytes] = [f'{{"a":{value}}}'.encode() for value in m.VALUES]
+    for message in texts + (m.WHOLE + m.RAW_UTF8 + m.TRAILING if ddl == "INT" else []):
+        agree(schema, [b'{"a":null}', message, b'{"x":1}'])
+
+
+def test_the_usual_spellings_go_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the differential tests would compare the slow path with itself."""
+    schema = pa.schema(
+        [
+            ("d", pa.date32()),
+            ("t", BIDS.field("at").type),
+            ("n", pa.timestamp("us")),
+            ("x", pa.binary()),
+            ("p", pa.decimal128(9, 2)),
+        ]
+    )
+    times = [
+        "2024-02-29 23:59:59",
+        "2024-02-29T23:59:59Z",
+        "2024-02-29T23:59:59.123Z",
+        "2024-02-29 23:59:59.123456",
+        "1969-12-31",
+    ]
+    texts = [
+        f'{{"d":"{time[:10]}","t":"{time}","n":"{time.rstrip("Z")}","x":"AQI=","p":1.25,"z":{{"a":[1]}}}}'.encode()
+        for time in times
+    ]
+    expected = [column.to_pylist() for column in parse_slowly(pa.array(texts), schema).rows.columns]
+    monkeypatch.setattr(RowReader, "read", lambda self, message: pytest.fail(f"slow: {message!r}"))
+    assert [column.to_pylist() for column in parse(pa.array(texts), schema).rows.columns] == expected
 
 
 def test_failfast_agrees_with_the_verdicts_of_one_query(spark: SparkSession) -> None:
