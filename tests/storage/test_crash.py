@@ -10,6 +10,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ CONTENT = {
     V2: {key("added"): b"a" * 5000, key("changed"): b"new"},
 }
 Prepare = Callable[[Path], Database]
+Operation = Callable[[Database], object]  # gets a handle, made before: looking for the database is not what is stopped
 
 
 def at_v1(path: Path) -> Database:
@@ -94,12 +96,10 @@ def prove_versions(path: Path, present: tuple[VersionId, ...]) -> None:
     commit(database, version.version + 1, version.step + 1)
 
 
-def crash_everywhere(
-    shared_memory: Path, prepare: Prepare, body: Callable[[Path], object]
-) -> Iterator[tuple[bool, Path]]:
+def crash_everywhere(shared_memory: Path, prepare: Prepare, body: Operation) -> Iterator[tuple[bool, Path]]:
     """Yields (crashed, database) for a crash before each line, and at last for the whole operation."""
     for number, path in every_line(shared_memory, prepare):
-        status = wait(in_child(at_line(number, signal.SIGKILL, lambda path=path: body(path))))  # type: ignore[misc]
+        status = wait(in_child(at_line(number, signal.SIGKILL, partial(body, attach(path)))))
         assert status in (0, -signal.SIGKILL)
         yield status != 0, path
         if status == 0:
@@ -108,13 +108,13 @@ def crash_everywhere(
 
 
 def test_a_crash_in_freeze_leaves_v(shared_memory: Path) -> None:
-    for _, path in crash_everywhere(shared_memory, at_v1, lambda path: attach(path).freeze(V2)):
+    for _, path in crash_everywhere(shared_memory, at_v1, lambda database: database.freeze(V2)):
         prove_versions(path, (V1,))
 
 
 def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path) -> None:
     seen = set()
-    for crashed, path in crash_everywhere(shared_memory, frozen_v2, lambda path: attach(path).fold()):
+    for crashed, path in crash_everywhere(shared_memory, frozen_v2, Database.fold):
         present = Database.versions(path)
         seen.add((crashed, present))
         prove_versions(path, present)
@@ -124,8 +124,8 @@ def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path) -> None:
 def test_a_crash_in_open_leaves_both_or_the_one_asked_for(shared_memory: Path) -> None:
     seen = set()
 
-    def body(path: Path) -> None:
-        Database.open(path, V1, epoch=2, identity=ME)
+    def body(database: Database) -> None:
+        Database.open(database.path, V1, epoch=2, identity=ME)
 
     for crashed, path in crash_everywhere(shared_memory, at_both, body):
         present = Database.versions(path)
@@ -137,7 +137,7 @@ def test_a_crash_in_open_leaves_both_or_the_one_asked_for(shared_memory: Path) -
 def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> None:
     for number in range(1, 5000):
         path = shared_memory / f"new-{number}"
-        create = at_line(number, signal.SIGKILL, lambda path=path: Database.create(path, ME, epoch=1))  # type: ignore[misc]
+        create = at_line(number, signal.SIGKILL, partial(Database.create, path, ME, epoch=1))
         status = wait(in_child(create))
         if path.exists():
             assert Database.versions(path) == (EMPTY,)
@@ -154,7 +154,7 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
     del before[key("deleted")]
     after = {**before, key("x"): b"1", key("y"): b"2"}
     seen = []
-    for _, path in crash_everywhere(shared_memory, at_v1, lambda path: step(attach(path), {"x": b"1", "y": b"2"})):
+    for _, path in crash_everywhere(shared_memory, at_v1, lambda database: step(database, {"x": b"1", "y": b"2"})):
         with attach(path).read() as view:
             assert (content(view), view.get_step()) in ((before, 2), (after, 3))
             seen.append(view.get_step())
@@ -172,7 +172,7 @@ def test_a_zombie_of_an_older_epoch_changes_nothing(
     prepare, body = ZOMBIES[operation]
     outcomes = set()
     for number, path in every_line(shared_memory, prepare, stride=3):
-        child = in_child(at_line(number, signal.SIGSTOP, lambda path=path: expect_stale(lambda: body(path))))  # type: ignore[misc]
+        child = in_child(at_line(number, signal.SIGSTOP, partial(expect_stale, body, attach(path))))
         stopped = wait_stopped(child)
         version = Database.versions(path)[-1]
         owner = open_newer(path, version, child)
@@ -201,17 +201,17 @@ def open_newer(path: Path, version: VersionId, child: int) -> Database:
         return Database.open(path, version, epoch=2, identity=ME)
 
 
-def expect_stale(body: Callable[[], object]) -> None:
+def expect_stale(body: Operation, database: Database) -> None:
     """A zombie either finishes (what it does counts no more) or is told that it is one."""
     with suppress(errors.StaleEpoch, errors.NotOpen):
-        body()
+        body(database)
 
 
-ZOMBIES: dict[str, tuple[Prepare, Callable[[Path], object]]] = {
-    "freeze": (at_v1, lambda path: attach(path).freeze(V2)),
-    "fold": (frozen_v2, lambda path: attach(path).fold()),
-    "step": (at_v1, lambda path: step(attach(path), {"zombie": b"1"})),
-    "open": (at_both, lambda path: Database.open(path, V1, epoch=1, identity=ME)),
+ZOMBIES: dict[str, tuple[Prepare, Operation]] = {
+    "freeze": (at_v1, lambda database: database.freeze(V2)),
+    "fold": (frozen_v2, Database.fold),
+    "step": (at_v1, lambda database: step(database, {"zombie": b"1"})),
+    "open": (at_both, lambda database: Database.open(database.path, V1, epoch=1, identity=ME)),
 }
 
 
@@ -236,3 +236,36 @@ def test_a_stopped_writer_of_the_same_epoch_is_named(shared_memory: Path, monkey
     step(database, {"b": b"2"})
     with database.read() as view:
         assert content(view) == {key("a"): b"1", key("b"): b"2"}
+
+
+def test_a_step_that_waits_while_another_process_freezes_writes_the_new_layer(
+    shared_memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child, of the same epoch, is stopped at a line of its step; this process freezes; then the child goes on."""
+    monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
+    seen = set()
+    for number, path in every_line(shared_memory, at_v1, stride=3):
+        child = in_child(at_line(number, signal.SIGSTOP, partial(step, attach(path), {"late": b"1"})))
+        stopped = wait_stopped(child)
+        database = attach(path)
+        with database.read() as view:
+            written = view.get_step() - V2.step
+        try:
+            database.freeze(VersionId(2, V2.step + written, "c2"))
+        except errors.WriterBlocked:
+            seen.add("blocked")
+            resume(child)
+            assert wait(child) == 0
+            continue
+        if stopped:
+            resume(child)
+            assert wait(child) == 0
+        seen.add(written)
+        database.fold()
+        late = {key("late"): b"1"}
+        assert committed(path)[1] == CONTENT[V2] | (late if written else {})
+        with database.read() as view:
+            assert content(view) == CONTENT[V2] | late
+        if not stopped:
+            break
+    assert seen == {0, "blocked", 1}
