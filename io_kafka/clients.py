@@ -62,6 +62,8 @@ _CONSUMER_DEFAULTS = {
     "group.id": "stepwell",
     # The default of 1 s lets a consumer idle as soon as its queue is full: 4 to 5 times slower.
     "fetch.queue.backoff.ms": 2,
+    # A consumer that waits at a log's end and is sent elsewhere first waits for that fetch; the default is 500 ms.
+    "fetch.wait.max.ms": 100,
     # A queue of 64 MB a process (the default) is read again in vain whenever a partition meets another process.
     "queued.max.messages.kbytes": 16_384,
 }

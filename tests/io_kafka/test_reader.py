@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -165,6 +165,28 @@ def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
         await_end(settings, name, 0, 301)
     for batch in reader.read([OffsetRange(topic, 0, 0, 301), OffsetRange(other, 0, 0, 301)]):
         assert rows(batch) == [(i, batch.topic.encode()) for i in range(300)]
+
+
+def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
+    settings: KafkaSettings, topic: str, topic_prefix: str, transactions: Transactions
+) -> None:
+    other = Topics(settings).ensure(topic_prefix + "other", 1).name
+    held = reader_module._Positioned(settings)
+    held.move_to([OffsetRange(name, 0, 0, 3) for name in (topic, other)])
+    consumer = Consumer(settings.consumer_config())
+    consumer.assign([ClientPartition(name, 0, 0) for name in (topic, other)])
+    for name in (topic, other):
+        transactions.put(name, [b"a", b"b", b"c"])
+    messages: list[Message] = []
+    deadline = time.monotonic() + 60
+    while len(messages) < 6:
+        assert time.monotonic() < deadline, "the messages did not come"
+        messages += [message for message in consumer.consume(6, 0.2) if message.error() is None]
+    messages.sort(key=lambda message: (message.offset(), message.topic() != topic))
+    runs = [(where.topic, [message.value() for message in run]) for where, run in held._runs(messages)]
+    assert runs == [(name, [value]) for value in (b"a", b"b", b"c") for name in (topic, other)]
+    consumer.close()
+    held.close()
 
 
 def test_empty_ranges_ask_nobody() -> None:
