@@ -20,9 +20,12 @@ from engine.accumulators.canonical import canonical
 Addition = tuple[float, int, int]  # value, weight, group
 GROUPS = 3
 WIDE = Context(prec=80)
+BASE = 2.0**14  # a digit of its own: 14 + 1074 is a multiple of 32
 
 any_double = st.floats(width=64, allow_nan=True, allow_infinity=True)
-near_doubles = st.sampled_from([1.0, 2.0**-53, 2.0**-52, 2.0**-54, 2.0**53, 2.0**105, 1e308, -1.0, 5e-324, 2.0**-1022])
+near_doubles = st.sampled_from(
+    [1.0, 2.0**-53, 2.0**-52, 2.0**-54, 2.0**53, 2.0**105, 1e308, -1.0, 5e-324, 2.0**-1022, BASE, BASE / 2**64]
+)
 weights = st.one_of(st.integers(-3, 3), st.integers(-(2**40), 2**40))
 additions = st.lists(
     st.tuples(st.one_of(any_double, near_doubles, near_doubles.map(lambda x: -x)), weights, st.integers(0, GROUPS - 1)),
@@ -71,6 +74,10 @@ def bits(values: Sequence[float] | npt.NDArray[np.float64]) -> bytes:
 @example([(1.7976931348623157e308, 1, 0), (2.0**969, 1, 0)], None, 1)
 @example([(1.7976931348623157e308, 1, 0), (2.0**970, 1, 0)], None, 1)
 @example([(-0.0, 1, 0)], None, 1)
+@example([(BASE, 1, 0), (-(2.0**-60), 1, 0)], None, 1)
+@example([(BASE, 1, 0), (-1.5 * 2.0**-39, 1, 0), (-(2.0**-100), 1, 0)], None, 1)
+@example([(BASE, 1, 0), (-1.5 * 2.0**-39, 1, 0), (2.0**-100, 1, 0)], None, 1)
+@example([(-BASE, 1, 0), (-BASE / 3, -1, 0), (5e-324, 1, 0)], None, 1)
 def test_sums_of_doubles_are_exact_whatever_the_order_and_the_batches(rows, random, batch) -> None:  # type: ignore[no-untyped-def]
     whole = explode(rows)
     expected = [obvious_sum([row for row in rows if row[2] == group]) for group in range(GROUPS)]
@@ -146,6 +153,15 @@ def test_sums_of_integers_are_exact_whatever_the_order_and_the_batches(name: str
 def test_a_sum_past_the_limbs_is_an_error_not_a_wrong_number() -> None:
     with pytest.raises(OverflowError):
         integers.sum_limbs(pa.array([2**62]), np.array([2**40]), np.array([0]), 1)
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_totals_that_fit_64_bits_are_told(width: int) -> None:
+    numbers = [2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64 + 1, -(2**64) - 1, 0]
+    if width == 4:
+        numbers += [2**96 + 1, -(2**96) - 1, 2**128 + 1, -(2**128) - 1]
+    fits = integers.fits_int64(integers.limbs_of_totals(numbers, width))
+    assert fits.tolist() == [-(2**63) <= n < 2**63 for n in numbers]
 
 
 @settings(deadline=None)

@@ -197,6 +197,10 @@ SHORT = [pa.string(), pa.int64(), pa.float64()]
     [
         ([call("count")], [[(("a", 1, 1.0), 1)], [(("a", 1, 1.0), -2)]]),
         ([AggregateCall("count", 1, False, pa.int64())], [[(("a", None, 1.0), 1)], [(("a", 1, 1.0), -1)]]),
+        (
+            [AggregateCall("count", 1, False, pa.int64())],
+            [[(("a", 1, 1.0), 2)], [(("a", None, 1.0), -1)]],
+        ),
         ([AggregateCall("sum", 1, False, pa.int64())], [[(("a", 1, 1.0), 1)], [(("a", 2, 1.0), -1)]]),
         ([AggregateCall("sum", 2, False, pa.float64())], [[(("a", 1, 1.0), 1)], [(("a", 1, 1.5), -1)]]),
         (
@@ -222,6 +226,24 @@ def test_a_sum_that_does_not_fit_names_call_and_group() -> None:
     runner.step([(("a", 1, 0.0), 1), (("a", -1, 0.0), 1)])  # the total decides, not the way there
     with pytest.raises(ResultOverflow, match=r"sum\(c1\) of group \('a',\) does not fit int64"):
         runner.step([(("a", 1, 0.0), 1)])
+
+
+def test_a_decimal_sum_that_does_not_fit_names_call_and_group() -> None:
+    type_ = pa.decimal128(38, 0)
+    node = Aggregate((0,), (pa.string(), type_), (0,), (AggregateCall("sum", 1, False, type_),))
+    runner = Runner(node, [pa.string(), type_])
+    largest = Decimal(10**38 - 1)
+    runner.step([(("a", largest), 1), (("b", Decimal(1)), 1)])
+    with pytest.raises(ResultOverflow, match=r"sum\(c1\) of group \('a',\) does not fit decimal128\(38, 0\)"):
+        runner.step([(("a", Decimal(1)), 1)])
+
+
+@pytest.mark.parametrize("append_only", [False, True])
+def test_a_row_of_weight_0_is_no_row(append_only: bool) -> None:
+    node = Aggregate((0,), (pa.string(), pa.int64()), (0,), (AggregateCall("max", 1, False, pa.int64()),))
+    runner = Runner(node, SHORT, append_only)
+    assert runner.step([(("b", 9, 0.0), 0), (("a", 1, 0.0), 1), (("a", 9, 0.0), 0)]).num_rows == 1
+    assert runner.content == {("a", 1): 1}
 
 
 def test_struct_keys_and_count_distinct_of_structs() -> None:
