@@ -17,7 +17,8 @@ from pyspark import SparkContext
 
 from stepwell.catalyst.tree import TreeNode, parse
 
-_MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod"})
+_MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"})
+_SUMS = frozenset({"Sum"})
 _ESCAPES = frozenset({"Like"})
 _PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
 # Their JSON is a rendering for people, or the name of a Java object.
@@ -33,7 +34,7 @@ def _lossy(node: TreeNode) -> bool:
     if node.kind == "Literal":
         type_ = node["dataType"]
         return node["value"] is not None and (isinstance(type_, dict) or type_ in _RAW_LITERALS)
-    return node.kind in _MODES or node.kind in _ESCAPES or node.kind in _PATTERNS or node.kind == "InSet"
+    return node.kind in _MODES or node.kind in _SUMS or node.kind in _ESCAPES or node.kind in _PATTERNS or node.kind == "InSet"
 
 
 def _needs(node: TreeNode) -> bool:
@@ -42,7 +43,10 @@ def _needs(node: TreeNode) -> bool:
 
 
 def _inner(node: TreeNode) -> list[TreeNode]:
-    """Trees in the node's fields that are not its children, in the order of the fields."""
+    """Trees in the node's fields that are not its children, in the order of the fields. (CaseWhen writes its else branch,
+    the last child, out a second time.)"""
+    if node.kind == "CaseWhen":
+        return []
     children = {id(child) for child in node.children}
     return [tree for tree in _trees(node.fields.values()) if id(tree) not in children]
 
@@ -72,6 +76,8 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
     children = tuple(new[id(child)] for child in node.children)
     if node.kind in _MODES:
         fields["evalMode"] = java.evalMode().toString()
+    if node.kind in _SUMS:
+        fields["evalMode"] = java.evalContext().evalMode().toString()
     if node.kind in _ESCAPES:
         fields["escapeChar"] = str(java.escapeChar())
     if node.kind in _PATTERNS:

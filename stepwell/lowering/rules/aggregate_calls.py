@@ -76,6 +76,9 @@ def read_call(tree: TreeNode, node: TreeNode) -> Call:
     if name is None:
         text = f"the aggregate function {_spoken(function.kind)} is not supported"
         raise UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
+    if function.get("evalMode") not in (None, "ANSI"):
+        text = f"{name} in {function['evalMode']} mode (try_{name}, or ANSI mode switched off) is not supported"
+        raise UnsupportedPlan(function.kind, text, f"Use {name} over a wider type, such as DECIMAL(38, 0)")
     arguments = function.children
     if name == "count" and all(argument.kind == "Literal" and argument["value"] is not None for argument in arguments):
         arguments = ()

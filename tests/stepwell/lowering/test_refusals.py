@@ -20,6 +20,8 @@ REFUSED = {
     "SELECT a, first(b) FROM t GROUP BY a": "first",
     "SELECT a, collect_list(b) FROM t GROUP BY a": "collect_list",
     "SELECT a, stddev(b) FROM t GROUP BY a": "the aggregate function",
+    "SELECT a, try_sum(b) AS x FROM t GROUP BY a": "sum in TRY mode",
+    "SELECT a, try_avg(b) AS x FROM t GROUP BY a": "avg in TRY mode",
     "SELECT a, count(DISTINCT b, s), max(b) FROM t GROUP BY a": "count(DISTINCT a, b) beside other aggregates",
     "SELECT id FROM range(2000000)": "2000000 rows",
     "SELECT soundex(s) FROM t": "SoundEx",
