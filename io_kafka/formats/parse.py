@@ -38,10 +38,9 @@ SLOW_ROWS_MAX = 32  # pieces this small are not worth another try
 # Shorter messages cannot reach Jackson's limits.
 UNLIMITED_BYTES_MAX = min(DEPTH_MAX, NUMBER_DIGITS_MAX)
 LONG_NUMBER = r"[0-9.eE+-]{500}"  # RE2 repeats 1000 times at most; half the limit finds every number beyond it
-# pyarrow.json brings a number to the column's scale without noticing that it overflows the width. In 256 bits that
-# takes more # digits than DECIMAL has; such messages go the slow way, and the precision is looked at here.
+# pyarrow.json brings a number to the column's scale: with 128 bits it lets the result wrap, with 256 it refuses. So decimals
+# are read wide, and the precision is looked at here.
 DECIMAL256_DIGITS_MAX = 76
-DECIMAL_OVERFLOW = r"[0-9]{39}"
 # RapidJSON's words which Jackson refuses; after a separator, for in strings they are common.
 FOREIGN_WORD = r"[:,\[][ \t\r]*(-NaN|-?Inf)"
 
@@ -170,8 +169,6 @@ def _parse_block(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, B
     if np.count_nonzero(chars == ord("\n")) != len(values) - 1:
         return None
     doubtful = _foreign_words(chars, texts)
-    if "decimal" in str(_read_schema(schema)):
-        doubtful |= _matches(texts, DECIMAL_OVERFLOW)
     try:
         table = pj.read_json(
             pa.BufferReader(joined),
@@ -250,9 +247,9 @@ def _converted(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools | N
 
 
 def _unsure_floats(column: pa.Array) -> Bools | None:
-    """What is not finite may be a foreign word or an overflow; -0.0 may be the integer -0, which is 0.0."""
+    """-0.0 may have been the integer -0, which is 0.0."""
     values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
-    unsure: Bools = ~np.isfinite(values) | ((values == 0) & np.signbit(values))
+    unsure: Bools = (values == 0) & np.signbit(values)
     return unsure if unsure.any() else None
 
 

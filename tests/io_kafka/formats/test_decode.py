@@ -138,6 +138,7 @@ def test_messages_that_complete_each_other_do_not_shift_rows() -> None:
         [b'{"a":1,"x":', b'{"a":2}}', b'{"a":3}{"a":4}', b'{"a":5}'],
         [b'{"a":1,"x":"}', b'{"}', b'{"a":3}{"a":4}', b'{"a":5}'],
         [b'{"a":1}{"a":2}', b"", b'{"a":3}'],
+        [b"null{}", b'{"a":1}'],
         [b'{"a":1}\n{"a":2}', b'{"a":3,"x":"}', b'{"}', b'{"a":4}'],
     ):
         agree(one_column(pa.int64()), messages)
