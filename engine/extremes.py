@@ -156,16 +156,14 @@ def _segments(trace: Trace, keys: pa.Table, hashes: Hashes) -> tuple[list[_Segme
     order = np.argsort(hashes)
     ascending = hashes[order]
     found, touched = [], 0
-    for first, start, stop in trace._slices(ascending):
-        for run_key in trace._buckets.get(first, ()):
-            run = trace._run(run_key)
-            low = np.searchsorted(run.hashes, ascending[start:stop], side="left")
-            high = np.searchsorted(run.hashes, ascending[start:stop], side="right")
-            some = np.flatnonzero(high > low)
-            if len(some):
-                segment = _Segment(run, order[some + start], low[some], high[some])
-                found.append(_without_collisions(trace, segment, keys))
-                touched += 2 * len(some)
+    for run, start, stop in trace.runs_near(ascending):
+        low = np.searchsorted(run.hashes, ascending[start:stop], side="left")
+        high = np.searchsorted(run.hashes, ascending[start:stop], side="right")
+        some = np.flatnonzero(high > low)
+        if len(some):
+            segment = _Segment(run, order[some + start], low[some], high[some])
+            found.append(_without_collisions(trace, segment, keys))
+            touched += 2 * len(some)
     return found, touched
 
 

@@ -4,19 +4,20 @@ A trace is a set of immutable **runs**: Arrow tables sorted by (key hash, row), 
 copying. The content is the sum of the runs: rows that are equal are one row, their **accumulators** combined (a Z-set has one
 accumulator, its weight; an aggregate has several). Runs are merged in the manner of a log-structured tree.
 
-    table  ->  bucket (a range of shards)  ->  runs, oldest first, each at least twice as long as the next
+    table  ->  bucket (a range of hashes)  ->  runs, oldest first, each at least twice as long as the next
 
 Why buckets: a merge never touches more than one of them, so the work of a step is bounded (`BUCKET_ROWS_MAX`) however large the
-state is, and a range of shards is a range of keys. A bucket that outgrows its bound is cut in two at a shard's border by the
-merge that finds it so. A bucket's key is its first shard; it ends where the next one begins.
+state is. A bucket that outgrows its bound is cut in two by the merge that finds it so; only rows of one hash stay together.
+A bucket's name is its first hash; it ends where the next one begins.
 
-A run's key is (table, first shard of its bucket, number); numbers grow, so the order of keys is the order of age.
+A run's key is (table, shard of the bucket's first hash, that hash, number): the records of a range of shards are a range of keys, and
+numbers grow, so the order of a bucket's keys is the order of their age.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 
 from engine import zset
 from engine.hashing import SHARDS_DEFAULT, Hashes, hash_columns, identity_columns, shard_of
-from engine.store import Store, record_prefix, shard_of_key, table_prefix
+from engine.store import Store, record_prefix, table_prefix
 
 Combine = Literal["sum", "min", "max"]
 
@@ -35,7 +36,8 @@ BUCKET_ROWS_MAX = 1 << 16
 """Rows of the largest merge: some 20 ms of work; smaller buckets would make a step of many keys open more runs."""
 
 HASH = "hash"
-_RUN = struct.Struct(">Q")
+_RUN = struct.Struct(">QQ")
+_PREFIX_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,9 @@ class Trace:
         self._runs: dict[bytes, Run] = {}
         self._next = 0
         for key in store.keys(table_prefix(layout.table)):
-            self._buckets.setdefault(shard_of_key(key), []).append(key)
-            self._next = max(self._next, _RUN.unpack_from(key, 4)[0] + 1)
+            first, number = _RUN.unpack_from(key, _PREFIX_BYTES)
+            self._buckets.setdefault(first, []).append(key)
+            self._next = max(self._next, number + 1)
 
     # Reading
 
@@ -107,12 +110,11 @@ class Trace:
         sorted_hashes = hashes[order]
         probes: list[zset.Indices] = []
         parts: list[pa.Table] = []
-        for first, low, high in self._slices(sorted_hashes):
-            for run_key in self._buckets.get(first, ()):
-                found, rows = self._match(self._run(run_key), sorted_hashes[low:high])
-                if len(found):
-                    probes.append(order[found + low])
-                    parts.append(rows)
+        for run, low, high in self.runs_near(sorted_hashes):
+            found, rows = self._match(run, sorted_hashes[low:high])
+            if len(found):
+                probes.append(order[found + low])
+                parts.append(rows)
         return self._verified(keys, probes, parts)
 
     def runs(self) -> list[Run]:
@@ -125,11 +127,16 @@ class Trace:
         merged = self._merge(parts) if parts else self.layout.schema.empty_table()
         return merged.drop_columns([HASH])
 
+    def runs_near(self, sorted_hashes: Hashes) -> Iterator[tuple[Run, int, int]]:
+        """(run, low, high): every run that may hold rows of the ascending `sorted_hashes[low:high]`; no other run is opened."""
+        for first, low, high in self._slices(sorted_hashes):
+            for key in self._buckets.get(first, ()):
+                yield self._run(key), low, high
+
     def _slices(self, sorted_hashes: Hashes) -> list[tuple[int, int, int]]:
-        """(first shard of a bucket, low, high): the slice of ascending hashes that falls into each bucket; empty ones left out."""
+        """(bucket, low, high): the slice of ascending hashes that falls into each bucket; empty ones left out."""
         firsts = sorted({0, *self._buckets})
-        bounds = np.array(firsts[1:], dtype=np.int64)
-        cuts = np.searchsorted(shard_of(sorted_hashes, self._shards), bounds, side="left").tolist()
+        cuts = np.searchsorted(sorted_hashes, np.array(firsts[1:], dtype=np.uint64), side="left").tolist()
         edges = [0, *cuts, len(sorted_hashes)]
         return [(first, edges[i], edges[i + 1]) for i, first in enumerate(firsts) if edges[i] < edges[i + 1]]
 
@@ -204,19 +211,18 @@ class Trace:
             self._write(first, merged)
 
     def _split(self, first: int, rows: pa.Table) -> None:
-        """Cuts a bucket's only run at the shard border nearest its middle; one shard alone is never cut."""
-        shards = shard_of(rows.column(HASH).to_numpy(), self._shards)
-        middle = int(shards[len(shards) // 2])
-        border = middle if middle > max(first, int(shards[0])) else int(shards[len(shards) // 2]) + 1
-        cut = int(np.searchsorted(shards, border, side="left"))
-        if cut in (0, len(shards)):
-            self._write(first, rows)
-            return
+        """Cuts a bucket's only run near its middle, where another hash begins."""
+        hashes = rows.column(HASH).to_numpy()
+        cut = int(np.searchsorted(hashes, hashes[len(hashes) // 2], side="left"))
+        if cut == 0:
+            cut = int(np.searchsorted(hashes, hashes[0], side="right"))
         self._write(first, rows.slice(0, cut))
-        self._write(border, rows.slice(cut))
+        if cut < len(hashes):
+            self._write(int(hashes[cut]), rows.slice(cut))
 
     def _write(self, first: int, rows: pa.Table) -> None:
-        key = record_prefix(self.layout.table, first) + _RUN.pack(self._next)
+        shard = int(shard_of(np.array([first], dtype=np.uint64), self._shards)[0])
+        key = record_prefix(self.layout.table, shard) + _RUN.pack(first, self._next)
         self._next += 1
         run = rows.combine_chunks()
         sink = pa.BufferOutputStream()

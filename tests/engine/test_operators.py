@@ -5,6 +5,7 @@ The twins are the definitions: a Counter of rows in, a Counter of rows out, loop
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +86,7 @@ def test_deduplicate_keeps_one_row_of_every_key_by_content_alone(changes: list[R
 @given(histories(grow=True))
 def test_deduplicate_of_what_only_grows_never_takes_back(changes: list[Rows]) -> None:
     integrals = run(step_deduplicate, Deduplicate((0,), TYPES, (0,)), [[c] for c in changes], grow=True)
-    for earlier, later in zip(integrals, integrals[1:], strict=False):
+    for earlier, later in itertools.pairwise(integrals):
         assert not earlier - later
     assert len(integrals[-1]) == len({row[0] for change in changes for row in change})
 

@@ -57,19 +57,29 @@ def test_runs_are_few_and_merges_bounded() -> None:
     assert len(runs) <= 10
 
 
-def test_a_bucket_that_outgrows_its_bound_is_cut_at_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_outgrows_its_bound_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs stay within the bound, lie in the range of their bucket, and their keys are in the order of their hashes."""
     monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 100)
     store = DictStore()
     for step in range(40):
         append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
-    firsts = {trace_module.shard_of_key(key) for key in store.records}
+    firsts = sorted({trace_module._RUN.unpack_from(key, 4)[0] for key in store.records})
     assert len(firsts) > 8
     for key, value in store.records.items():
         hashes = pa.ipc.open_stream(value).read_all().column("hash").to_numpy()
-        shards = trace_module.shard_of(hashes, 16)
-        first = trace_module.shard_of_key(key)
-        after = min((f for f in firsts if f > first), default=16)
-        assert first <= shards.min() and shards.max() < after
+        first = trace_module._RUN.unpack_from(key, 4)[0]
+        after = min((f for f in firsts if f > first), default=1 << 64)
+        assert first <= int(hashes.min()) and int(hashes.max()) < after
+        assert len(hashes) <= 200
+        assert int.from_bytes(key[2:4], "big") == first >> 60, "the shard in a run's key is that of its first hash"
+
+
+def test_rows_of_one_hash_stay_together_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 10)
+    store = DictStore()
+    append(store, Counter({(1, str(i)): 1 for i in range(50)}))
+    append(store, Counter({(1, str(i)): -1 for i in range(49)}))
+    assert content(store) == Counter({(1, "49"): 1})
 
 
 def test_keys_of_one_hash_are_told_apart() -> None:
