@@ -1,0 +1,114 @@
+"""A stage that runs twice, too late, or after an error elsewhere: the state is as one run would leave it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine.circuit import Circuit, Distinct, Output, Source, View
+from engine.errors import DataError, StaleTask
+from engine.growth import append_only_inputs
+from engine.parcels import DRIVER, Parcel, error_parcel, from_bytes
+from engine.placement import Placement
+from engine.region import Outbox, StageTask, failed_outbox, run_stage, run_stage_once, with_report
+from engine.stages import plan
+from engine.store import DictStore
+from tests.engine.zsets import TYPES, to_table
+
+CIRCUIT = Circuit(
+    (
+        Source((), TYPES, "words"),
+        Distinct((0,), TYPES),
+        View((1,), TYPES, "seen", ("id", "word"), True),
+        Output((2,), (), "seen", "changelog", ("id", "word")),
+    )
+)
+PLAN = plan(CIRCUIT)
+
+
+def task(step: int, stage: int, worker: int = 0, workers: int = 1) -> StageTask:
+    return StageTask(PLAN, Placement.even(workers), step, stage, worker, {"seen": 1}, append_only_inputs(CIRCUIT))
+
+
+def parcel_of(rows: list[tuple[Any, ...]], step: int) -> Parcel:
+    return run_stage(task(step, 0), DictStore(), (), {0: to_table(rows, TYPES)})[0]
+
+
+def message_count(outbox: Outbox) -> int:
+    return sum(from_bytes(data).num_rows for data in outbox[DRIVER].messages.values()) if DRIVER in outbox else 0
+
+
+def test_a_second_run_of_a_task_returns_the_first_ones_result_and_changes_nothing() -> None:
+    """Without the marker the second run would find every row there already and output nothing."""
+    store, inbox = DictStore(), [parcel_of([(1, "a"), (2, "b")], 0)]
+    first = run_stage_once(task(0, 1), store, inbox)
+    assert message_count(first) == 2
+    before = dict(store.records)
+    again = run_stage_once(task(0, 1), store, inbox)
+    assert again == first
+    assert store.records == before
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 9])
+def test_a_task_of_any_other_step_than_the_next_is_refused(step: int) -> None:
+    store = DictStore()
+    run_stage_once(task(0, 1), store, [parcel_of([(1, "a")], 0)])
+    run_stage_once(task(1, 1), store, [parcel_of([(2, "a")], 1)])
+    before = dict(store.records)
+    if step == 1:
+        run_stage_once(task(step, 1), store, [])
+    else:
+        with pytest.raises(StaleTask, match=f"state is at step 1, the task is for step {step}"):
+            run_stage_once(task(step, 1), store, [])
+    assert store.records == before
+
+
+def test_an_error_elsewhere_leaves_the_state_alone_and_travels_on() -> None:
+    store = DictStore()
+    inbox = [error_parcel(1, DataError("bad", "mend it")), parcel_of([(1, "a")], 0)]
+    outbox = run_stage_once(task(0, 1), store, inbox)
+    assert outbox[DRIVER].error is not None
+    assert not store.records
+
+
+def test_a_failed_source_tells_every_worker() -> None:
+    outbox = failed_outbox(task(0, 0, worker=2, workers=3), DataError("bad"))
+    assert set(outbox) == {0, 1, 2} and all(parcel.error for parcel in outbox.values())
+
+
+def test_arrival_order_of_parcels_does_not_matter() -> None:
+    parcels = [
+        Parcel(source, parcel_of(rows, 0).channels)
+        for source, rows in enumerate([[(1, "a"), (2, "b")], [(3, "c")], [(1, "a")]])
+    ]
+    results = [run_stage_once(task(0, 1), DictStore(), order) for order in (parcels, parcels[::-1])]
+    assert results[0] == results[1]
+
+
+def test_a_report_goes_to_the_driver_and_an_error_travels_alone() -> None:
+    last, middle = task(0, 1), task(0, 0)
+    assert with_report(last, {}, b"r")[DRIVER].reports == (b"r",)
+    assert with_report(middle, {}, b"r")[0].reports == (b"r",)
+    failed = failed_outbox(last, DataError("bad"))
+    assert with_report(last, failed, b"r") == failed
+
+
+def test_errors_name_view_and_step() -> None:
+    circuit = Circuit((CIRCUIT.nodes[0], View((0,), TYPES, "seen", ("id", "word"), True, (0,))))
+    stage = StageTask(plan(circuit), Placement.even(1), 4, 1, 0, {}, append_only_inputs(circuit))
+    rows = run_stage(
+        StageTask(plan(circuit), Placement.even(1), 4, 0, 0, {}, {}),
+        DictStore(),
+        (),
+        {0: to_table([(1, "a"), (1, "b")], TYPES)},
+    )
+    with pytest.raises(DataError, match="view seen, step 4: 2 rows have the key"):
+        run_stage(stage, DictStore(), [rows[0]], {})
+
+
+def test_types_of_every_operator_are_what_the_circuit_says() -> None:
+    outbox = run_stage_once(task(0, 1), DictStore(), [parcel_of([(1, "a")], 0)])
+    (data,) = outbox[DRIVER].messages.values()
+    assert from_bytes(data).schema.types == [pa.int32(), pa.binary(), pa.binary()]
