@@ -12,6 +12,11 @@ from io_kafka.clients import KafkaSettings
 from io_kafka.division import Limits
 
 
+def log_topic_of(pipeline: str) -> str:
+    """The step log's topic: it can be found by the pipeline's name alone."""
+    return f"stepwell.{pipeline}.steps"
+
+
 @dataclass(frozen=True)
 class InputTopic:
     """A source table and how it is read. `starting_offsets`: earliest, latest, or Spark's JSON."""
@@ -51,7 +56,7 @@ class PipelineSpec:
 
     @property
     def log_topic(self) -> str:
-        return f"stepwell.{self.name}.steps"
+        return log_topic_of(self.name)
 
     @property
     def transactional_id(self) -> str:

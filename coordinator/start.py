@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
 from coordinator.specification import PipelineSpec
@@ -56,6 +57,8 @@ def prepare(
         layout = LayoutRecord(epoch=writer.epoch, number=0, workers=spec.workers, shards=spec.shards)
         writer.append([circuit, layout])
     _make_databases(spec, writer, log_id)
+    owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), spec.workers, spec.shards)
+    owner.write(spec.storage)
     facts = _topics(spec, topics, writer.state)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
@@ -95,9 +98,15 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
 
 def check_circuit(circuit: Circuit, state: StepLogState) -> None:
     """The state belongs to one circuit; another one never runs on it."""
-    if state.circuit is None or state.circuit.fingerprint == circuit.fingerprint:
+    if state.circuit is not None:
+        check_same_circuit(circuit, state.circuit.fingerprint, state.circuit.circuit)
+
+
+def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
+    """Raises CircuitChanged, naming what differs, unless `circuit` is the one recorded (its JSON)."""
+    if fingerprint == circuit.fingerprint:
         return
-    changed = _changed_views(json.loads(state.circuit.circuit), json.loads(circuit.to_json()))
+    changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
     raise CircuitChanged(
         f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
         "Go back to the former definitions, or rebuild the state with `stepwell run --full-refresh`.",

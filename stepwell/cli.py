@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from stepwell.commands import control, run
+from stepwell.commands import control, dev
+from stepwell.commands.doctor import doctor
+from stepwell.commands.dry_run import dry_run
+from stepwell.commands.init import init
+from stepwell.commands.query import query
+from stepwell.commands.run import run
+from stepwell.commands.steps import steps
 
 app = typer.Typer(
     name="stepwell",
@@ -14,8 +20,13 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (run.run, control.status, control.pause, control.resume, control.stop, control.checkpoint):
-    app.command()(command)
+COMMANDS = (
+    init, dry_run, run, control.status, control.pause, control.resume, control.stop, control.checkpoint, query, steps,
+    doctor,
+)  # fmt: skip
+for command in COMMANDS:
+    app.command(command.__name__.replace("_", "-"))(command)
+app.add_typer(dev.app, name="dev")
 
 
 def main() -> None:

@@ -9,6 +9,8 @@
 6  the state: damaged, full disk, not this project's
 7  another run holds the pipeline, or has taken it over
 8  no service runs that could be asked
+9  this machine is not fit to run: no Java, no Spark; or `doctor` found something that FAILs
+130  broken off with Ctrl-C
 """
 
 from __future__ import annotations
@@ -23,16 +25,20 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from coordinator.core import NoCommonVersion
 from coordinator.errors import CircuitChanged, CoordinatorError, LayoutChanged, TopicChanged
 from engine.errors import EngineError
-from io_kafka.errors import BadOption, KafkaFault
+from io_kafka.errors import BadOption, JarsUnavailable, KafkaFault
 from io_kafka.formats import FormatError
 from io_kafka.output_progress import DigestMismatch
 from io_kafka.writer import Fenced
+from stepwell.commands.spark import SparkUnavailable
 from stepwell.errors import StepwellError
 from stepwell.project import Project, load_project
+from stepwell.query import NoState
 from stepwell.service.client import NotRunning
 from stepwell.service.holder import HeldByAnother
 from storage.errors import StorageError
@@ -48,6 +54,8 @@ class Exit(IntEnum):
     STATE = 6
     HELD = 7
     NOT_RUNNING = 8
+    MACHINE = 9
+    INTERRUPTED = 130
 
 
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
@@ -57,8 +65,11 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (DigestMismatch, Exit.STATE),
     (BadOption, Exit.PROJECT),
     (FormatError, Exit.PROJECT),
+    (SparkUnavailable, Exit.MACHINE),
+    (JarsUnavailable, Exit.MACHINE),
     (KafkaFault, Exit.KAFKA),
     (StorageError, Exit.STATE),
+    (NoState, Exit.STATE),
     (CircuitChanged, Exit.STATE),
     (LayoutChanged, Exit.STATE),
     (TopicChanged, Exit.KAFKA),
@@ -69,7 +80,10 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
 )
 """The first that fits: subclasses stand before their bases."""
 
-out = Console(soft_wrap=True, highlight=False)
+WIDTH_WITHOUT_TERMINAL = 200
+"""Columns of a table in a pipe or a file: rich would take 80 and cut names short."""
+
+out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 SpecOption = Annotated[Path | None, typer.Option("--spec", help="The project file, if not ./spark-pipeline.yml.")]
@@ -94,9 +108,22 @@ def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | 
 def show(data: Any, *, as_json: bool, text: Any) -> None:
     """`data` for programs, or `text` (anything rich can print) for people."""
     if as_json:
-        sys.stdout.write(json.dumps(data, indent=2, default=str) + "\n")
+        sys.stdout.write(json.dumps(data, indent=2, default=str, ensure_ascii=False) + "\n")
     else:
         out.print(text)
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines, whose cells are never cut short."""
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def note(text: str) -> None:
+    """A line beside the answer: on standard error, for people, as it is."""
+    err.print(text, markup=False)
 
 
 @contextmanager
@@ -104,15 +131,18 @@ def reported(as_json: bool = False) -> Iterator[None]:
     """Turns the world's faults into a text and an exit code; a mistake of ours keeps its stack trace."""
     try:
         yield
+    except KeyboardInterrupt:
+        raise typer.Exit(int(Exit.INTERRUPTED)) from None
     except Exception as error:
-        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+        code = exit_code_of(error)
         if code is None:
             raise
         if as_json:
             sys.stdout.write(json.dumps({"error": str(error), "exit_code": int(code)}) + "\n")
-        err.print(f"[bold red]error:[/] {_escaped(str(error))}")
+        err.print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(int(code)) from None
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+def exit_code_of(error: Exception) -> Exit | None:
+    """None for a mistake of ours."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), None)

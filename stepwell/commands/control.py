@@ -11,7 +11,7 @@ from rich.table import Table
 
 from stepwell.commands.common import JsonOption, SpecOption, out, project_of, reported, show
 from stepwell.errors import StepwellError
-from stepwell.service.client import ControlClient
+from stepwell.service.client import ControlClient, NotRunning
 
 WAIT_SECONDS_MAX = 120.0
 """For a pause, a stop or a checkpoint: they take a step and a fold; more than that is a sign of trouble."""
@@ -48,8 +48,20 @@ def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 
 def stop(spec: SpecOption = None, as_json: JsonOption = False) -> None:
-    """Stop the service at a checkpoint."""
-    _ask_and_wait(spec, "stop", lambda s: s["phase"] == "stopped", as_json, "stopped at a checkpoint")
+    """Stop the service at a checkpoint, and wait until its process has ended."""
+    with reported(as_json):
+        client = _client(spec)
+        endpoint = client.endpoint()
+        client.ask("stop")
+        found = client.wait_for_end(endpoint, WAIT_SECONDS_MAX)
+        if found is None:
+            raise StepwellError(
+                f"process {endpoint.pid} was killed before it had stopped",
+                "Nothing is lost: the next `stepwell run` replays.",
+            )
+        if found["error"] is not None:
+            raise StepwellError(f"the service ended with an error before it had stopped: {found['error']}")
+        show(found, as_json=as_json, text=f"stopped before step {found['checkpoint_step']}, at a checkpoint")
 
 
 def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
@@ -58,15 +70,11 @@ def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
         client = _client(spec)
         before = client.status()
         if before["checkpoint_step"] > before["step"]:
-            show(before, as_json=as_json, text=f"nothing new since the checkpoint of step {before['checkpoint_step']}")
+            show(before, as_json=as_json, text=f"nothing new since {_checkpoint_text(before)}")
             return
         client.ask("checkpoint")
         after = client.wait(lambda s: bool(s["checkpoint_version"] > before["checkpoint_version"]), WAIT_SECONDS_MAX)
-        if after is None:
-            raise StepwellError("the service ended before the checkpoint was made", "See its messages.")
-        show(
-            after, as_json=as_json, text=f"checkpoint {after['checkpoint_version']} of step {after['checkpoint_step']}"
-        )
+        show(_still_there(after, client), as_json=as_json, text="" if after is None else _checkpoint_text(after))
 
 
 def _client(spec: Any) -> ControlClient:
@@ -77,8 +85,22 @@ def _ask_and_wait(spec: Any, what: str, until: Any, as_json: bool, text: str) ->
     with reported(as_json):
         client = _client(spec)
         client.ask(what)
-        found = client.wait(until, WAIT_SECONDS_MAX) or {"phase": "stopped"}
-        show(found, as_json=as_json, text=text.format(step_next=found.get("step", -1) + 1))
+        found = _still_there(client.wait(until, WAIT_SECONDS_MAX), client)
+        show(found, as_json=as_json, text=text.format(step_next=found["steps_run"] and found["step"] + 1))
+
+
+def _still_there(found: dict[str, Any] | None, client: ControlClient) -> dict[str, Any]:
+    if found is None or found["phase"] in ("failed", "stopped"):
+        last = client.last_run()
+        error = f": {last['error']}" if last and last.get("error") else ""
+        raise NotRunning(f"the service ended meanwhile{error}", "Start it again with `stepwell run`.")
+    return found
+
+
+def _checkpoint_text(status: dict[str, Any]) -> str:
+    if not status["checkpoint_version"]:
+        return "no checkpoint yet"
+    return f"checkpoint {status['checkpoint_version']}, before step {status['checkpoint_step']}"
 
 
 def status_table(status: dict[str, Any]) -> Table:
@@ -91,8 +113,9 @@ def status_table(status: dict[str, Any]) -> Table:
         "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",
         "lag": ", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-",
         "last step, ms": ", ".join(f"{part} {value:g}" for part, value in times.items()),
-        "checkpoint": f"{status['checkpoint_version']} of step {status['checkpoint_step']}, {status['checkpoint_age_s']:g} s ago, "
-        f"took {status['checkpoint_ms']:g} ms",
+        "checkpoint": _checkpoint_text(status)
+        + f", {status['checkpoint_age_s']:g} s ago, took {status['checkpoint_ms']:g} ms"
+        * bool(status["checkpoint_ms"]),
         "state": ", ".join(f"{owner} {_size(size)}" for owner, size in sorted(status["state_bytes"].items())) or "-",
         "on disk": ", ".join(f"{layer} {_size(size)}" for layer, size in sorted(status["disk_bytes"].items())) or "-",
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",

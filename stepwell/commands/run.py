@@ -1,4 +1,9 @@
-"""`stepwell run`: the service. It goes on until it is stopped; Ctrl-C and SIGTERM stop it at a checkpoint."""
+"""`stepwell run`: the service. It goes on until it is stopped; Ctrl-C and SIGTERM stop it at a checkpoint.
+
+    look who holds the pipeline -> endpoint -> Spark -> circuit -> claim, recover, run -> checkpoint -> endpoint gone, status kept
+
+What needs no Spark comes first: a second run, or a broker that is down, is told within a second and not after Spark's start.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +13,29 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import structlog
 import typer
 
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.specification import PipelineSpec
+from coordinator.specification import PipelineSpec, log_topic_of
 from coordinator.status import StatusBoard
-from io_kafka.step_log_reader import StepLogReader, ensure_step_log
-from io_kafka.topics import Topics
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, err, project_of, reported, show
+from io_kafka.clients import KafkaSettings
+from io_kafka.errors import UnknownTopic
+from io_kafka.step_log import StepLogState
+from io_kafka.step_log_reader import StepLogReader
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, exit_code_of, note, project_of, reported, show
+from stepwell.commands.dev import make_missing_inputs
+from stepwell.commands.spark import SPARK_LOG, spark_session
 from stepwell.lowering.driver import lower
 from stepwell.pipeline import pipeline_spec
 from stepwell.plans import resolve
 from stepwell.project import Project
 from stepwell.service.holder import wait_for_turn
+from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer
-from stepwell.session import make_session
 
 
 def run(
@@ -47,63 +56,121 @@ def run(
     with reported(as_json):
         project = project_of(spec, conf, stepwell_workers=None if workers is None else str(workers))
         status = serve(project, available_now=available_now, take_over=take_over)
-        text = f"stopped at a checkpoint: step {status['checkpoint_step']}, {status['rows']:,} rows read in this run"
+        text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
         show(status, as_json=as_json, text=text)
 
 
-def serve(project: Project, *, available_now: bool, take_over: bool) -> dict[str, object]:
-    """Runs the pipeline in this process until it is stopped; returns its last status."""
-    session = make_session(project.name, project.settings.spark)
-    try:
+def serve(project: Project, *, available_now: bool, take_over: bool) -> dict[str, Any]:
+    """Runs the pipeline in this process until it is stopped; returns its last status. Raises what ended it."""
+    requests, board = Requests(), StatusBoard(project.name)
+    with _stopping_on_signals(requests) as signals:
+        try:
+            turn = _turn(project, take_over=take_over)
+            with _control(project, requests, board) as server:
+                _serve(project, server, signals, requests, board, turn, available_now=available_now)
+        except _StoppedEarly:
+            note("stopped before anything was begun")
+    return board.show()
+
+
+def _serve(
+    project: Project,
+    server: ControlServer,
+    signals: _Signals,
+    requests: Requests,
+    board: StatusBoard,
+    turn: int | None,
+    *,
+    available_now: bool,
+) -> None:
+    with spark_session(project, project.state_folder / SPARK_LOG) as session:
+        signals.install()  # a new SparkContext puts a handler of its own in place
         resolved = resolve(project, session)
         pipeline = pipeline_spec(resolved, lower(resolved))
-        requests, board = Requests(), StatusBoard(project.name)
-        turn = _turn(project, pipeline, take_over=take_over)
-        server = ControlServer(requests, board, project.settings.stepwell.control_port)
-        server.start()
+        for topic in make_missing_inputs(pipeline):
+            note(f"the local broker had no topic {topic}: it has now, empty")
+        signals.at_a_checkpoint = True
+        Pipeline(pipeline, session.sparkContext, requests, board).run(
+            available_now=available_now,
+            endpoint=server.endpoint.url,
+            expect_epoch=turn,
+            claimed=lambda epoch: _claimed(project, pipeline, server, epoch),
+        )
+
+
+def _turn(project: Project, *, take_over: bool) -> int | None:
+    """The epoch that may be followed; None where nobody ever ran. Raises HeldByAnother."""
+    reader = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name))
+
+    def read() -> StepLogState:
         try:
-            with _stopping_on_signals(requests):
-                Pipeline(pipeline, session.sparkContext, requests, board).run(
-                    available_now=available_now,
-                    endpoint=server.endpoint.url,
-                    expect_epoch=turn,
-                    claimed=lambda epoch: _claimed(project, server, epoch),
-                )
-        finally:
-            server.endpoint.remove(project.state_folder)
-            server.close()
-        return board.show()
-    finally:
-        session.stop()
+            return reader.read()
+        except UnknownTopic:
+            return StepLogState(log_topic_of(project.name))
 
-
-def _turn(project: Project, pipeline: PipelineSpec, *, take_over: bool) -> int | None:
-    topics = Topics(pipeline.kafka)
-    ensure_step_log(topics, pipeline.log_topic)
-    reader = StepLogReader(pipeline.kafka, pipeline.log_topic)
     silence_s = project.settings.stepwell.takeover_silence
-    return wait_for_turn(pipeline.name, reader.read, silence_s, take_over=take_over, say=lambda text: err.print(text))
-
-
-def _claimed(project: Project, server: ControlServer, epoch: int) -> None:
-    server.endpoint.write(project.state_folder)
-    err.print(f"{project.name}: epoch {epoch}, control at {server.endpoint.url}; stop with Ctrl-C or `stepwell stop`")
+    return wait_for_turn(project.name, read, silence_s, take_over=take_over, say=note)
 
 
 @contextmanager
-def _stopping_on_signals(requests: Requests) -> Iterator[None]:
-    """The first signal asks for a stop at a checkpoint, a second one ends the process as signals do."""
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        err.print("stopping at a checkpoint (once more to stop at once: the next run will replay)")
-        requests.ask("stop")
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-
-    for number in former:
-        signal.signal(number, stop)
+def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterator[ControlServer]:
+    """The endpoint while the body runs, and the last status afterwards."""
+    server = ControlServer(requests, board, project.settings.stepwell.control_port)
+    server.start()
     try:
-        yield
+        server.endpoint.write_unless_served(project.state_folder)
+        yield server
+    except Exception as error:
+        text = str(error) if exit_code_of(error) is not None else f"{type(error).__name__}: {error}"
+        board.update(phase="failed", error=text)
+        raise
+    finally:
+        # First the status, then the endpoint: who finds no endpoint looks for the status.
+        write_last_run(project.state_folder, board.show())
+        server.endpoint.remove(project.state_folder)
+        server.close()
+
+
+def _claimed(project: Project, pipeline: PipelineSpec, server: ControlServer, epoch: int) -> None:
+    server.endpoint.write(project.state_folder)
+    note(
+        f"{project.name}: epoch {epoch}, {pipeline.workers} worker{'s' * (pipeline.workers > 1)}, control at "
+        f"{server.endpoint.url}; stop with Ctrl-C or `stepwell stop`"
+    )
+
+
+class _StoppedEarly(KeyboardInterrupt):
+    """A signal before the claim: there is nothing yet to make a checkpoint of."""
+
+
+class _Signals:
+    """What SIGINT and SIGTERM do. Before the claim the run just ends. Then the first one asks for a stop at a checkpoint, and a second
+    one ends the process as signals do, which is a crash: the next run replays."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self.at_a_checkpoint = False
+
+    def install(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._received)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        if not self.at_a_checkpoint:
+            raise _StoppedEarly
+        note("stopping at a checkpoint (once more to stop at once: the next run will replay)")
+        self._requests.ask("stop")
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_DFL)
+
+
+@contextmanager
+def _stopping_on_signals(requests: Requests) -> Iterator[_Signals]:
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signals = _Signals(requests)
+    signals.install()
+    try:
+        yield signals
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)

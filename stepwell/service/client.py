@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from stepwell.errors import StepwellError
-from stepwell.service.endpoint import Endpoint, read_endpoint
+from stepwell.service.endpoint import ANSWER_SECONDS_MAX, Endpoint, read_endpoint
+from stepwell.service.last_run import read_last_run
 
-ANSWER_SECONDS_MAX = 5.0
-"""The endpoint's thread shares an interpreter with the loop, which may encode a large step."""
+LOOK_SECONDS = 0.05
+
+UNAUTHORIZED = 401
 
 
 class NotRunning(StepwellError):
@@ -46,14 +49,38 @@ class ControlClient:
                 raise StepwellError(
                     f"not done after {seconds:g} s: the service is at {status['phase']}", "See `stepwell status`."
                 )
-            time.sleep(0.05)
+            time.sleep(LOOK_SECONDS)
 
-    def _call(self, method: str, path: str) -> dict[str, Any]:
+    def wait_for_end(self, endpoint: Endpoint, seconds: float) -> dict[str, Any] | None:
+        """Until the service's process is gone: its last status, or None where it left none. Raises StepwellError at the deadline."""
+        deadline = time.monotonic() + seconds
+        while not process_is_gone(endpoint.pid):
+            if time.monotonic() > deadline:
+                raise StepwellError(
+                    f"process {endpoint.pid} has not ended after {seconds:g} s",
+                    "See `stepwell status`; a second Ctrl-C, or SIGKILL, ends it at once, and the next run replays.",
+                )
+            time.sleep(LOOK_SECONDS)
+        return self.last_run(endpoint.pid)
+
+    def last_run(self, pid: int | None = None) -> dict[str, Any] | None:
+        """How the last run ended; with `pid`, only that process's."""
+        found = read_last_run(self._folder)
+        return found if found is not None and pid in (None, found.get("pid")) else None
+
+    def endpoint(self) -> Endpoint:
+        """Where the service answers, or did. Raises NotRunning."""
         endpoint = read_endpoint(self._folder)
         if endpoint is None:
-            raise NotRunning("no service runs for this project", "Start it with `stepwell run`.")
+            last = self.last_run()
+            ended = f"; the last run ended: {last['error']}" if last and last.get("error") else ""
+            raise NotRunning(f"no service runs for this project{ended}", "Start it with `stepwell run`.")
+        return endpoint
+
+    def _call(self, method: str, path: str) -> dict[str, Any]:
+        endpoint = self.endpoint()
         answer = _request(endpoint, method, path)
-        if answer is None:
+        if answer is None or answer.status_code == UNAUTHORIZED:  # a stranger may have got a dead service's port
             raise NotRunning(
                 f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
                 "Start it again with `stepwell run`.",
@@ -72,10 +99,9 @@ def _request(endpoint: Endpoint, method: str, path: str) -> httpx.Response | Non
         return None
 
 
-def who_answers(url: str) -> dict[str, Any] | None:
-    """What `/alive` says at this address; None where nobody answers, or somebody else."""
+def process_is_gone(pid: int) -> bool:
+    """Whether it has ended; a zombie has."""
     try:
-        found = httpx.get(url + "/alive", timeout=ANSWER_SECONDS_MAX, trust_env=False).json()
-        return found if isinstance(found, dict) and "pipeline" in found else None
-    except (httpx.HTTPError, ValueError):
-        return None
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

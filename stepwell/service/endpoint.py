@@ -10,8 +10,14 @@ import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 ENDPOINT_FILE = "endpoint.json"
+
+ANSWER_SECONDS_MAX = 5.0
+"""The endpoint's thread shares an interpreter with the loop, which may encode a large step."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,12 @@ class Endpoint:
             json.dump(asdict(self), file)
         draft.rename(folder / ENDPOINT_FILE)
 
+    def write_unless_served(self, folder: Path) -> None:
+        """As `write`, but leaves the file of a service that is alive: a run that has not claimed the pipeline yet may find that it must not."""
+        other = read_endpoint(folder)
+        if other is None or who_answers(other.url) is None:
+            self.write(folder)
+
     def remove(self, folder: Path) -> None:
         """Only if it is still ours."""
         if read_endpoint(folder) == self:
@@ -47,4 +59,13 @@ def read_endpoint(folder: Path) -> Endpoint | None:
         found = json.loads((folder / ENDPOINT_FILE).read_text())
         return Endpoint(str(found["url"]), str(found["token"]), int(found["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def who_answers(url: str) -> dict[str, Any] | None:
+    """What `/alive` says at this address; None where nobody answers, or somebody else."""
+    try:
+        found = httpx.get(url + "/alive", timeout=ANSWER_SECONDS_MAX, trust_env=False).json()
+        return found if isinstance(found, dict) and "pipeline" in found else None
+    except (httpx.HTTPError, ValueError):
         return None

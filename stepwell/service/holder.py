@@ -12,12 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 
-import psutil
-
 from io_kafka.log_records import Claim
 from io_kafka.step_log import StepLogState
 from stepwell.errors import StepwellError
-from stepwell.service.client import who_answers
+from stepwell.service.client import process_is_gone
+from stepwell.service.endpoint import who_answers
 
 LOOK_SECONDS = 0.5
 """Between two looks at the log of a holder that may be dead."""
@@ -74,9 +73,4 @@ def _held(pipeline: str, claim: Claim, why: str) -> HeldByAnother:
 
 def _is_gone(claim: Claim) -> bool:
     """Whether the holder's process ran on this host and is there no more (or only as a zombie)."""
-    if claim.host != socket.gethostname():
-        return False
-    try:
-        return bool(psutil.Process(claim.pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
+    return claim.host == socket.gethostname() and process_is_gone(claim.pid)

@@ -1,0 +1,95 @@
+"""`stepwell dev up` and `dev down`: a local Kafka broker to try things with, one a user, in a folder of the user's cache."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.specification import PipelineSpec
+from io_kafka.broker import HOST, LocalBroker
+from io_kafka.errors import UnknownTopic
+from io_kafka.topics import Topics
+from stepwell.commands.common import JsonOption, reported, show
+from stepwell.settings import BOOTSTRAP_SERVERS_DEFAULT
+
+app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True)
+
+PORT_DEFAULT = int(BOOTSTRAP_SERVERS_DEFAULT.rsplit(":", 1)[1])
+
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", help="Where the broker lives, if not in the user's cache.")
+]
+
+
+@app.command()
+def up(
+    folder: FolderOption = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Its port, where the folder is new.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the local broker, if it does not run."""
+    with reported(as_json):
+        place = folder or dev_folder()
+        broker = LocalBroker.running(place)
+        started = broker is None
+        if broker is None:
+            broker = LocalBroker(place, _port(place, port)).start()
+        servers = broker.bootstrap_servers
+        text = f"the local broker {'is up' if started else 'runs'} at {servers} (process {broker.pid})"
+        if servers != BOOTSTRAP_SERVERS_DEFAULT:
+            text += (
+                f"\nset it in spark-pipeline.yml, configuration: kafka.bootstrap.servers: {servers}"
+                f"\nor in the environment: export STEPWELL_KAFKA_BOOTSTRAP_SERVERS={servers}"
+            )
+        found = {"bootstrap_servers": servers, "pid": broker.pid, "folder": str(place), "started": started}
+        show(found, as_json=as_json, text=text)
+
+
+@app.command()
+def down(folder: FolderOption = None, as_json: JsonOption = False) -> None:
+    """Stop the local broker; its topics are there again at the next `dev up`."""
+    with reported(as_json):
+        place = folder or dev_folder()
+        broker = LocalBroker.running(place)
+        if broker is not None:
+            broker.stop()
+        text = "no local broker runs" if broker is None else "the local broker is stopped"
+        show({"stopped": broker is not None, "folder": str(place)}, as_json=as_json, text=text)
+
+
+def dev_folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "stepwell" / "dev"
+
+
+def _port(folder: Path, wanted: int | None) -> int | None:
+    """The one asked for; else the folder's own if it has one; else the default where it is free."""
+    if wanted is not None or (folder / "ports.json").exists():
+        return wanted
+    with socket.socket() as attempt:
+        try:
+            attempt.bind((HOST, PORT_DEFAULT))
+        except OSError:
+            return None
+    return PORT_DEFAULT
+
+
+def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
+    """On the user's local broker, and on no other, input topics that are missing are made, so that a new project runs as it is. Gives
+    their names."""
+    broker = LocalBroker.running(dev_folder())
+    if broker is None or broker.bootstrap_servers != pipeline.kafka.bootstrap_servers:
+        return []
+    topics = Topics(pipeline.kafka)
+    made = []
+    for name in pipeline.input_topics:
+        try:
+            topics.describe([name])
+        except UnknownTopic:
+            topics.ensure(name, 1)
+            made.append(name)
+    return made

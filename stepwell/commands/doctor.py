@@ -1,0 +1,78 @@
+"""`stepwell doctor`: every thing that a run needs, how it is, and how to mend it. It works with a project that is broken, or with none."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from io_kafka.topics import Topics
+from stepwell.commands.common import Exit, JsonOption, SpecOption, project_of, reported, show
+from stepwell.commands.spark import spark_session
+from stepwell.doctor.check import Check
+from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output_checks
+from stepwell.doctor.machine import machine_checks
+from stepwell.doctor.state import state_checks
+from stepwell.errors import StepwellError
+from stepwell.plans import ResolvedProject, resolve
+from stepwell.project import Project
+
+_COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
+
+
+def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Check Java, Spark, broker, topics, disk and state, and say how to mend each."""
+    with reported(as_json):
+        checks = examine(spec)
+        failed = sum(check.level == "FAIL" for check in checks)
+        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_table(checks))
+        if failed:
+            raise typer.Exit(int(Exit.MACHINE))
+
+
+def examine(spec: Path | None) -> list[Check]:
+    """All checks that can be made; what stands in the way of others is itself one that fails."""
+    try:
+        project = project_of(spec)
+    except StepwellError as error:
+        return [
+            *machine_checks(None),
+            Check("project", "FAIL", error.message, error.what_to_do or "Mend spark-pipeline.yml."),
+        ]
+    machine = machine_checks(project.storage)
+    checks = [*machine, Check("project", "OK", f"{project.name}, {project.spec_file}")]
+    broker, topics = broker_checks(project.settings.kafka)
+    checks += broker
+    if topics is not None:
+        checks.append(log_check(topics, project.name))
+    if all(check.level != "FAIL" for check in machine):
+        checks += _definition_checks(project, topics)
+    return [*checks, *state_checks(project)]
+
+
+def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
+    """The definitions, and the topics that they name."""
+    try:
+        with spark_session(project) as session:
+            resolved = resolve(project, session)
+    except StepwellError as error:
+        return [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
+    found = f"{len(resolved.sources)} sources, {len(resolved.views)} views"
+    return [Check("definitions", "OK", found), *([] if topics is None else _topic_checks(resolved, topics))]
+
+
+def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
+    outputs = [view.output for view in resolved.views if view.output is not None]
+    interval_s = resolved.project.settings.stepwell.checkpoint_interval
+    return input_checks(topics, resolved.sources, interval_s) + output_checks(topics, outputs)
+
+
+def _table(checks: list[Check]) -> Table:
+    table = Table("", "", "", box=None, show_header=False, pad_edge=False)
+    for check in checks:
+        mend = f"\n[dim]->[/] {escape(check.mend)}" if check.mend else ""
+        table.add_row(f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + mend)
+    return table

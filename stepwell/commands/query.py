@@ -1,0 +1,83 @@
+"""`stepwell query`: Spark SQL over the kept views, as of the last checkpoint; with or without a running service."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from rich.markup import escape
+from rich.table import Table
+
+from stepwell import query as queries
+from stepwell.commands.common import JsonOption, SpecOption, note, project_of, reported, show
+from stepwell.commands.spark import spark_session
+from stepwell.lowering.driver import lower
+from stepwell.plans import resolve
+
+ROWS_DEFAULT = 1000
+"""More rows than this are seldom read; --limit asks for them."""
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help='For example "SELECT * FROM a_view ORDER BY 1".')],
+    spec: SpecOption = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows at most.")] = ROWS_DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the kept views in Spark SQL, as of the last checkpoint."""
+    with reported(as_json):
+        project = project_of(spec)
+        with spark_session(project) as session:
+            resolved = resolve(project, session)
+            answer = queries.query(resolved, lower(resolved), sql)
+            rows = _collected(answer.rows, limit + 1, as_json=as_json)
+        more, rows = len(rows) > limit, rows[:limit]
+        found = {
+            "step": answer.step,
+            "checkpoint": answer.version.version,
+            "columns": answer.rows.columns,
+            "rows": rows,
+            "more": more,
+        }
+        show(found, as_json=as_json, text=None if as_json else _table(answer.rows.columns, rows))
+        if not as_json:
+            note(
+                _as_of(answer.step, answer.version.version) + (f"; more than {limit} rows, see --limit" if more else "")
+            )
+
+
+def _collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
+    """For programs: objects, encoded as the output topics' messages are. For people: texts, as Spark casts them."""
+    unique = rows.toDF(*(f"{name}_{i}" if name in rows.columns[:i] else name for i, name in enumerate(rows.columns)))
+    try:
+        if as_json:
+            encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
+            return [json.loads(row[0]) for row in unique.select(encoded).limit(limit).collect()]
+        return [tuple(row) for row in unique.select(*map(_text, unique.dtypes)).limit(limit).collect()]
+    except PySparkException as error:
+        raise queries.QueryError(str(error).split("\n")[0]) from None
+
+
+def _text(column: tuple[str, str]) -> Any:
+    name, kind = column
+    value = F.col(f"`{name}`")
+    return (F.hex(value) if kind == "binary" else value.cast("string")).alias(name)
+
+
+def _table(columns: list[str], rows: list[tuple[str | None, ...]]) -> Table:
+    table = Table()
+    for column in columns:
+        table.add_column(escape(column), overflow="fold")
+    for row in rows:
+        table.add_row(*("[dim]NULL[/]" if value is None else escape(value) for value in row))
+    return table
+
+
+def _as_of(step: int | None, version: int) -> str:
+    if step is None:
+        return "as of the start: there is no checkpoint yet (`stepwell checkpoint` makes one)"
+    return f"as of step {step} (checkpoint {version})"

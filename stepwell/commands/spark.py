@@ -1,0 +1,94 @@
+"""The Spark session of one command: quiet, out of reach of the terminal's signals, gone when the command ends.
+
+The JVM writes to a log file, never to the terminal: it warns of its own modules at every start, and what users need is in our messages.
+It runs in a process group of its own, so that Ctrl-C, or a signal to our group, reaches us alone: what the JVM and its Python workers
+do ends with the step. They end with us, however we end, for the JVM reads a pipe that only we hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.core import context as spark_context
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from stepwell.errors import StepwellError
+from stepwell.project import Project
+from stepwell.session import make_session
+
+SPARK_LOG = "spark.log"
+TAIL_LINES = 8
+"""Of Spark's log, in a message: enough for the cause, not a screen of stack trace."""
+
+
+class SparkUnavailable(StepwellError):
+    """The JVM did not start, or is gone."""
+
+
+@contextlib.contextmanager
+def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSession]:
+    """The project's session while the body runs. `log`: where Spark's output is kept; None throws it away.
+    Raises SparkUnavailable."""
+    with _open_log(log) as file:
+        try:
+            with _output_to(file):
+                session = make_session(project.name, project.settings.spark)
+        except PySparkRuntimeError as error:
+            raise _unavailable("Spark does not start", file) from error
+        try:
+            yield session
+        except Exception as error:
+            if jvm_is_gone():
+                raise _unavailable("Spark's JVM has ended; nothing is lost, run again", file) from error
+            raise
+        finally:
+            with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone has stopped
+                session.stop()
+
+
+def jvm_is_gone() -> bool:
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+@contextlib.contextmanager
+def _open_log(path: Path | None) -> Iterator[IO[bytes]]:
+    if path is None:
+        with tempfile.TemporaryFile() as nameless:
+            yield nameless
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w+b") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _output_to(file: IO[bytes]) -> Iterator[None]:
+    """PySpark's own launcher takes these arguments, and its session does not pass them on."""
+    launch = spark_context.launch_gateway
+
+    def launch_apart(conf: Any = None, popen_kwargs: Any = None) -> Any:
+        apart = {"stdout": file, "stderr": file, "start_new_session": True}
+        return launch(conf, {**apart, **(popen_kwargs or {})})
+
+    spark_context.launch_gateway = launch_apart
+    try:
+        yield
+    finally:
+        spark_context.launch_gateway = launch
+
+
+def _unavailable(message: str, file: IO[bytes]) -> SparkUnavailable:
+    file.seek(0)
+    said = [line for line in file.read().decode(errors="replace").splitlines() if not line.startswith("\t")]
+    tail = "".join(f"\n    {line}" for line in said[-TAIL_LINES:])
+    return SparkUnavailable(
+        f"{message}. It said:{tail}" if tail else message, "`stepwell doctor` checks Java and Spark."
+    )

@@ -1,0 +1,178 @@
+"""The broker, the step log, and the topics at the pipeline's edges: are they there, and would they lose or keep what they must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import confluent_kafka
+
+from coordinator.specification import log_topic_of
+from io_kafka.clients import KafkaSettings, cluster_of
+from io_kafka.errors import KafkaFault, UnknownTopic
+from io_kafka.step_log_reader import LOG_CONFIG
+from io_kafka.topics import TopicFacts, Topics
+from stepwell.doctor.check import Check
+from stepwell.tables import OutputSpec, SourceSpec
+
+ANSWER_SECONDS_MAX = 5.0
+"""A broker that takes longer is as good as down; `run` itself is more patient."""
+
+ANSWER_MS_SLOW = 1000.0
+
+RETENTION_CHECKPOINTS_MIN = 10
+"""After a crash the input since the last checkpoint is read again; ten intervals leave time to notice that a service is down."""
+
+
+def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | None]:
+    """With a connection, if a broker answers."""
+    try:
+        kafka = KafkaSettings.parse(dict(settings))
+    except KafkaFault as fault:
+        return [Check("broker", "FAIL", str(fault), "Correct the kafka.* settings of spark-pipeline.yml.")], None
+    began = time.monotonic()
+    try:
+        cluster = cluster_of(kafka.bootstrap_servers, timeout_s=ANSWER_SECONDS_MAX) if _is_plain(settings) else "?"
+        topics = Topics(kafka, timeout_s=ANSWER_SECONDS_MAX)
+        count = len(topics.names())
+    except KafkaFault as fault:
+        return [
+            Check(
+                "broker",
+                "FAIL",
+                str(fault),
+                "Start it: `stepwell dev up` for the local one; or correct kafka.bootstrap.servers.",
+            )
+        ], None
+    took_ms = 1e3 * (time.monotonic() - began)
+    found = (
+        f"cluster {cluster} at {kafka.bootstrap_servers}, {count} topics, answered in {took_ms:.0f} ms "
+        f"(librdkafka {confluent_kafka.libversion()[0]})"
+    )
+    if took_ms > ANSWER_MS_SLOW:
+        return [
+            Check("broker", "WARN", found, "Every step waits for the broker: bring it nearer, or look at its load.")
+        ], topics
+    return [Check("broker", "OK", found)], topics
+
+
+def _is_plain(settings: Mapping[str, str]) -> bool:
+    """Whether an address is all that is needed: `cluster_of` knows no security settings."""
+    return settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
+
+
+def log_check(topics: Topics, pipeline: str) -> Check:
+    name = log_topic_of(pipeline)
+    facts = _facts(topics, name)
+    if isinstance(facts, KafkaFault):
+        return _asked_in_vain(f"step log {name}", facts)
+    if facts is None:
+        return Check("step log", "OK", f"{name} will be made by the first run")
+    wrong = [f"{key} is {facts.config[key]}" for key, want in LOG_CONFIG.items() if facts.config.get(key, want) != want]
+    wrong += [f"it has {facts.partitions} partitions"] if facts.partitions != 1 else []
+    if wrong:
+        wanted = ", ".join(f"{key}={value}" for key, value in LOG_CONFIG.items())
+        return Check(
+            "step log",
+            "FAIL",
+            f"{name}: {', '.join(wrong)}",
+            f"Records would be lost; set {wanted} on a topic of one partition.",
+        )
+    return Check("step log", "OK", name)
+
+
+def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:
+    checks = []
+    for source in sources:
+        facts = _facts(topics, source.topic)
+        if isinstance(facts, KafkaFault):
+            checks.append(_asked_in_vain(f"input {source.topic}", facts))
+        elif facts is None:
+            mend = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
+            checks.append(
+                Check(f"input {source.topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", mend)
+            )
+        else:
+            checks.append(_input_check(facts, source, checkpoint_interval_s))
+    return checks
+
+
+def _input_check(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> Check:
+    name = f"input {facts.name}"
+    retention_s = _retention_s(facts)
+    least_s = RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s
+    if retention_s is not None and retention_s < least_s:
+        return Check(
+            name, "FAIL",
+            f"retention.ms is {retention_s * 1e3:.0f}, shorter than {RETENTION_CHECKPOINTS_MIN} checkpoint intervals",
+            f"Input that expires before a checkpoint holds it is lost: set retention.ms to {least_s * 1e3:.0f} or more, "
+            "or shorten stepwell.checkpoint.interval.",
+        )  # fmt: skip
+    if facts.compacted and source.mode != "upsert":
+        return Check(
+            name, "FAIL",
+            f"it is compacted, and {source.handle} reads it in mode {source.mode}: messages of one key vanish before they are read",
+            "Set cleanup.policy=delete on the topic; or, if the last message of a key is its row, read it in mode upsert.",
+        )  # fmt: skip
+    if (
+        not facts.compacted
+        and source.mode == "upsert"
+        and retention_s is not None
+        and source.starting_offsets == "earliest"
+    ):
+        return Check(
+            name, "WARN",
+            f"mode upsert, not compacted: keys older than {retention_s / 3600:.1f} h are missing after a rebuild",
+            "Set cleanup.policy=compact on the topic, or retention.ms=-1.",
+        )  # fmt: skip
+    return Check(name, "OK", f"{_partitions(facts)}, mode {source.mode}")
+
+
+def output_checks(topics: Topics, outputs: Sequence[OutputSpec]) -> list[Check]:
+    checks = []
+    for output in outputs:
+        name = f"output {output.topic}"
+        facts = _facts(topics, output.topic)
+        if isinstance(facts, KafkaFault):
+            checks.append(_asked_in_vain(name, facts))
+        elif facts is None:
+            checks.append(Check(name, "OK", "will be made by the first run"))
+        elif output.mode == "upsert" and not facts.compacted:
+            mend = "Set cleanup.policy=compact on the topic; without it, rows that do not change expire, or nothing ever does."
+            checks.append(Check(name, "WARN", "mode upsert, not compacted", mend))
+        elif output.mode != "upsert" and facts.compacted:
+            mend = "Set cleanup.policy=delete on the topic: rows of one key would vanish."
+            checks.append(Check(name, "FAIL", f"mode {output.mode}, compacted", mend))
+        elif output.partitions not in (None, facts.partitions):
+            mend = "Nothing alters a topic that is there: correct 'partitions', or name another topic."
+            checks.append(Check(name, "WARN", f"{_partitions(facts)}, and 'partitions' = {output.partitions}", mend))
+        else:
+            checks.append(Check(name, "OK", f"{_partitions(facts)}, mode {output.mode}"))
+    return checks
+
+
+def _partitions(facts: TopicFacts) -> str:
+    insync = facts.config.get("min.insync.replicas")
+    return f"{facts.partitions} partition{'s' * (facts.partitions != 1)}" + (
+        f", min.insync.replicas {insync}" if insync else ""
+    )
+
+
+def _retention_s(facts: TopicFacts) -> float | None:
+    """None where nothing expires."""
+    retention_ms = int(facts.config.get("retention.ms", "-1"))
+    expires = "delete" in facts.config.get("cleanup.policy", "delete")
+    return retention_ms / 1e3 if expires and retention_ms >= 0 else None
+
+
+def _facts(topics: Topics, name: str) -> TopicFacts | KafkaFault | None:
+    try:
+        return topics.describe([name])[name]
+    except UnknownTopic:
+        return None
+    except KafkaFault as fault:
+        return fault
+
+
+def _asked_in_vain(name: str, fault: KafkaFault) -> Check:
+    return Check(name, "FAIL", str(fault), "Mend the connection or the permission, and ask again.")

@@ -1,0 +1,51 @@
+"""The machine: Java, PySpark, room on the disk."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from io_kafka.broker_jars import JAVA_VERSION_MIN, java_command
+from io_kafka.errors import JarsUnavailable
+from stepwell.doctor.check import Check
+
+PYSPARK_MINOR = "4.3"
+"""The definitions API moves between minor versions; this is the one that Stepwell knows."""
+
+DISK_FREE_MIN = 1 << 30
+DISK_FREE_SCARCE = 10 << 30
+"""Bytes. A fold needs room for what changed, twice; below 1 GiB a backlog of minutes can fill the disk."""
+
+
+def machine_checks(storage: Path | None) -> list[Check]:
+    checks = [java_check(), pyspark_check()]
+    return checks if storage is None else [*checks, disk_check(storage)]
+
+
+def java_check() -> Check:
+    try:
+        return Check("java", "OK", f"{java_command()}, {JAVA_VERSION_MIN} or later")
+    except JarsUnavailable as fault:
+        first, _, rest = str(fault).partition(". ")
+        return Check("java", "FAIL", first, rest or f"Install Java {JAVA_VERSION_MIN} or later.")
+
+
+def pyspark_check() -> Check:
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        return Check("pyspark", "FAIL", "not installed", f"pip install 'pyspark[pipelines]=={PYSPARK_MINOR}.*'")
+    if found.split(".")[:2] != PYSPARK_MINOR.split("."):
+        return Check("pyspark", "FAIL", found, f"pip install 'pyspark[pipelines]=={PYSPARK_MINOR}.*'")
+    return Check("pyspark", "OK", found)
+
+
+def disk_check(storage: Path) -> Check:
+    place = next(folder for folder in (storage, *storage.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free / (1 << 30):.1f} GiB free in {place}"
+    mend = "Make room, or move `storage:` of spark-pipeline.yml to a larger disk."
+    if free < DISK_FREE_MIN:
+        return Check("disk", "FAIL", found, mend)
+    return Check("disk", "WARN", found, mend) if free < DISK_FREE_SCARCE else Check("disk", "OK", found)

@@ -1,0 +1,73 @@
+"""The state on this machine: can every worker's database be opened, do they share a version, is a dead service's endpoint left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinator.circuit_file import StateOwner, read_owner
+from coordinator.core import NoCommonVersion, common_version
+from stepwell.doctor.check import Check
+from stepwell.project import Project
+from stepwell.service.endpoint import read_endpoint, who_answers
+from storage.database import Database
+from storage.description import VersionId
+from storage.errors import StorageError
+
+_REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."
+
+
+def state_checks(project: Project) -> list[Check]:
+    return [_databases(project), _endpoint(project.state_folder)]
+
+
+def _databases(project: Project) -> Check:
+    folder = project.state_folder
+    owner = read_owner(folder)
+    if owner is None:
+        if (folder / "workers").is_dir():
+            return Check("state", "FAIL", f"databases in {folder}, and nothing says whose they are", _REBUILD)
+        return Check("state", "OK", f"none in {folder}: the first run makes it")
+    if owner.pipeline != project.name:
+        return Check(
+            "state", "FAIL", f"it is pipeline {owner.pipeline}'s", "Give each project a `storage:` of its own."
+        )
+    if owner.workers != project.settings.stepwell.workers:
+        return Check(
+            "state", "WARN",
+            f"it was made with {owner.workers} workers, and stepwell.workers is {project.settings.stepwell.workers}",
+            f"Run with --workers {owner.workers}, or set stepwell.workers to it.",
+        )  # fmt: skip
+    return _versions(folder, owner)
+
+
+def _versions(folder: Path, owner: StateOwner) -> Check:
+    found: dict[int, tuple[VersionId, ...]] = {}
+    for worker in range(owner.workers):
+        try:
+            found[worker] = Database.versions(folder / "workers" / f"{worker:04d}")
+        except StorageError as fault:
+            return Check("state", "FAIL", str(fault), _REBUILD)
+    try:
+        latest = common_version(found)
+    except NoCommonVersion as fault:
+        return Check("state", "FAIL", str(fault), _REBUILD)
+    return Check(
+        "state",
+        "OK",
+        f"{owner.workers} of {owner.workers} databases at checkpoint {latest.version}, before step {latest.step}",
+    )
+
+
+def _endpoint(folder: Path) -> Check:
+    endpoint = read_endpoint(folder)
+    if endpoint is None:
+        return Check("service", "OK", "not running")
+    alive = who_answers(endpoint.url)
+    if alive is None:
+        return Check(
+            "service",
+            "WARN",
+            f"process {endpoint.pid} was killed and left its endpoint file",
+            "`stepwell run` replaces it.",
+        )
+    return Check("service", "OK", f"running: process {endpoint.pid}, {endpoint.url}")

@@ -1,0 +1,108 @@
+"""The starter project, file by file. `$name` stands for the project's name, `$$` for a dollar."""
+
+from __future__ import annotations
+
+_SPEC = """\
+name: $name
+storage: storage
+libraries:
+  - glob:
+      include: transformations/**
+configuration:
+  kafka.bootstrap.servers: 127.0.0.1:9092   # of `stepwell dev up`
+  stepwell.checkpoint.interval: 10s
+"""
+
+_SQL = """\
+-- A source: every message of the topic is a row.
+CREATE STREAMING TABLE orders (id BIGINT, customer BIGINT, amount DECIMAL(10, 2), placed TIMESTAMP)
+  USING kafka TBLPROPERTIES ('subscribe' = '$name.orders', 'format' = 'json');
+
+-- A source with a key: the last message of a key is its row, a message without a value deletes it.
+CREATE STREAMING TABLE customers (id BIGINT, name STRING, country STRING)
+  USING kafka TBLPROPERTIES ('subscribe' = '$name.customers', 'format' = 'json', 'mode' = 'upsert', 'key' = 'id');
+
+-- A view that is published, a message a country, and can be queried: stepwell query "SELECT * FROM sales_by_country"
+CREATE MATERIALIZED VIEW sales_by_country
+  TBLPROPERTIES ('topic' = '$name.sales_by_country', 'key' = 'country', 'mode' = 'upsert')
+AS SELECT country, count(*) AS orders, sum(amount) AS total
+FROM orders JOIN customers ON orders.customer = customers.id
+GROUP BY country;
+"""
+
+_PYTHON = '''\
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+spark = SparkSession.active()
+
+
+@dp.materialized_view
+def large_countries() -> DataFrame:
+    """A view over a view. It has no topic: it is kept, and can be queried."""
+    return spark.table("sales_by_country").where("total > 1000")
+'''
+
+_SEND = '''\
+"""Sends customers and orders to the project's topics: python send.py [ORDERS]"""
+
+import json
+import random
+import sys
+import time
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+SERVERS = "127.0.0.1:9092" if len(sys.argv) < 3 else sys.argv[2]
+COUNTRIES = ("Chile", "France", "India", "Kenya", "Norway")
+
+count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+admin = AdminClient({"bootstrap.servers": SERVERS})
+there = admin.list_topics(timeout=10).topics
+missing = [NewTopic(topic, 1) for topic in ("$name.orders", "$name.customers") if topic not in there]
+for created in admin.create_topics(missing).values() if missing else ():
+    created.result()
+
+producer = Producer({"bootstrap.servers": SERVERS})
+for customer in range(20):
+    row = {"id": customer, "name": f"Customer {customer}", "country": random.choice(COUNTRIES)}
+    producer.produce("$name.customers", json.dumps(row), json.dumps({"id": customer}))
+for _ in range(count):
+    order = {
+        "id": random.getrandbits(40),
+        "customer": random.randrange(20),
+        "amount": f"{random.uniform(1, 100):.2f}",
+        "placed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    producer.produce("$name.orders", json.dumps(order))
+    producer.poll(0)
+producer.flush()
+print(f"{count} orders and 20 customers sent to {SERVERS}")
+'''
+
+_README = """\
+# $name
+
+A pipeline for Stepwell: `spark-pipeline.yml` names it, `transformations/` defines it.
+
+    stepwell dev up              # a local Kafka broker
+    stepwell dry-run             # what will run
+    stepwell run                 # keeps the views up to date, until Ctrl-C
+    python send.py 1000          # in another terminal: customers and orders
+    stepwell status
+    stepwell checkpoint
+    stepwell query "SELECT * FROM sales_by_country ORDER BY total DESC"
+
+`send.py` gives some customers another country each time: watch the totals move.
+`stepwell run --available-now` takes what is there and ends; `stepwell doctor` says what is wrong.
+"""
+
+FILES = {
+    "spark-pipeline.yml": _SPEC,
+    "transformations/sales.sql": _SQL,
+    "transformations/large_countries.py": _PYTHON,
+    "send.py": _SEND,
+    "README.md": _README,
+    ".gitignore": "storage/\n__pycache__/\n",
+}
