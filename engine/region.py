@@ -35,7 +35,7 @@ Outbox = dict[int, Parcel]
 
 @dataclass(frozen=True)
 class StageTask:
-    """What one task has to do. `partitions`: of the output topics, by handle; `append_only[node][slot]`."""
+    """What one task has to do. `partitions`: of the output topics, by handle; `append_only[node][slot]`; `grown`: see StepContext."""
 
     plan: Plan
     placement: Placement
@@ -44,6 +44,7 @@ class StageTask:
     worker: int
     partitions: Mapping[str, int]
     append_only: Mapping[int, tuple[bool, ...]]
+    grown: frozenset[str] = frozenset()
 
     @property
     def is_last(self) -> bool:
@@ -109,6 +110,7 @@ def _apply(task: StageTask, store: Store, index: int, node: Node, inputs: Sequen
         task.placement.shards,
         owns_keyless,
         dict(task.partitions),
+        task.grown,
     )
     result = TABLE[type(node)](node, inputs, context)
     if isinstance(node, Output):

@@ -51,8 +51,10 @@ class TaskSetup:
     epoch: int
     append_only: Mapping[int, tuple[bool, ...]] = field(default_factory=dict)
 
-    def task(self, step: int, stage: int, worker: int) -> StageTask:
-        return StageTask(self.plan, self.placement, step, stage, worker, self.partitions, self.append_only)
+    def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
+        """`grown`: the topics that have."""
+        handles = frozenset(handle for handle, table in self.tables.items() if table.topic in grown)
+        return StageTask(self.plan, self.placement, step, stage, worker, self.partitions, self.append_only, handles)
 
     def identity(self, worker: int) -> Identity:
         return Identity(self.pipeline, worker, self.databases[worker][1])
@@ -68,11 +70,12 @@ class TaskSetup:
 
 @dataclass(frozen=True)
 class StepInput:
-    """What is new in each step. `on_error`: by source handle, as the division recorded it."""
+    """What is new in each step. `on_error`: by source handle, and `grown`: topics, as the division recorded them."""
 
     step: int
     ranges: tuple[OffsetRange, ...]
     on_error: Mapping[str, str]
+    grown: frozenset[str] = frozenset()
 
 
 class SparkStep:
@@ -91,7 +94,7 @@ class SparkStep:
         rdd = self._seeds.mapPartitionsWithIndex(partial(source_task, self._shared, given))
         for stage in range(1, self._setup.plan.stages):
             routed = rdd.partitionBy(workers, int)
-            rdd = routed.mapPartitionsWithIndex(partial(region_task, self._shared, given.step, stage))
+            rdd = routed.mapPartitionsWithIndex(partial(region_task, self._shared, given.step, given.grown, stage))
         parcels = [parcel for _, parcel in rdd.collect()]
         failed = first_error(parcels)
         if failed is not None:
@@ -105,7 +108,7 @@ class SparkStep:
 def source_task(shared: Any, given: StepInput, worker: int, _: Iterable[int]) -> Iterator[tuple[int, Parcel]]:
     """Stage 0 of one worker: reads its partitions' ranges, decodes, runs what needs no key."""
     setup: TaskSetup = shared.value
-    task = setup.task(given.step, 0, worker)
+    task = setup.task(given.step, 0, worker, given.grown)
     began = time.perf_counter()
     try:
         owners = setup.placement.partition_owners(setup.input_partitions)
@@ -119,11 +122,11 @@ def source_task(shared: Any, given: StepInput, worker: int, _: Iterable[int]) ->
 
 
 def region_task(
-    shared: Any, step: int, stage: int, worker: int, routed: Iterable[tuple[int, Parcel]]
+    shared: Any, step: int, grown: frozenset[str], stage: int, worker: int, routed: Iterable[tuple[int, Parcel]]
 ) -> Iterator[tuple[int, Parcel]]:
     """Stage k > 0 of one worker: one transaction of its database."""
     setup: TaskSetup = shared.value
-    task = setup.task(step, stage, worker)
+    task = setup.task(step, stage, worker, grown)
     inbox = [parcel for _, parcel in routed]
     began = time.perf_counter()
     try:

@@ -14,6 +14,9 @@ version wrote it, would show as lost or doubled output much later.
     checkpoint_complete  every database holds it
     layout               shards and workers from here on
     circuit              the circuit that the state belongs to
+    refresh              the outputs are being taken back, to be rebuilt as this generation
+    taken_back           tombstones were written into upsert topics, up to these ends
+    reset                all outputs are taken back: steps begin again at 0, with databases of this generation
     snapshot             all that is needed from here on, should everything before be truncated
 """
 
@@ -128,14 +131,16 @@ class Claim(_Record):
 
 
 class DivisionRecord(_Record):
-    """`ranges` in order of (topic, partition). `on_error`: source -> what is done with its malformed messages; it
-    belongs to the division because it decides what the step's output is."""
+    """`ranges` in order of (topic, partition). `on_error`: source -> what is done with its malformed messages; `grown`:
+    topics that have more partitions than when the state began, in order. Both belong to the division because they
+    decide what the step's output is."""
 
     kind: Literal["division"] = "division"
     step: Natural
     ranges: tuple[InputRange, ...]
     topics: tuple[TopicIdentity, ...] = ()
     on_error: dict[str, OnError] = Field(default_factory=dict)
+    grown: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -143,11 +148,14 @@ class DivisionRecord(_Record):
         division: Division,
         topics: tuple[TopicIdentity, ...] = (),
         on_error: dict[str, OnError] | None = None,
+        grown: tuple[str, ...] = (),
     ) -> DivisionRecord:
         ranges = tuple(
             InputRange(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in division.ranges
         )
-        return DivisionRecord(epoch=epoch, step=division.step, ranges=ranges, topics=topics, on_error=on_error or {})
+        return DivisionRecord(
+            epoch=epoch, step=division.step, ranges=ranges, topics=topics, on_error=on_error or {}, grown=grown
+        )
 
     @property
     def division(self) -> Division:
@@ -204,6 +212,32 @@ class CircuitRecord(_Record):
     circuit: str
 
 
+class Refresh(_Record):
+    """`topics`: the output topics that are taken back. Those named in `tombstones` get one for every live key; the
+    others are emptied below `ends`, which are fixed here so that a late request of a fenced run deletes no more."""
+
+    kind: Literal["refresh"] = "refresh"
+    generation: Annotated[int, Field(ge=1)]
+    topics: tuple[TopicIdentity, ...]
+    tombstones: tuple[str, ...]
+    ends: tuple[PartitionOffset, ...]
+
+
+class TakenBack(_Record):
+    """In the transaction of the tombstones themselves. `ends`: of the partitions written."""
+
+    kind: Literal["taken_back"] = "taken_back"
+    generation: Annotated[int, Field(ge=1)]
+    ends: tuple[PartitionOffset, ...]
+
+
+class Reset(_Record):
+    """What the refresh of this generation began is done. Nothing of the steps before counts any more."""
+
+    kind: Literal["reset"] = "reset"
+    generation: Annotated[int, Field(ge=1)]
+
+
 class Snapshot(_Record):
     """The state of the log just before this record, without the steps already committed. Bounded: it grows with the
     number of partitions, never with the number of steps."""
@@ -219,6 +253,9 @@ class Snapshot(_Record):
     checkpoints: tuple[VersionId, ...]
     layout: LayoutRecord | None
     circuit: CircuitRecord | None
+    generation: Natural = 0
+    refresh: Refresh | None = None
+    grown: tuple[str, ...] = ()
 
 
 Record = (
@@ -229,6 +266,9 @@ Record = (
     | CheckpointComplete
     | LayoutRecord
     | CircuitRecord
+    | Refresh
+    | TakenBack
+    | Reset
     | Snapshot
 )
 

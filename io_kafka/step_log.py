@@ -9,12 +9,19 @@ and goes to the last stable offset: of a transaction, a reader sees all records 
        |              v
        +---- claim(e' > e), at any time; what was divided and not yet written stays divided
 
+    refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
+
+Between refresh and reset nothing else can follow but a claim: a refresh that was begun is finished by the next run. A consumer
+that reads `reset` knows that below the ends recorded so far every output is taken back: an upsert topic by tombstones, any other
+by deletion (who keeps its rows drops them). From there on its rule is what it was: a step's record, then up to the record's ends.
+
 The state machine does no I/O: what writes the log (writer.py) and what reads it (step_log_reader.py) both fold into it.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from itertools import pairwise
 
 from io_kafka.errors import KafkaFault
@@ -28,8 +35,11 @@ from io_kafka.log_records import (
     OutputPart,
     PartitionOffset,
     Record,
+    Refresh,
+    Reset,
     Snapshot,
     StepRecord,
+    TakenBack,
     TopicIdentity,
     VersionId,
 )
@@ -78,6 +88,9 @@ class StepLogState:
         self.checkpoints: tuple[VersionId, ...] = ()
         self.layout: LayoutRecord | None = None
         self.circuit: CircuitRecord | None = None
+        self.generation = 0  # how often state and outputs were rebuilt; part of the databases' identity
+        self.refresh: Refresh | None = None  # begun and not done
+        self.grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
         self.snapshots: list[tuple[int, int]] = []  # (offset, steps committed before it)
         self.offset_next = begin  # all records below this offset are folded in
 
@@ -121,12 +134,24 @@ class StepLogState:
             checkpoints=self.checkpoints,
             layout=self.layout,
             circuit=self.circuit,
+            generation=self.generation,
+            refresh=self.refresh,
+            grown=tuple(sorted(self.grown)),
         )
+
+    def grown_with(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
+        """The topics that have grown since the state began, once these are found, in order."""
+        known = ((t, self.topics.get(t.topic, t)) for t in topics)
+        return tuple(sorted(self.grown | {t.topic for t, before in known if t.partitions > before.partitions}))
 
     def truncation_point(self, step: int) -> int | None:
         """The offset below which nothing is needed to replay from `step`: that of the last snapshot with no step >=
         `step` before it; None where there is none."""
         return max((offset for offset, steps in self.snapshots if steps <= step), default=None)
+
+    def truncated(self, offset: int) -> None:
+        """Forgets the snapshots below `offset`, which the log no longer has."""
+        self.snapshots = [found for found in self.snapshots if found[0] >= offset]
 
     def forget(self, step: int) -> None:
         """Drops the committed steps below `step` from memory; the log keeps them."""
@@ -161,6 +186,10 @@ class StepLogState:
             return f"epoch {self.epoch} has been claimed since: its writer was fenced"
         if record.epoch > self.epoch:
             return f"its epoch was never claimed; the highest is {self.epoch}"
+        if isinstance(record, Refresh | TakenBack | Reset):
+            return self._why_not_refresh(record)
+        if self.refresh is not None:
+            return f"the outputs are being taken back for generation {self.refresh.generation}, and no reset followed"
         if isinstance(record, DivisionRecord):
             return self._why_not_division(record)
         if isinstance(record, StepRecord):
@@ -169,6 +198,20 @@ class StepLogState:
             return self._why_not_intent(record.version)
         if isinstance(record, CheckpointComplete):
             return self._why_not_complete(record.version)
+        return None
+
+    def _why_not_refresh(self, record: Refresh | TakenBack | Reset) -> str | None:
+        if record.generation != self.generation + 1:
+            return f"generation {record.generation} does not follow generation {self.generation}"
+        if isinstance(record, Refresh):
+            return "a refresh is under way" if self.refresh is not None else None
+        if self.refresh is None:
+            return "no refresh is under way"
+        if isinstance(record, TakenBack):
+            for end in record.ends:
+                where = TopicPartition(end.topic, end.partition)
+                if end.topic not in self.refresh.tombstones or end.offset < self.ends.get(where, 0):
+                    return f"the end of {where} goes back, or its topic is not to be taken back with tombstones"
         return None
 
     def _why_not_snapshot(self, record: Snapshot) -> str | None:
@@ -193,6 +236,8 @@ class StepLogState:
             known = self.topics.get(topic.topic, topic)
             if known.id != topic.id or known.partitions > topic.partitions:
                 return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+        if record.grown != (grown := self.grown_with(record.topics)):
+            return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
         return None
 
     def _why_not_step(self, record: StepRecord) -> str | None:
@@ -229,6 +274,7 @@ class StepLogState:
                 self.divisions[record.step] = record
                 self.positions.update({TopicPartition(r.topic, r.partition): r.end for r in record.ranges})
                 self.topics.update({topic.topic: topic for topic in record.topics})
+                self.grown = frozenset(record.grown)
             case StepRecord():
                 self.step_records[record.step] = record
                 self.steps = record.step + 1
@@ -243,10 +289,27 @@ class StepLogState:
                 self.layout = record
             case CircuitRecord():
                 self.circuit = record
+            case Refresh():
+                self.refresh = record
+            case TakenBack():
+                self.ends.update({TopicPartition(e.topic, e.partition): e.offset for e in record.ends})
+            case Reset():
+                self._reset(record)
             case Snapshot():
                 if self.claim is None:
                     self._adopt(record)
                 self.snapshots.append((offset, record.steps))
+
+    def _reset(self, record: Reset) -> None:
+        """As a new log, but for who holds it, and for the topics that were taken back: what they are and where they end."""
+        assert self.refresh is not None
+        kept = {topic.topic: topic for topic in self.refresh.topics}
+        self.ends = {where: end for where, end in self.ends.items() if where.topic in kept}
+        self.topics, self.grown = kept, frozenset()
+        self.first = self.steps = 0
+        self.divisions, self.step_records, self.positions, self.snapshots = {}, {}, {}, []
+        self.intent, self.checkpoints, self.layout, self.circuit = None, (), None, None
+        self.generation, self.refresh = record.generation, None
 
     def _adopt(self, record: Snapshot) -> None:
         self.claim = record.claim
@@ -257,6 +320,7 @@ class StepLogState:
         self.topics = {topic.topic: topic for topic in record.topics}
         self.intent, self.checkpoints = record.intent, record.checkpoints
         self.layout, self.circuit = record.layout, record.circuit
+        self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)
 
     def check(self) -> None:
         """Proves the invariants; a failure is our own mistake."""

@@ -144,6 +144,18 @@ class Topics:
         """`end_offsets` of known partitions: one request instead of two, for each step asks."""
         return self._offsets(partitions, OffsetSpec.latest(), "reading the end offsets")
 
+    def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Deletes every record below these offsets, for good; what is gone already is no error."""
+        asked = [ClientPartition(where.topic, where.partition, offset) for where, offset in sorted(offsets.items())]
+        if asked:
+            self._ask(
+                f"deleting records of {', '.join(sorted({where.topic for where in offsets}))}",
+                lambda: self._admin.delete_records(
+                    asked, request_timeout=self._timeout_s, operation_timeout=self._timeout_s
+                ),
+                lambda partition: TopicPartition(partition.topic, partition.partition),
+            )
+
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of the topics, in order."""
         wanted = sorted(set(topics))

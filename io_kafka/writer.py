@@ -19,7 +19,16 @@ from confluent_kafka import Producer
 
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import digests, partition_bounds
-from io_kafka.log_records import Claim, DivisionRecord, InputChecksum, OutputPart, Record, StepRecord
+from io_kafka.log_records import (
+    Claim,
+    DivisionRecord,
+    InputChecksum,
+    OutputPart,
+    PartitionOffset,
+    Record,
+    StepRecord,
+    TakenBack,
+)
 from io_kafka.offsets import TopicPartition
 from io_kafka.output_progress import Decision, decide
 from io_kafka.transactions import Delivery, Fenced, FencedTransactions, OutcomeUnknown, WriteRefused, WriterLimits
@@ -127,9 +136,24 @@ class PipelineWriter(FencedTransactions):
         self._transact(f"step {step}", send)
         return self._state.step_records[step]
 
-    def _produce_output(self, producer: Producer, delivery: Delivery, step: int, output: StepOutput) -> None:
+    def take_back(self, generation: int, output: StepOutput) -> None:
+        """Commits tombstones, which belong to no step, and the ends that they give their partitions."""
+
+        def send(producer: Producer, delivery: Delivery) -> list[Record]:
+            self._produce_output(producer, delivery, None, output)
+            self._flush(producer, delivery)
+            ends = tuple(
+                PartitionOffset(topic=where.topic, partition=where.partition, offset=end)
+                for where, end in sorted(delivery.ends.items())
+            )
+            return [TakenBack(epoch=self.epoch, generation=generation, ends=ends)]
+
+        self._transact(f"tombstones for {output.topic}", send)
+
+    def _produce_output(self, producer: Producer, delivery: Delivery, step: int | None, output: StepOutput) -> None:
         bounds = partition_bounds(output.messages, output.partitions)
-        extra: dict[str, Any] = {"headers": [(STEP_HEADER, str(step).encode())]} if self._step_header else {}
+        headed = self._step_header and step is not None
+        extra: dict[str, Any] = {"headers": [(STEP_HEADER, str(step).encode())]} if headed else {}
         for number in range(output.partitions):
             part = output.messages.slice(bounds[number], bounds[number + 1] - bounds[number])
             rows = zip(part.column("key").to_pylist(), part.column("value").to_pylist(), strict=True)

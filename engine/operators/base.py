@@ -36,6 +36,8 @@ class StepContext:
     """Whether this worker owns the shard of the empty key: rows without key live there."""
     partitions: dict[str, int] = field(default_factory=dict)
     """Partitions of every output topic, by handle."""
+    grown: frozenset[str] = frozenset()
+    """Sources whose topic has more partitions than when the state began, as the step's division recorded it."""
 
     def trace(
         self,

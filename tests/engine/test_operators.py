@@ -125,9 +125,7 @@ def semi(left: Rows, right: Rows, *, anti: bool, null_safe: bool, with_residual:
 
 @settings(deadline=None, max_examples=200)
 @given(histories(), histories(), st.booleans(), st.booleans(), st.booleans())
-def test_semi_join(
-    left: list[Rows], right: list[Rows], anti: bool, null_safe: bool, with_residual: bool
-) -> None:
+def test_semi_join(left: list[Rows], right: list[Rows], anti: bool, null_safe: bool, with_residual: bool) -> None:
     node = SemiJoin((0, 1), TYPES, anti, (0,), (0,), (null_safe,), RESIDUAL if with_residual else None)
     steps = two(left, right)
     definition = lambda a, b: semi(a, b, anti=anti, null_safe=null_safe, with_residual=with_residual)  # noqa: E731
@@ -187,6 +185,34 @@ def test_a_key_in_two_partitions_is_refused_within_and_across_steps() -> None:
     step_last_by_key(node, [to_table([first], types)], StepContext(store, 0, 0))
     with pytest.raises(DataError, match="partitions 0 and 3"):
         step_last_by_key(node, [to_table([second], types)], StepContext(store, 1, 0))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.tuples(MESSAGE, st.integers(0, 2)), max_size=6), min_size=1, max_size=5), st.randoms())
+def test_in_a_topic_that_has_grown_step_then_partition_then_offset_decides(
+    steps: list[list[tuple[tuple[int, str | None, bool], int]]], random: Any
+) -> None:
+    node = LastByKey((0,), TYPES, "table", (0,))
+    types = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
+    store, content, table = DictStore(), Counter[tuple[Any, ...]](), dict[int, tuple[Any, ...]]()
+    for step, messages in enumerate(steps):
+        rows = [(k, None if gone else v, gone, part, at) for at, ((k, v, gone), part) in enumerate(messages)]
+        for key, value, gone, _, _ in sorted(rows, key=lambda row: row[3:]):
+            if gone:
+                table.pop(key, None)
+            else:
+                table[key] = (key, value)
+        random.shuffle(rows)
+        context = StepContext(store, step, 0, grown=frozenset({"table"}))
+        content = plus(content, to_rows(step_last_by_key(node, [to_table(rows, types)], context)))
+        assert content == Counter(table.values())
+
+
+def test_growth_of_another_topic_excuses_nothing() -> None:
+    node = LastByKey((0,), TYPES, "airlines", (0,))
+    messages = to_table([(1, "a", False, 0, 5), (1, "b", False, 3, 0)], (*TYPES, pa.bool_(), pa.int32(), pa.int64()))
+    with pytest.raises(DataError, match="partitions 0 and 3"):
+        step_last_by_key(node, [messages], StepContext(DictStore(), 7, 0, grown=frozenset({"flights"})))
 
 
 def test_a_view_with_two_rows_of_a_key_is_refused_before_it_changes() -> None:

@@ -15,8 +15,12 @@ from io_kafka.log_records import (
     InputRange,
     LayoutRecord,
     OutputPart,
+    PartitionOffset,
     Record,
+    Refresh,
+    Reset,
     StepRecord,
+    TakenBack,
     TopicIdentity,
     VersionId,
 )
@@ -172,9 +176,12 @@ def stories(draw: st.DrawFn) -> list[Record]:
     """Any log a correct run can write, with snapshots strewn in."""
     state, records, identity = StepLogState("log"), list[Record](), 0
     kinds = ["claim", "division", "step", "intent", "complete", "layout", "circuit", "snapshot"]
+    kinds += ["refresh", "taken_back", "reset"]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
         record: Record
+        if state.refresh is not None and kind not in ("claim", "snapshot", "taken_back", "reset"):
+            continue
         match kind:
             case "claim":
                 record = claim(epoch + draw(st.integers(1, 3)))
@@ -193,6 +200,13 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = LayoutRecord(epoch=epoch, number=0, workers=draw(st.integers(1, 3)), shards=8)
             case "circuit":
                 record = CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+            case "refresh":
+                record = refresh(state.generation + 1).model_copy(update={"epoch": epoch})
+            case "taken_back" if state.refresh is not None:
+                end = state.ends.get(TopicPartition("out", 0), 0) + draw(st.integers(0, 5))
+                record = taken_back(end, generation=state.generation + 1).model_copy(update={"epoch": epoch})
+            case "reset" if state.refresh is not None:
+                record = Reset(epoch=epoch, generation=state.generation + 1)
             case "snapshot":
                 record = state.snapshot()
             case _:
@@ -218,3 +232,109 @@ def test_a_log_truncated_at_any_snapshot_goes_on_alike(records: list[Record]) ->
         assert cut.offset_next == whole.offset_next
         assert cut.pending == whole.pending
         assert cut.step_records == {s: r for s, r in whole.step_records.items() if s >= steps}
+
+
+def refresh(generation: int = 1, topics: tuple[str, ...] = ("out",)) -> Refresh:
+    kept = tuple(TopicIdentity(topic=name, id=f"id-{name}", partitions=1) for name in topics)
+    ends = tuple(PartitionOffset(topic=name, partition=0, offset=5) for name in topics)
+    return Refresh(epoch=0, generation=generation, topics=kept, tombstones=topics, ends=ends)
+
+
+def taken_back(end: int, topic: str = "out", generation: int = 1) -> TakenBack:
+    return TakenBack(epoch=0, generation=generation, ends=(PartitionOffset(topic=topic, partition=0, offset=end),))
+
+
+def reset(generation: int = 1) -> Reset:
+    return Reset(epoch=0, generation=generation)
+
+
+BUSY: tuple[Record, ...] = (
+    claim(0),
+    CircuitRecord(epoch=0, fingerprint="f", circuit="[]"),
+    LayoutRecord(epoch=0, number=0, workers=1, shards=8),
+    *STORY[1:],
+    intent(version(1, 1)),
+    complete(version(1, 1)),
+)
+
+
+def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
+    state = folded(*BUSY, refresh(), taken_back(7), taken_back(9), reset())
+    new = folded(claim(0))
+    kept = {"ends", "topics", "generation", "offset_next"}
+    assert {k: v for k, v in state.__dict__.items() if k not in kept} == {
+        k: v for k, v in new.__dict__.items() if k not in kept
+    }
+    assert (state.ends, state.generation) == ({TopicPartition("out", 0): 9}, 1)
+    assert set(state.topics) == {"out"}, "an input may be another topic of that name"
+    state.apply(division(0, 3, 4, topic_id="recreated"), 50)
+    state.apply(step(0, 11), 51)
+    state.check()
+
+
+def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
+    state = folded(*BUSY, refresh(topics=()), reset())
+    assert (state.ends, state.topics) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("before", "record", "reason"),
+    [
+        (BUSY, refresh(2), "generation 2 does not follow generation 0"),
+        (BUSY, reset(), "no refresh is under way"),
+        (BUSY, taken_back(7), "no refresh is under way"),
+        ((*BUSY, refresh()), refresh(), "a refresh is under way"),
+        ((*BUSY, refresh()), reset(2), "generation 2 does not follow"),
+        ((*BUSY, refresh()), taken_back(4), "goes back"),
+        ((*BUSY, refresh()), taken_back(7, "other"), "not to be taken back"),
+        ((*BUSY, refresh()), step(1, 6), "being taken back for generation 1"),
+        ((*BUSY, refresh()), division(2, 12, 13), "being taken back"),
+        ((*BUSY, refresh()), intent(version(2, 1)), "being taken back"),
+        ((*BUSY, refresh()), LayoutRecord(epoch=0, number=0, workers=1, shards=8), "being taken back"),
+        ((*BUSY, refresh(), reset()), reset(), "generation 1 does not follow generation 1"),
+        ((*BUSY, refresh(), reset()), step(1, 6), "where step 0 is the next to be written"),
+    ],
+)
+def test_a_refresh_is_finished_before_anything_else(before: tuple[Record, ...], record: Record, reason: str) -> None:
+    state = folded(*before)
+    with pytest.raises(BrokenStepLog, match=reason):
+        state.apply(record, 99)
+
+
+def test_another_run_finishes_the_refresh() -> None:
+    state = folded(*BUSY, refresh(), claim(1), Reset(epoch=1, generation=1))
+    assert (state.generation, state.epoch, state.refresh) == (1, 1, None)
+
+
+@pytest.mark.parametrize("at", [5, 6, 7, 8])
+def test_a_snapshot_carries_the_generation_and_a_refresh_under_way(at: int) -> None:
+    records = [claim(0), division(0, 0, 1), step(0, 5), refresh(), taken_back(7), reset(), division(0, 0, 1, 0, "j")]
+    whole = folded(*records[: at - 1])
+    cut = StepLogState("log", begin=40)
+    cut.apply(whole.snapshot(), 40)
+    assert cut.snapshot() == whole.snapshot()
+    for offset, record in enumerate(records[at - 1 :], start=50):
+        whole.apply(record, offset)
+        cut.apply(record, offset)
+    assert cut.snapshot() == whole.snapshot() and cut.generation == 1
+    cut.check()
+
+
+def grown_division(number: int, partitions: int, grown: tuple[str, ...]) -> DivisionRecord:
+    return DivisionRecord(
+        epoch=0, step=number, ranges=(), topics=(TopicIdentity(topic="in", id="i", partitions=partitions),), grown=grown
+    )
+
+
+def test_growth_is_recorded_with_every_division_from_the_one_that_finds_it() -> None:
+    state = folded(claim(0), grown_division(0, 1, ()), step(0, 1))
+    with pytest.raises(BrokenStepLog, match="have grown"):
+        state.apply(grown_division(1, 2, ()), 50)
+    state.apply(grown_division(1, 2, ("in",)), 50)
+    state.apply(step(1, 2), 51)
+    with pytest.raises(BrokenStepLog, match="have grown"):
+        state.apply(grown_division(2, 2, ()), 52)
+    assert state.grown_with([]) == ("in",)
+    cut = StepLogState("log", begin=60)
+    cut.apply(state.snapshot(), 60)
+    assert cut.grown_with([]) == ("in",)
