@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from storage.database import Database
+from tests.storage.helpers import kill_children
 
 MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(autouse=True)
+def no_child_stays() -> Iterator[None]:
+    yield
+    kill_children()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ ME = Identity(pipeline="flights", worker=0, database="6f1c0f0e-0000-4000-8000-00
 TRACED = frozenset(
     str(Path(storage.__file__).parent / name) for name in ("database.py", "environments.py", "writers.py", "folding.py")
 )
+children: set[int] = set()  # pids that nobody has waited for
 FAILED = 99  # exit status of a child whose body raised
 
 
@@ -72,6 +73,7 @@ def in_child(body: Callable[[], object]) -> int:
             traceback.print_exc()
         finally:
             os._exit(status)
+    children.add(pid)
     return pid
 
 
@@ -103,6 +105,7 @@ def at_line(number: int, signal_number: int, body: Callable[[], Any]) -> Callabl
 def wait(pid: int) -> int:
     """The exit status of an ended child; minus the signal that killed it."""
     _, status = os.waitpid(pid, 0)
+    children.discard(pid)
     return os.waitstatus_to_exitcode(status)
 
 
@@ -111,8 +114,17 @@ def wait_stopped(pid: int) -> bool:
     _, status = os.waitpid(pid, os.WUNTRACED)
     if os.WIFSTOPPED(status):
         return True
+    children.discard(pid)
     assert os.waitstatus_to_exitcode(status) == 0
     return False
+
+
+def kill_children() -> None:
+    """Those that a failed test left behind, perhaps stopped."""
+    while children:
+        pid = children.pop()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def resume(pid: int) -> None:

@@ -243,7 +243,7 @@ def test_a_step_that_waits_while_another_process_freezes_writes_the_new_layer(
 ) -> None:
     """The child, of the same epoch, is stopped at a line of its step; this process freezes; then the child goes on."""
     monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
-    seen = set()
+    seen: set[int | str] = set()
     for number, path in every_line(shared_memory, at_v1, stride=3):
         child = in_child(at_line(number, signal.SIGSTOP, partial(step, attach(path), {"late": b"1"})))
         stopped = wait_stopped(child)
