@@ -65,9 +65,8 @@ def _take(descriptor: int, folder: Path, epoch: int) -> None:
         return
     pids = _holding(descriptor)
     holder = _read(descriptor)
-    if (
-        holder is None or holder.pid not in pids
-    ):  # a name left behind, or none yet: who it is is known, its epoch is not
+    if holder is None or holder.pid not in pids:
+        # A predecessor's name, or none yet: the kernel knows the pid, nobody the epoch.
         raise WriterBlocked(folder, f"process {' or '.join(map(str, pids)) or '(unknown)'}", WAIT_SECONDS_MAX)
     if holder.epoch < epoch and _kill(holder) and _wait(descriptor, DEATH_SECONDS_MAX):
         return
