@@ -1,0 +1,1 @@
+"""Projects to look at and to run."""

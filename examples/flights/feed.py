@@ -1,0 +1,82 @@
+"""The thread that sends the messages while the service runs.
+
+It stays at most AHEAD_MESSAGES_MAX ahead of what the service has read, so that corrections meet flights that were already counted, and goes
+on while the service is dead. It does not pass `gate` before it is opened: what comes after the crash has something to read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaException, Producer
+
+from examples.flights.data import Message
+
+AHEAD_MESSAGES_MAX = 60_000
+"""Three steps' worth: the service never waits for input, and never has all of it before it."""
+
+BATCH_MESSAGES = 1000
+"""Between two looks at how far the service is."""
+
+FLUSH_SECONDS_MAX = 30.0
+
+
+class Feed(threading.Thread):
+    """`sent`: messages handed to Kafka. `read` is set by whoever knows how many the service has read."""
+
+    def __init__(self, servers: str, messages: Iterable[Message], gate_at: int) -> None:
+        super().__init__(name="feed", daemon=True)
+        # Kafka's own clients place a key by murmur2; what matters is that a key stays in one partition.
+        self._producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20})
+        self._messages, self._gate_at = messages, gate_at
+        self._changed = threading.Condition()
+        self._read, self._open = 0, False
+        self.sent = 0
+        self.fault: BaseException | None = None
+
+    def service_has_read(self, messages: int) -> None:
+        with self._changed:
+            self._read = messages
+            self._changed.notify()
+
+    def open_gate(self) -> None:
+        with self._changed:
+            self._open = True
+            self._changed.notify()
+
+    @property
+    def at_gate(self) -> bool:
+        return self.sent >= self._gate_at and not self._open
+
+    def run(self) -> None:
+        try:
+            for count, message in enumerate(self._messages):
+                if count % BATCH_MESSAGES == 0:
+                    self._hand_over(count)
+                self._send(message)
+            self._hand_over(count + 1)
+        except BaseException as fault:
+            self.fault = fault
+
+    def _send(self, message: Message) -> None:
+        while True:
+            try:
+                self._producer.produce(message.topic, message.value, message.key, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            raise KafkaException(error)
+
+    def _hand_over(self, count: int) -> None:
+        left = self._producer.flush(FLUSH_SECONDS_MAX)
+        assert left == 0, f"{left} messages were not sent within {FLUSH_SECONDS_MAX:g} s"
+        self.sent = count
+        with self._changed:
+            self._changed.wait_for(self._may_go_on)
+
+    def _may_go_on(self) -> bool:
+        return self.sent - self._read < AHEAD_MESSAGES_MAX and (self._open or self.sent < self._gate_at)

@@ -1,0 +1,40 @@
+"""What the step log says about the service: how much it has read, which steps are committed, and since when.
+
+Whether the service lives or not does not matter here: the log is a topic.
+"""
+
+from __future__ import annotations
+
+import time
+
+from io_kafka.clients import KafkaSettings
+from io_kafka.log_records import StepRecord
+from io_kafka.step_log import StepLogState
+from io_kafka.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.topics import Topics
+
+
+class StepLogWatch:
+    """`look` brings it up to date; times are of time.monotonic, as exact as looks are frequent."""
+
+    def __init__(self, servers: str, log_topic: str) -> None:
+        settings = KafkaSettings.parse({"bootstrap.servers": servers})
+        ensure_step_log(Topics(settings), log_topic)
+        self._reader = StepLogReader(settings, log_topic)
+        self.state = StepLogState(log_topic)
+        self.first_step_at: dict[int, float] = {}  # epoch -> when its first new step was seen
+
+    def look(self) -> None:
+        for record in self._reader.read_tail(self.state):
+            if isinstance(record, StepRecord):
+                self.first_step_at.setdefault(record.epoch, time.monotonic())
+
+    @property
+    def messages_read(self) -> int:
+        """Input messages of committed steps."""
+        return sum(r.end - r.start for step in range(self.state.steps) for r in self.state.divisions[step].ranges)
+
+    @property
+    def steps_after_checkpoint(self) -> int:
+        """Steps that a crash now would replay; 0 while there is no checkpoint."""
+        return self.state.steps - self.state.checkpoints[-1].step if self.state.checkpoints else 0

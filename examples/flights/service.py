@@ -1,0 +1,71 @@
+"""The service as a user starts it: `stepwell run`, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+STOP_SECONDS_MAX = 120.0
+"""For the last step and a checkpoint on a full machine."""
+
+LOG_TAIL_LINES = 15
+
+
+class ServiceFailed(Exception):
+    """The service ended by itself."""
+
+
+class Service:
+    """`folder` has the project; what the service says goes to `log`."""
+
+    def __init__(self, project: Path, servers: str, log: Path) -> None:
+        self._spec, self._log = project / "spark-pipeline.yml", log
+        self._environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": servers}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """When it was started, as time.monotonic says it."""
+        began = time.monotonic()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("run"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
+        return began
+
+    def require_alive(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            raise ServiceFailed(f"the service ended with exit code {self._process.returncode}:\n{self._tail()}")
+
+    def kill(self) -> None:
+        """kill -9: no handler runs, nothing is flushed. The JVM and the tasks' processes that it leaves behind are its own to lose."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """`stepwell stop`, and the end of the process."""
+        assert self._process is not None
+        asked = subprocess.run(
+            self._command("stop"), env=self._environment, capture_output=True, text=True, check=False
+        )
+        if asked.returncode != 0:
+            raise ServiceFailed(f"`stepwell stop` ended with exit code {asked.returncode}:\n{asked.stderr}")
+        if self._process.wait(STOP_SECONDS_MAX) != 0:
+            self.require_alive()
+
+    def end(self) -> None:
+        """However it stands, it is gone afterwards."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _command(self, name: str) -> list[str]:
+        return [sys.executable, "-m", "stepwell.cli", name, "--spec", str(self._spec)]
+
+    def _tail(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])

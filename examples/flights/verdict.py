@@ -1,0 +1,92 @@
+"""What was published against what is right.
+
+Two independent questions, for every view:
+
+- is its content, read back from its topic, Spark's batch answer over the same input?
+- was every step written once? Each output partition must hold, of every step, exactly the messages that the step log's record of it counts.
+  A step written twice would hide from the first question in an upsert topic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from examples.flights.consumer import Received, read_topic
+from io_kafka.step_log import StepLogState
+from stepwell.batch import TopicMessage, batch_answer, compare, published
+from stepwell.plans import ResolvedView, resolve
+from stepwell.project import Project
+
+
+@dataclass(frozen=True)
+class ViewResult:
+    """`rows`: of the final content. `messages`: in the topic. `duplicates` and `lost`: rows of the content, and messages of steps.
+    `steps`: those that wrote to this view."""
+
+    view: str
+    rows: int
+    messages: int
+    duplicates: int
+    lost: int
+    steps: int
+    examples: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        return not self.duplicates and not self.lost
+
+
+def judge(
+    project: Project, spark: SparkSession, servers: str, log: StepLogState, done: Callable[[str], None]
+) -> list[ViewResult]:
+    """Every published view. `done(view)` is called as they are judged."""
+    resolved = resolve(project, spark)
+    topics = {source.topic for source in resolved.sources}
+    answer = batch_answer(resolved, {topic: _plain(read_topic(servers, topic)) for topic in sorted(topics)})
+    results = []
+    for view in resolved.views:
+        if view.output is not None:
+            messages = read_topic(servers, view.output.topic)
+            comparison = compare(view.name, published(spark, view, _plain(messages)), answer[view.name])
+            twice, missing = audit(messages, steps_of(view, log))
+            steps = len({message.step for message in messages})
+            results.append(
+                ViewResult(
+                    view.name,
+                    comparison.rows,
+                    len(messages),
+                    comparison.duplicates + twice,
+                    comparison.lost + missing,
+                    steps,
+                    comparison.examples,
+                )
+            )
+            done(view.name)
+    return results
+
+
+def _plain(messages: Sequence[Received]) -> list[TopicMessage]:
+    return [TopicMessage(m.partition, m.offset, m.key, m.value) for m in messages]
+
+
+def steps_of(view: ResolvedView, log: StepLogState) -> dict[tuple[int, int], int]:
+    """(step, output partition) -> messages, as the step log has recorded them."""
+    return {
+        (step, part.partition): part.messages
+        for step, record in log.step_records.items()
+        for part in record.outputs
+        if part.handle == view.name and part.messages
+    }
+
+
+def audit(messages: Sequence[Received], recorded: Mapping[tuple[int, int], int]) -> tuple[int, int]:
+    """Messages that are there too often, and messages that are missing, step by step. One without a step, or of a step that is not in the
+    log, is one too many."""
+    found = Counter((message.step, message.partition) for message in messages)
+    extra = sum(max(0, count - recorded.get(place, 0)) for place, count in found.items())  # type: ignore[call-overload]
+    missing = sum(max(0, count - found[place]) for place, count in recorded.items())
+    return extra, missing
