@@ -260,7 +260,7 @@ def compare(view: str, found: DataFrame, expected: DataFrame) -> Comparison:
         extra += [f"extra {exact} {row}" for row in unmatched[0]]
         missing += [f"missing {exact} {row}" for row in unmatched[1]]
     rows = sum(len(rows) for rows in left.values())
-    return Comparison(view, rows, len(extra), len(missing), tuple((extra + missing)[:5]))
+    return Comparison(view, rows, len(extra), len(missing), tuple(extra[:3] + missing[:3]))
 
 
 Inexact = tuple[float | None, ...]

@@ -8,10 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
 from io_kafka.broker import LocalBroker
+from stepwell.session import make_session
+
+# The time that an example takes says how busy the machine is, and nothing of the code.
+hypothesis.settings.register_profile("stepwell", deadline=None)
+hypothesis.settings.load_profile("stepwell")
 
 
 @dataclass(frozen=True)
@@ -42,18 +48,8 @@ def topic_prefix() -> str:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session with Stepwell's settings for semantics (UTC, ANSI as Spark 4 has it by default)."""
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("stepwell-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.unsupportedOperationCheck", "false")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .getOrCreate()
-    )
+    """The session that a service has, with its daemon: one for plans and for real steps."""
+    session = make_session("stepwell-tests", {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

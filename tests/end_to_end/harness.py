@@ -1,0 +1,236 @@
+"""A project on real Spark, real Kafka and real LMDB, in one test's own folder and under its own topic names.
+
+`@` in a definition stands for the test's prefix. What a run wrote is read back by a plain confluent consumer, which shares no code with
+ours, and is compared with Spark's batch answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pyspark.sql import SparkSession
+
+from coordinator.loop import Pipeline
+from coordinator.requests import Requests
+from coordinator.specification import PipelineSpec
+from coordinator.status import StatusBoard
+from io_kafka.clients import KafkaSettings
+from io_kafka.log_records import StepRecord
+from io_kafka.step_log import StepLogState
+from io_kafka.step_log_reader import StepLogReader
+from io_kafka.topics import Topics
+from io_kafka.writer import STEP_HEADER
+from stepwell.batch import Comparison, TopicMessage, batch_answer, compare, published
+from stepwell.lowering.driver import lower
+from stepwell.pipeline import pipeline_spec
+from stepwell.plans import ResolvedProject, resolve
+from stepwell.project import load_project
+
+READ_SECONDS_MAX = 30.0
+
+Value = Mapping[str, Any] | str | bytes | None
+
+
+class Message(NamedTuple):
+    """As a consumer outside of the project sees it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """What two runs must agree on: neither the offset (markers take some too) nor the time."""
+        return self.partition, self.key, self.value, self.headers
+
+    @property
+    def step(self) -> int:
+        return int(dict(self.headers)[STEP_HEADER])
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A project and the pipeline that it is."""
+
+    project: ResolvedProject
+    spec: PipelineSpec
+
+
+@dataclass
+class Playground:
+    """One test's folder and topics on the shared session and broker."""
+
+    spark: SparkSession
+    servers: str
+    folder: Path
+    prefix: str
+
+    # Definitions
+
+    def write(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Path:
+        """Writes a project; returns its file."""
+        configuration = {"kafka.bootstrap.servers": self.servers, "stepwell.topics.partitions": 2, **(conf or {})}
+        lines = "".join(f"  {key}: '{value}'\n" for key, value in configuration.items())
+        spec = self.folder / "spark-pipeline.yml"
+        spec.write_text(
+            f"name: {self.prefix}pipeline\nstorage: state\nconfiguration:\n{lines}"
+            "libraries:\n  - glob:\n      include: transformations/**\n"
+        )
+        for name, text in files.items():
+            path = self.folder / "transformations" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text.replace("@@", "\0").replace("@", self.prefix).replace("\0", "@"))
+        return spec
+
+    def resolve(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Resolved:
+        project = resolve(load_project(self.write(files, conf)), self.spark)
+        return Resolved(project, pipeline_spec(project, lower(project)))
+
+    # Kafka
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers})
+
+    @cached_property
+    def topics(self) -> Topics:
+        return Topics(self.settings)
+
+    @property
+    def settings(self) -> KafkaSettings:
+        return KafkaSettings.parse({"bootstrap.servers": self.servers})
+
+    def topic(self, name: str, partitions: int = 1) -> None:
+        new = NewTopic(self.prefix + name, num_partitions=partitions, replication_factor=1)
+        self.admin.create_topics([new], operation_timeout=20)[self.prefix + name].result()
+
+    def delete_topic(self, name: str) -> None:
+        self.admin.delete_topics([self.prefix + name], operation_timeout=20)[self.prefix + name].result()
+
+    def grow(self, name: str, partitions: int) -> None:
+        self.admin.create_partitions([NewPartitions(self.prefix + name, partitions)], operation_timeout=20)[
+            self.prefix + name
+        ].result()
+
+    def send(self, name: str, messages: Iterable[Value | tuple[Value, Value]], partition: int = 0) -> None:
+        """Values, or pairs of key and value, to one partition, in order."""
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
+        for message in messages:
+            key, value = message if isinstance(message, tuple) else (None, message)
+            producer.produce(self.prefix + name, value=as_bytes(value), key=as_bytes(key), partition=partition)
+        assert producer.flush(READ_SECONDS_MAX) == 0
+
+    def read(self, name: str, *, prefixed: bool = True) -> list[Message]:
+        """Every committed message of a topic, by partition and offset."""
+        topic = self.prefix + name if prefixed else name
+        config = {
+            "bootstrap.servers": self.servers,
+            "group.id": "outsider",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 5,
+        }
+        found: list[Message] = []
+        with closing(Consumer(config)) as consumer:
+            open_partitions = set(consumer.list_topics(topic, timeout=READ_SECONDS_MAX).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in open_partitions])
+            while open_partitions:
+                message = consumer.poll(READ_SECONDS_MAX)
+                assert message is not None, f"{topic}: no end in {READ_SECONDS_MAX} s"
+                error = message.error()
+                if error is None:
+                    headers = tuple((name, value) for name, value in message.headers() or ())
+                    found.append(
+                        Message(message.partition(), message.offset(), message.key(), message.value(), headers)
+                    )
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    open_partitions.discard(message.partition())
+                else:
+                    raise AssertionError(f"{topic}: {error}")
+        return sorted(found, key=lambda m: (m.partition, m.offset))
+
+    # Runs
+
+    def run(self, resolved: Resolved, **options: Any) -> dict[str, Any]:
+        """Takes what is there, makes a checkpoint; the last status."""
+        board = StatusBoard(resolved.spec.name)
+        pipeline = Pipeline(resolved.spec, self.spark.sparkContext, Requests(), board)
+        pipeline.run(**{"available_now": True, **options})
+        return board.show()
+
+    def log(self, resolved: Resolved) -> StepLogState:
+        return StepLogReader(self.settings, resolved.spec.log_topic).read()
+
+    # What must hold
+
+    def check(self, resolved: Resolved, views: Sequence[str] | None = None) -> dict[str, int]:
+        """Every published view is what Spark's batch answer says; its number of rows by view."""
+        sources = {source.topic for source in resolved.project.sources}
+        inputs = {t: [TopicMessage(*m[:4]) for m in self.read(t, prefixed=False)] for t in sources}
+        expected = batch_answer(resolved.project, inputs)
+        found: list[Comparison] = []
+        for view in resolved.project.views:
+            if view.output is None or (views is not None and view.name not in views):
+                continue
+            messages = [TopicMessage(*m[:4]) for m in self.read(view.output.topic, prefixed=False)]
+            found.append(compare(view.name, published(self.spark, view, messages), expected[view.name]))
+        assert all(view.equal for view in found), "\n".join(str(view) for view in found if not view.equal)
+        return {view.view: view.rows for view in found}
+
+    def check_steps(self, resolved: Resolved, seen: Mapping[int, StepRecord] | None = None) -> int:
+        """Every step's messages are there as often as the step log says; the number of steps compared. `seen`: records
+        that the log may have forgotten at a checkpoint, collected before."""
+        records = {**(seen or {}), **step_records(self, resolved)}
+        recorded: Counter[tuple[str, int, int]] = Counter()
+        for number, record in records.items():
+            for part in record.outputs:
+                if part.messages:
+                    recorded[part.topic, part.partition, number] = part.messages
+        written = Counter(
+            (output.topic, m.partition, m.step)
+            for output in resolved.spec.outputs
+            for m in self.read(output.topic, prefixed=False)
+        )
+        assert written == recorded
+        return len(records)
+
+
+def step_records(play: Playground, resolved: Resolved) -> dict[int, StepRecord]:
+    """Every step record in the log topic, exactly one a step; the state forgets those below a snapshot, the topic does not."""
+    found: dict[int, StepRecord] = {}
+    for message in play.read(resolved.spec.log_topic, prefixed=False):
+        assert message.value is not None
+        if json.loads(message.value)["kind"] == "step":
+            record = StepRecord.model_validate_json(message.value)
+            assert record.step not in found, f"step {record.step} was recorded twice"
+            found[record.step] = record
+    assert sorted(found) == list(range(len(found)))
+    return found
+
+
+def as_bytes(value: Value) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def renamed(resolved: Resolved, suffix: str, workers: int) -> Resolved:
+    """The same circuit over the same input, as another pipeline with state and output topics of its own."""
+    spec = resolved.spec
+    outputs = tuple(replace(o, topic=o.topic + suffix) for o in spec.outputs)
+    return Resolved(
+        resolved.project,
+        replace(spec, name=spec.name + suffix, storage=spec.storage / suffix, outputs=outputs, workers=workers),
+    )

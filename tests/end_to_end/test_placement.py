@@ -1,0 +1,26 @@
+"""Every operator, input and output: the batch answer, and the same bytes whatever the number of workers (invariant 3)."""
+
+from __future__ import annotations
+
+from tests.end_to_end import everything
+from tests.end_to_end.harness import Playground, Resolved, renamed
+
+
+def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers(play: Playground) -> None:
+    everything.make_topics(play)
+    one = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60})
+    others = [renamed(one, f"-w{workers}", workers) for workers in (2, 3, 5)]
+    for seed in (1, 2):  # the second round retracts and corrects what the first one made, and starts from a checkpoint
+        everything.send(play, seed)
+        for run in (one, *others):
+            status = play.run(run)
+            assert status["steps_run"] > 2 and status["steps_replayed"] == 0
+        rows = play.check(one)
+        assert all(rows[view.name] for view in one.project.views)
+    assert play.check_steps(one) == status["step"] + 1
+    for other in others:
+        assert contents(play, other) == contents(play, one), f"{other.spec.workers} workers"
+
+
+def contents(play: Playground, run: Resolved) -> dict[str, list[tuple[object, ...]]]:
+    return {o.handle: [m.content for m in play.read(o.topic, prefixed=False)] for o in run.spec.outputs}
