@@ -90,12 +90,11 @@ _connections: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """This process's connection. A process forked from one that had a connection makes its own: DuckDB's locks and
-    threads do not survive a fork."""
+    """This process's connection. A process forked from one that had a connection makes its own, and leaves the inherited one
+    as it is: DuckDB's threads do not survive a fork, and closing would wait for them."""
     pid = os.getpid()
     if (known := _connections.get(pid)) is not None:
         return known
-    _connections.clear()
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("PRAGMA disable_optimizer")
     expression_functions.register(connection)
@@ -107,7 +106,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ?(.*)", re.DOTALL)
 _TRANSLATIONS = (
     (re.compile(r"[Dd]ivision by zero"), "DIVIDE_BY_ZERO"),
-    (re.compile(r"Overflow in \w+ of DECIMAL|Could not cast value .* to DECIMAL|out of range .* DECIMAL"), "NUMERIC_VALUE_OUT_OF_RANGE"),
+    (re.compile(r"Overflow in \w+ of DECIMAL|to (type )?DECIMAL"), "NUMERIC_VALUE_OUT_OF_RANGE"),
     (re.compile(r"Overflow in \w+ of INT(8|16)\b"), "BINARY_ARITHMETIC_OVERFLOW"),
     (re.compile(r"Overflow in "), "ARITHMETIC_OVERFLOW"),
     (re.compile(r"[Tt]imestamp .*range|Date .*range|out of range for (DATE|TIMESTAMP)"), "DATETIME_OVERFLOW"),

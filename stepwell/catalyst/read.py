@@ -34,7 +34,13 @@ def _lossy(node: TreeNode) -> bool:
     if node.kind == "Literal":
         type_ = node["dataType"]
         return node["value"] is not None and (isinstance(type_, dict) or type_ in _RAW_LITERALS)
-    return node.kind in _MODES or node.kind in _SUMS or node.kind in _ESCAPES or node.kind in _PATTERNS or node.kind == "InSet"
+    return (
+        node.kind in _MODES
+        or node.kind in _SUMS
+        or node.kind in _ESCAPES
+        or node.kind in _PATTERNS
+        or node.kind == "InSet"
+    )
 
 
 def _needs(node: TreeNode) -> bool:

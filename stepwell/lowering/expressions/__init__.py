@@ -16,7 +16,17 @@ import pyarrow as pa
 from engine.circuit import Column, Expression
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType
-from stepwell.lowering.expressions import arithmetic, casts, comparison, conditional, leaves
+from stepwell.lowering.expressions import (
+    arithmetic,
+    casts,
+    comparison,
+    conditional,
+    dates,
+    leaves,
+    mathematics,
+    nested,
+    strings,
+)  # fmt: skip
 from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
 
 __all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
@@ -30,6 +40,10 @@ TABLE: dict[str, Rule] = {
     **conditional.TABLE,
     **arithmetic.TABLE,
     **casts.TABLE,
+    **strings.TABLE,
+    **dates.TABLE,
+    **mathematics.TABLE,
+    **nested.TABLE,
 }
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from engine.expression_types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, failure, strict, unsupported
 
 DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
+OVERFLOW = failure("ARITHMETIC_OVERFLOW", "The negative of the least value overflows.")
+INTERVAL_OVERFLOW = failure("INTERVAL_ARITHMETIC_OVERFLOW", "The interval overflows.")
 REMAINDER_BY_ZERO = failure("REMAINDER_BY_ZERO", "Remainder by zero.")
 
 
@@ -21,10 +24,25 @@ def _operator(symbol: str) -> Rule:
         left, right = arguments
         if pa.types.is_decimal(left.type):
             return decimals.operator(symbol, left, right)
+        if pa.types.is_duration(left.type):
+            return intervals_sum(symbol, left, right)
         raises = not pa.types.is_floating(left.type)
         return derived(f"({left.sql} {symbol} {right.sql})", left.type, left, right, raises=raises)
 
     return rule
+
+
+def intervals_sum(symbol: str, left: Fragment, right: Fragment) -> Fragment:
+    total = f"({left.sql}::HUGEINT {symbol} {right.sql}::HUGEINT)"
+    fits = f"{total} BETWEEN {-(1 << 63)}::HUGEINT AND {(1 << 63) - 1}::HUGEINT"
+    sql = f"CASE WHEN {total} IS NULL OR {fits} THEN {total} ELSE {INTERVAL_OVERFLOW} END"
+    return derived(cast(sql, left.type), left.type, left, right, raises=True)
+
+
+def negated(operand: Fragment, error: str) -> str:
+    """SQL for the negative of an integer or interval; the least of them has none, and is an error."""
+    least = f"CAST({-(1 << 63) if pa.types.is_duration(operand.type) else -(1 << (operand.type.bit_width - 1))} AS {duck_type(operand.type)})"
+    return cast(f"CASE WHEN {operand.sql} = {least} THEN {error} ELSE 0 - {operand.sql} END", operand.type)
 
 
 def unless_zero(dividend: Fragment, divisor: Fragment, quotient: str, type_: pa.DataType, error: str) -> Fragment:
@@ -77,7 +95,7 @@ def _pmod(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     left, right = arguments
     remainder = _remainder(node, arguments)
     if pa.types.is_decimal(left.type):
-        negative, type_ = decimals.pmod_of_negative(left, right, remainder)
+        negative, type_ = decimals.pmod_of_negative(left, right)
     elif pa.types.is_integer(left.type):
         type_ = left.type
         total = f"({remainder.sql}::HUGEINT + {right.sql}::HUGEINT)"
@@ -98,10 +116,14 @@ def _minus(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     if pa.types.is_floating(operand.type):
         return derived(f"(- {operand.sql})", operand.type, operand)
-    zero = cast("0", operand.type)
     if pa.types.is_decimal(operand.type):
-        return derived(cast(f"- {operand.sql}", operand.type), operand.type, operand)
-    return derived(f"({zero} - {operand.sql})", operand.type, operand, raises=True)
+        return derived(decimals.negative(operand), operand.type, operand, raises=True)
+    return derived(
+        negated(operand, INTERVAL_OVERFLOW if pa.types.is_duration(operand.type) else OVERFLOW),
+        operand.type,
+        operand,
+        raises=True,
+    )
 
 
 def _bits(symbol: str) -> Rule:

@@ -1,30 +1,245 @@
-"""Casts as Spark's ANSI mode has them."""
+"""Casts as Spark's ANSI mode has them. `_RULES` is looked up by the kinds of the two types; what is not there, Spark's analyser
+refuses, or we do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
+from engine.expression_types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, unsupported
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    call,
+    cast,
+    derived,
+    failure,
+    floor_divide,
+    unsupported,
+)
+
+SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
+EXACT_DIGITS_MAX = 15  # a decimal of as many digits is two exact doubles, whose quotient is rounded once
+SECONDS_MAX = ((1 << 63) - 1) // SECOND_US  # Spark's conversion of seconds saturates beyond
+
+
+def kind(type_: pa.DataType) -> str:
+    if pa.types.is_integer(type_):
+        return "integer"
+    if pa.types.is_floating(type_):
+        return "float"
+    if pa.types.is_timestamp(type_):
+        return "timestamp" if type_.tz else "local"
+    for name in ("decimal", "string", "binary", "boolean", "date", "duration", "null"):
+        if getattr(pa.types, f"is_{name}")(type_):
+            return name
+    return str(type_)
+
+
+def overflow(source: pa.DataType, target: pa.DataType) -> str:
+    return failure("CAST_OVERFLOW", f"A value of {duck_type(source)} does not fit {duck_type(target)}.")
+
+
+def _plain(operand: Fragment, target: pa.DataType) -> Fragment:
+    return derived(cast(operand.sql, target), target, operand)
+
+
+def _integer_integer(operand: Fragment, target: pa.DataType) -> Fragment:
+    if target.bit_width >= operand.type.bit_width:
+        return _plain(operand, target)
+    top = 1 << (target.bit_width - 1)
+    sql = f"CASE WHEN {operand.sql} < {-top} OR {operand.sql} >= {top} THEN {overflow(operand.type, target)} ELSE {operand.sql} END"
+    return derived(cast(sql, target), target, operand, raises=True)
+
+
+def _float_integer(operand: Fragment, target: pa.DataType) -> Fragment:
+    """Toward zero; only a value whose floor and ceiling both fit. 2^63 itself passes Spark's test, and saturates."""
+    top = 1 << (target.bit_width - 1)
+    value = cast(operand.sql, pa.float64())
+    least, most = float(-top), float(top if target.bit_width == 64 else top - 1)
+    fits = f"floor({value}) <= {most!r}::DOUBLE AND ceil({value}) >= {least!r}::DOUBLE"
+    inside = cast(f"trunc({value})", target)
+    if target.bit_width == 64:
+        inside = f"CASE WHEN {value} >= {most!r}::DOUBLE THEN {top - 1} ELSE {inside} END"
+    sql = f"CASE WHEN {value} IS NULL THEN NULL WHEN {fits} THEN {inside} ELSE {overflow(operand.type, target)} END"
+    return derived(cast(sql, target), target, operand, raises=True)
+
+
+def _float_float(operand: Fragment, target: pa.DataType) -> Fragment:
+    if pa.types.is_float32(target) and pa.types.is_float64(operand.type):
+        return call("spark_single", target, operand)
+    return _plain(operand, target)
+
+
+def _decimal_integer(operand: Fragment, target: pa.DataType) -> Fragment:
+    """Toward zero."""
+    top = 1 << (target.bit_width - 1)
+    whole = f"CAST(CASE WHEN {operand.sql} < 0 THEN ceil({operand.sql}) ELSE floor({operand.sql}) END AS HUGEINT)"
+    if operand.type.scale == 0:
+        whole = f"CAST({operand.sql} AS HUGEINT)"
+    sql = f"CASE WHEN {whole} < {-top}::HUGEINT OR {whole} >= {top}::HUGEINT THEN {overflow(operand.type, target)} ELSE {whole} END"
+    if operand.type.precision - operand.type.scale < len(str(top)):
+        sql = whole
+    return derived(cast(sql, target), target, operand, raises=True)
+
+
+def _decimal_float(operand: Fragment, target: pa.DataType) -> Fragment:
+    if operand.type.precision <= EXACT_DIGITS_MAX and pa.types.is_float64(target):
+        return _plain(operand, target)
+    return derived(cast(f"{operand.sql}::VARCHAR", target), target, operand)
+
+
+def _decimal_string(operand: Fragment, target: pa.DataType) -> Fragment:
+    """DuckDB writes no zero before the point where the type has no digits there."""
+    written = f"CAST({operand.sql} AS VARCHAR)"
+    if operand.type.precision == operand.type.scale:
+        written = f"replace({written}, '.', '0.')"
+    return derived(written, target, operand)
+
+
+def _to_decimal(operand: Fragment, target: pa.DataType) -> Fragment:
+    return derived(cast(operand.sql, target), target, operand, raises=True)
+
+
+def _float_decimal(operand: Fragment, target: pa.DataType) -> Fragment:
+    read = f"spark_double_decimal({cast(operand.sql, pa.float64())}, {target.precision}, {target.scale})"
+    return derived(cast(read, target), target, operand, raises=True)
+
+
+def _boolean_of(operand: Fragment, target: pa.DataType) -> Fragment:
+    return derived(f"({operand.sql} <> 0)", target, operand)
+
+
+def _string_integer(operand: Fragment, target: pa.DataType) -> Fragment:
+    return derived(cast(f"spark_read_integer({operand.sql}, {target.bit_width})", target), target, operand, raises=True)
+
+
+def _string_float(operand: Fragment, target: pa.DataType) -> Fragment:
+    return call(
+        "spark_read_single" if pa.types.is_float32(target) else "spark_read_double", target, operand, raises=True
+    )
+
+
+def _string_decimal(operand: Fragment, target: pa.DataType) -> Fragment:
+    read = f"spark_read_decimal({operand.sql}, {target.precision}, {target.scale})"
+    return derived(cast(read, target), target, operand, raises=True)
+
+
+def _by(function: str, raises: bool = False) -> Callable[[Fragment, pa.DataType], Fragment]:
+    return lambda operand, target: call(function, target, operand, raises=raises)
+
+
+def _float_string(operand: Fragment, target: pa.DataType) -> Fragment:
+    return call("spark_write_single" if pa.types.is_float32(operand.type) else "spark_write_double", target, operand)
+
+
+def _date_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
+    return derived(f"CAST({operand.sql} AS TIMESTAMP)", target, operand, raises=True)
+
+
+def _timestamp_date(operand: Fragment, target: pa.DataType) -> Fragment:
+    return derived(f"CAST({operand.sql} AS DATE)", target, operand)
+
+
+def _same(operand: Fragment, target: pa.DataType) -> Fragment:
+    """In UTC a timestamp with a zone and one without are the same number."""
+    return derived(operand.sql, target, operand)
+
+
+def _seconds_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
+    seconds = cast(operand.sql, pa.int64())
+    micros = (
+        f"CASE WHEN {seconds} > {SECONDS_MAX} THEN {(1 << 63) - 1} WHEN {seconds} < {-SECONDS_MAX} THEN {-(1 << 63)} "
+        f"ELSE {seconds} * {SECOND_US} END"
+    )
+    if not pa.types.is_int64(operand.type):
+        micros = f"{seconds} * {SECOND_US}"
+    return derived(f"make_timestamp({cast(micros, pa.int64())})", target, operand)
+
+
+def _float_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
+    value = cast(operand.sql, pa.float64())
+    bad = failure("CAST_INVALID_INPUT", "NaN and infinities are no timestamps.")
+    micros = f"{value} * {SECOND_US}::DOUBLE"
+    top = float(1 << 63)
+    whole = f"CASE WHEN abs({micros}) >= {top!r}::DOUBLE THEN {overflow(operand.type, target)} ELSE CAST(trunc({micros}) AS BIGINT) END"
+    sql = f"CASE WHEN isnan({value}) OR isinf({value}) THEN {bad} ELSE {whole} END"
+    return derived(f"make_timestamp({cast(sql, pa.int64())})", target, operand, raises=True)
+
+
+def _timestamp_integer(operand: Fragment, target: pa.DataType) -> Fragment:
+    seconds = Fragment(floor_divide(f"epoch_us({operand.sql})", SECOND_US), pa.int64(), operand.raises)
+    return seconds if pa.types.is_int64(target) else _integer_integer(seconds, target)
+
+
+def _timestamp_float(operand: Fragment, target: pa.DataType) -> Fragment:
+    sql = f"(CAST(epoch_us({operand.sql}) AS DOUBLE) / {SECOND_US}::DOUBLE)"
+    return _float_float(Fragment(sql, pa.float64(), operand.raises), target)
+
+
+_RULES: dict[tuple[str, str], Callable[[Fragment, pa.DataType], Fragment]] = {
+    ("integer", "integer"): _integer_integer,
+    ("integer", "float"): _plain,
+    ("integer", "decimal"): _to_decimal,
+    ("integer", "boolean"): _boolean_of,
+    ("integer", "string"): _plain,
+    ("integer", "timestamp"): _seconds_timestamp,
+    ("float", "integer"): _float_integer,
+    ("float", "float"): _float_float,
+    ("float", "decimal"): _float_decimal,
+    ("float", "boolean"): _boolean_of,
+    ("float", "string"): _float_string,
+    ("float", "timestamp"): _float_timestamp,
+    ("decimal", "integer"): _decimal_integer,
+    ("decimal", "float"): _decimal_float,
+    ("decimal", "decimal"): _to_decimal,
+    ("decimal", "boolean"): _boolean_of,
+    ("decimal", "string"): _decimal_string,
+    ("boolean", "integer"): _plain,
+    ("boolean", "float"): _plain,
+    ("boolean", "decimal"): lambda operand, target: _to_decimal(_plain(operand, pa.int32()), target),
+    ("boolean", "string"): _plain,
+    ("string", "integer"): _string_integer,
+    ("string", "float"): _string_float,
+    ("string", "decimal"): _string_decimal,
+    ("string", "boolean"): _by("spark_read_boolean", raises=True),
+    ("string", "date"): _by("spark_read_date", raises=True),
+    ("string", "timestamp"): _by("spark_read_timestamp", raises=True),
+    ("string", "local"): _by("spark_read_local", raises=True),
+    ("string", "binary"): _by("encode"),
+    ("binary", "string"): _by("spark_decode"),
+    ("date", "string"): _by("spark_write_date"),
+    ("date", "timestamp"): _date_timestamp,
+    ("date", "local"): _date_timestamp,
+    ("timestamp", "string"): _by("spark_write_timestamp"),
+    ("local", "string"): _by("spark_write_timestamp"),
+    ("timestamp", "date"): _timestamp_date,
+    ("local", "date"): _timestamp_date,
+    ("timestamp", "local"): _same,
+    ("local", "timestamp"): _same,
+    ("timestamp", "integer"): _timestamp_integer,
+    ("timestamp", "float"): _timestamp_float,
+}
+
+
+def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
+    if operand.type == target:
+        return operand
+    if pa.types.is_null(operand.type):
+        return _plain(operand, target)
+    rule = _RULES.get((kind(operand.type), kind(target)))
+    if rule is None:
+        raise unsupported(node, f"{operand.type} to {target}", "cast in the producer, or by way of another type")
+    return rule(operand, target)
 
 
 def _cast(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    operand = arguments[0]
-    source, target = operand.type, expression_type(node["dataType"])
-    if source == target:
-        return operand
-    if pa.types.is_null(source) or (pa.types.is_integer(source) and pa.types.is_integer(target)):
-        return derived(cast(operand.sql, target), target, operand, raises=True)
-    if pa.types.is_integer(source) and (pa.types.is_floating(target) or pa.types.is_string(target)):
-        return derived(cast(operand.sql, target), target, operand)
-    if pa.types.is_floating(source) and pa.types.is_float64(target):
-        return derived(cast(operand.sql, target), target, operand)
-    if pa.types.is_integer(source) and pa.types.is_decimal(target):
-        return derived(cast(operand.sql, target), target, operand, raises=True)
-    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
-        return derived(cast(operand.sql, target), target, operand, raises=True)
-    raise unsupported(node, f"{source} to {target}", "cast in the producer, or in steps")
+    return convert(node, arguments[0], expression_type(node["dataType"]))
 
 
 TABLE: dict[str, Rule] = {"Cast": _cast}

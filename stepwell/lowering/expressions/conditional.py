@@ -42,6 +42,42 @@ def _pass(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return arguments[0]
 
 
+def _is_nan(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """False for null."""
+    return derived(f"COALESCE(isnan({arguments[0].sql}), FALSE)", pa.bool_(), *arguments)
+
+
+def _nanvl(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    left, right = arguments
+    return derived(
+        cast(f"CASE WHEN isnan({left.sql}) THEN {right.sql} ELSE {left.sql} END", left.type), left.type, left, right
+    )
+
+
+def _normalize(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """One zero and one NaN: what is grouped or joined by."""
+    operand = arguments[0]
+    zero, nan = cast("0", operand.type), cast("'nan'", operand.type)
+    sql = f"CASE WHEN {operand.sql} = 0 THEN {zero} WHEN isnan({operand.sql}) THEN {nan} ELSE {operand.sql} END"
+    return derived(cast(sql, operand.type), operand.type, operand)
+
+
+def _extreme(function: str) -> Rule:
+    """Greatest and least: nulls are passed over. -0.0 and 0.0 are equal: the first of them stays, as in Spark."""
+    better = ">" if function == "greatest" else "<"
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        type_ = arguments[0].type
+        if not pa.types.is_floating(type_):
+            return derived(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
+        best = arguments[0].sql
+        for other in arguments[1:]:
+            best = f"(CASE WHEN {best} IS NULL OR {other.sql} {better} {best} THEN {other.sql} ELSE {best} END)"
+        return derived(cast(best, type_), type_, *arguments)
+
+    return rule
+
+
 TABLE: dict[str, Rule] = {
     "If": _if,
     "CaseWhen": _case_when,
@@ -51,4 +87,9 @@ TABLE: dict[str, Rule] = {
     "KnownNullable": _pass,
     "KnownFloatingPointNormalized": _pass,
     "PromotePrecision": _pass,
+    "IsNaN": _is_nan,
+    "NaNvl": _nanvl,
+    "NormalizeNaNAndZero": _normalize,
+    "Greatest": _extreme("greatest"),
+    "Least": _extreme("least"),
 }

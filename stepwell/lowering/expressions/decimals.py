@@ -47,6 +47,15 @@ def _long(symbol: str, left: Fragment, right: Fragment, type_: pa.Decimal128Type
     return cast(call, type_)
 
 
+SCALA_DIGITS_MAX = 34  # Spark's negative of a wider decimal is rounded to as many
+
+
+def negative(operand: Fragment) -> str:
+    if operand.type.precision > SCALA_DIGITS_MAX:
+        return _long("negative", operand, operand, operand.type)
+    return cast(f"- {operand.sql}", operand.type)
+
+
 def quotient(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
     """SQL for a divisor that is not zero."""
     a, b = left.type, right.type
@@ -66,6 +75,6 @@ def remainder(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
     return _long("%", left, right, type_), type_
 
 
-def pmod_of_negative(left: Fragment, right: Fragment, rest: Fragment) -> tuple[str, pa.Decimal128Type]:
+def pmod_of_negative(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
     type_ = remainder_type(left.type, right.type)
     return _long("pmod", left, right, type_), type_

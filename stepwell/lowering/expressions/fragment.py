@@ -97,3 +97,15 @@ def strict(rule: Rule, last_first: bool = False) -> Rule:
         return rule(node, tuple(reversed(order)) if last_first else tuple(order))
 
     return guarded
+
+
+def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: bool = False) -> Fragment:
+    """A call of a DuckDB function, or of one of engine/expression_functions, whose value is of the type already."""
+    written = ", ".join(operand if isinstance(operand, str) else operand.sql for operand in operands)
+    fragments = [operand for operand in operands if isinstance(operand, Fragment)]
+    return derived(f"{function}({written})", type_, *fragments, raises=raises)
+
+
+def floor_divide(sql: str, by: int) -> str:
+    """Integer division that rounds down, as Java's floorDiv; DuckDB's // cuts toward zero."""
+    return f"(({sql} - (({sql} % {by}) + {by}) % {by}) // {by})"

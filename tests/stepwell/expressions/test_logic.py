@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of cases read better in long lines)
 """Comparison, logic, choice, and the laziness of all three."""
 
 from __future__ import annotations

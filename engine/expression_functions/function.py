@@ -1,0 +1,67 @@
+"""The form of a function that expressions may call, and how one is made of a function over single values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+class Failure(ValueError):
+    """What a row makes Spark raise too: the text begins with Spark's name of the error in brackets."""
+
+    def __init__(self, error_class: str, text: str) -> None:
+        super().__init__(f"[{error_class}] {text}")
+
+
+@dataclass(frozen=True)
+class Function:
+    """`arguments` and `result` are DuckDB types. Nulls reach `body`."""
+
+    name: str
+    arguments: tuple[str, ...]
+    result: str
+    body: Callable[..., pa.Array]
+
+
+ARROW = {
+    "VARCHAR": pa.string(),
+    "BLOB": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "VARCHAR[]": pa.list_(pa.string()),
+}
+
+
+def each(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> Function:
+    """A function row by row: null if an argument is, else what `of_row` says. Dates and timestamps come as integers (days,
+    microseconds) and go as such."""
+    types = tuple(arguments.split())
+    integers = [{"DATE": pa.int32(), "TIMESTAMP": pa.int64()}.get(type_) for type_ in types]
+    arrow = ARROW[result]
+    carrier = {"DATE": pa.int32(), "TIMESTAMP": pa.int64()}.get(result, arrow)
+
+    def body(*columns: pa.ChunkedArray) -> pa.Array:
+        lists = [
+            (column if integer is None else column.cast(integer)).to_pylist()
+            for column, integer in zip(columns, integers, strict=True)
+        ]
+        if len(lists) == 1:
+            values = [None if value is None else of_row(value) for value in lists[0]]
+        else:
+            values = [None if None in row else of_row(*row) for row in zip(*lists, strict=True)]
+        return pa.array(values, carrier).cast(arrow) if carrier is not arrow else pa.array(values, arrow)
+
+    # DuckDB counts the parameters.
+    body.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(f"a{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(len(types))]
+    )
+    return Function(name, types, result, body)

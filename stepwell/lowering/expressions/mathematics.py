@@ -1,0 +1,213 @@
+"""Abs, rounding, roots, powers, logarithms, bits shifted.
+
+exp, log and pow are Java's to the last bit (engine/expression_functions/fdlibm.py). Trigonometric functions are not here: their last bit
+depends on the library and the processor, and a step's output must not.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
+from stepwell.lowering.expressions import decimals
+from stepwell.lowering.expressions.arithmetic import OVERFLOW, negated
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    call,
+    cast,
+    derived,
+    failure,
+    literal_value,
+    strict,
+    unsupported,
+)  # fmt: skip
+
+DOUBLE, BIGINT = pa.float64(), pa.int64()
+
+
+def _abs(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    if pa.types.is_decimal(operand.type):
+        sql = f"CASE WHEN {operand.sql} < 0 THEN {decimals.negative(operand)} ELSE {operand.sql} END"
+        return derived(cast(sql, operand.type), operand.type, operand, raises=True)
+    if pa.types.is_floating(operand.type):
+        return derived(cast(f"abs({operand.sql})", operand.type), operand.type, operand)
+    sql = f"CASE WHEN {operand.sql} < 0 THEN {negated(operand, OVERFLOW)} ELSE {operand.sql} END"
+    return derived(cast(sql, operand.type), operand.type, operand, raises=True)
+
+
+def rounded_type(type_: pa.Decimal128Type, digits: int) -> pa.Decimal128Type:
+    """Rounding may need one digit more before the point."""
+    before = type_.precision - type_.scale + 1
+    if digits < 0:
+        return pa.decimal128(min(max(before, -digits + 1), DECIMAL_DIGITS_MAX), 0)
+    scale = min(type_.scale, digits)
+    return pa.decimal128(min(before + scale, DECIMAL_DIGITS_MAX), scale)
+
+
+def _round(mode: str) -> Rule:
+    """`mode` is Python's name of the rounding."""
+    word = mode.removeprefix("ROUND_").lower()
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        operand = arguments[0]
+        digits = literal_value(node, arguments[1], "the number of digits")
+        if digits is None:
+            return Fragment(cast("NULL", operand.type), operand.type)
+        if pa.types.is_decimal(operand.type):
+            type_ = rounded_type(operand.type, digits)
+            read = f"spark_round_decimal({operand.sql}::VARCHAR, {digits}, '{mode}', {type_.precision}, {type_.scale})"
+            if digits >= operand.type.scale:
+                read = operand.sql
+            elif word == "half_up" and digits >= 0:
+                read = operand.sql  # DuckDB's cast rounds half up
+            return derived(cast(read, type_), type_, operand, raises=True)
+        if pa.types.is_integer(operand.type):
+            if digits >= 0:
+                return operand
+            read = f"spark_round_integer({cast(operand.sql, BIGINT)}, {digits}, '{word}', {operand.type.bit_width})"
+            return derived(cast(read, operand.type), operand.type, operand, raises=True)
+        name = "spark_round" if pa.types.is_float64(operand.type) else "spark_round_single"
+        return call(name, operand.type, operand, str(digits), f"'{word}'")
+
+    return rule
+
+
+def _toward(mode: str) -> Rule:
+    """Floor and ceiling to a whole number."""
+    function = {decimal.ROUND_FLOOR: "floor", decimal.ROUND_CEILING: "ceil"}[mode]
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        operand = arguments[0]
+        if pa.types.is_integer(operand.type):
+            return derived(cast(operand.sql, BIGINT), BIGINT, operand)
+        if pa.types.is_decimal(operand.type):
+            type_ = pa.decimal128(min(operand.type.precision - operand.type.scale + 1, DECIMAL_DIGITS_MAX), 0)
+            if operand.type.scale == 0:
+                type_ = pa.decimal128(min(operand.type.precision + 1, DECIMAL_DIGITS_MAX), 0)
+            return derived(_decimal_toward(operand, 0, mode, type_), type_, operand)
+        top = float(1 << 63)
+        value = f"{function}({operand.sql})"
+        fits = f"{value} < {top!r}::DOUBLE AND {value} >= {-top!r}::DOUBLE"
+        outside = failure("ARITHMETIC_OVERFLOW", "The whole number does not fit BIGINT.")
+        special = f"WHEN {operand.sql} IS NULL THEN NULL WHEN isnan({operand.sql}) THEN 0"
+        sql = f"CASE {special} WHEN {fits} THEN CAST({value} AS BIGINT) ELSE {outside} END"
+        return derived(cast(sql, BIGINT), BIGINT, operand, raises=True)
+
+    return rule
+
+
+def _decimal_toward(operand: Fragment, digits: int, mode: str, type_: pa.Decimal128Type) -> str:
+    read = f"spark_round_decimal({operand.sql}::VARCHAR, {digits}, '{mode}', {type_.precision}, {type_.scale})"
+    return cast(read, type_)
+
+
+def _toward_digits(mode: str) -> Rule:
+    """floor(x, n) and ceil(x, n) of decimals."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        operand = arguments[0]
+        digits = literal_value(node, arguments[1], "the number of digits")
+        if not pa.types.is_decimal(operand.type) or digits is None:
+            raise unsupported(node, f"{operand.type} to {digits} digits")
+        type_ = rounded_type(operand.type, digits)
+        return derived(_decimal_toward(operand, digits, mode, type_), type_, operand, raises=True)
+
+    return rule
+
+
+def _sqrt(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    return derived(f"(CASE WHEN {operand.sql} < 0 THEN 'nan'::DOUBLE ELSE sqrt({operand.sql}) END)", DOUBLE, operand)
+
+
+def _exp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return call("spark_exp", DOUBLE, *arguments)
+
+
+def _log(function: str, divisor: float | None = None) -> Rule:
+    """Null where there is no logarithm."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        operand = arguments[0]
+        value = f"{function}({operand.sql})" + ("" if divisor is None else f" / {divisor!r}::DOUBLE")
+        return derived(f"(CASE WHEN {operand.sql} > 0 THEN {value} END)", DOUBLE, operand)
+
+    return rule
+
+
+def _logarithm(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    base, operand = arguments
+    value = f"spark_log({operand.sql}) / spark_log({base.sql})"
+    return derived(f"(CASE WHEN {operand.sql} > 0 AND {base.sql} > 0 THEN {value} END)", DOUBLE, *arguments)
+
+
+def _pow(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return call("spark_pow", DOUBLE, *arguments)
+
+
+def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """NaN and the zeros are their own signs."""
+    operand = arguments[0]
+    if not pa.types.is_floating(operand.type):
+        raise unsupported(node, str(operand.type), "cast to DOUBLE")
+    sql = operand.sql
+    return derived(
+        cast(
+            f"CASE WHEN isnan({sql}) THEN {sql} WHEN {sql} > 0 THEN 1 WHEN {sql} < 0 THEN -1 ELSE {sql} END",
+            operand.type,
+        ),
+        operand.type,
+        operand,
+    )
+
+
+def _shift(direction: str) -> Rule:
+    """Java counts the places modulo the width, and lets bits fall out."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        operand, places = arguments
+        bits = operand.type.bit_width
+        count = f"CAST((({places.sql} % {bits}) + {bits}) % {bits} AS HUGEINT)"
+        size = f"{1 << bits}::HUGEINT"
+        value = f"CAST({operand.sql} AS HUGEINT)"
+        power = f"CAST(power(2::DOUBLE, {count}) AS HUGEINT)"
+        if direction == "left":
+            # Keep the low bits before shifting: 64 bits and 63 places would not fit in 127.
+            low = f"((({value} % (({size}) // {power})) * {power}) % {size})"
+            wrapped = f"((({low} % {size}) + {size}) % {size})"
+        elif direction == "right":
+            wrapped = f"(({value} - ((({value} % {power}) + {power}) % {power})) // {power})"
+        else:
+            wrapped = f"((({value} + {size}) % {size}) // {power})"
+        signed = f"CASE WHEN {wrapped} >= {1 << (bits - 1)}::HUGEINT THEN {wrapped} - {size} ELSE {wrapped} END"
+        return derived(cast(signed, operand.type), operand.type, operand, places)
+
+    return rule
+
+
+TABLE: dict[str, Rule] = {
+    "Abs": _abs,
+    "Round": strict(_round(decimal.ROUND_HALF_UP)),
+    "BRound": strict(_round(decimal.ROUND_HALF_EVEN)),
+    "Floor": _toward(decimal.ROUND_FLOOR),
+    "Ceil": _toward(decimal.ROUND_CEILING),
+    "RoundFloor": _toward_digits(decimal.ROUND_FLOOR),
+    "RoundCeil": _toward_digits(decimal.ROUND_CEILING),
+    "Sqrt": _sqrt,
+    "Exp": _exp,
+    "Log": _log("spark_log"),
+    "Log2": _log("spark_log", math.log(2)),
+    "Log10": _log("spark_log10"),
+    "Logarithm": strict(_logarithm),
+    "Pow": strict(_pow),
+    "Signum": _signum,
+    "ShiftLeft": strict(_shift("left")),
+    "ShiftRight": strict(_shift("right")),
+    "ShiftRightUnsigned": strict(_shift("unsigned")),
+}

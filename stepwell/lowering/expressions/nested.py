@@ -1,0 +1,129 @@
+"""Structs and arrays: made, and looked into."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.expression_types import quote_name
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_type
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    cast,
+    derived,
+    failure,
+    literal_value,
+    strict,
+    text,
+    unsupported,
+)  # fmt: skip
+
+INT, BOOL = pa.int32(), pa.bool_()
+INDEX = failure("INVALID_ARRAY_INDEX", "The index is out of bounds of the array.")
+ELEMENT = failure("INVALID_ARRAY_INDEX_IN_ELEMENT_AT", "The index is out of bounds of the array.")
+ZERO = failure("INVALID_INDEX_OF_ZERO", "The index 0 is invalid: the first element has index 1.")
+
+
+def _struct(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    names = [literal_value(node, name, "a field's name") for name in arguments[::2]]
+    values = arguments[1::2]
+    if len({name.lower() for name in names}) < len(names):
+        raise unsupported(node, f"two fields of one name in {names}", "give each field a name of its own")
+    type_ = pa.struct([pa.field(name, value.type) for name, value in zip(names, values, strict=True)])
+    members = ", ".join(f"{quote_name(name)} := {value.sql}" for name, value in zip(names, values, strict=True))
+    return derived(cast(f"struct_pack({members})", type_), type_, *values)
+
+
+def _field(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    field = operand.type.field(node["ordinal"])
+    return derived(f"struct_extract({operand.sql}, {text(field.name)})", field.type, operand)
+
+
+def _array(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    if arguments:
+        element = next((a.type for a in arguments if not pa.types.is_null(a.type)), pa.null())
+    elif node.get("elementType"):
+        element = arrow_type(node["elementType"])
+    else:
+        raise unsupported(node, "an empty array", "cast a literal to the array's type")
+    type_ = pa.list_(pa.field("element", element))
+    return derived(cast(f"[{', '.join(a.sql for a in arguments)}]", type_), type_, *arguments)
+
+
+def _item(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """arr[i], from 0."""
+    array, index = arguments
+    value = f"{array.sql}[{cast(index.sql, pa.int64())} + 1]"
+    if node["failOnError"]:
+        outside = f"{index.sql} < 0 OR {index.sql} >= len({array.sql})"
+        sql = f"CASE WHEN {array.sql} IS NULL THEN NULL WHEN {outside} THEN {INDEX} ELSE {value} END"
+    else:
+        sql = f"CASE WHEN {index.sql} >= 0 THEN {value} END"
+    type_ = array.type.value_type
+    return derived(cast(sql, type_), type_, array, index, raises=bool(node["failOnError"]))
+
+
+def _element_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """element_at(arr, i), from 1; from the end where negative. `split_part` has an empty string beyond the ends."""
+    array, index = arguments[:2]
+    type_ = array.type.value_type
+    default = node.get("defaultValueOutOfBound")
+    beyond = ELEMENT if node["failOnError"] else "NULL"
+    if isinstance(default, TreeNode):
+        beyond = text(default["value"])
+    outside = f"abs({cast(index.sql, pa.int64())}) > len({array.sql})"
+    bad = f"WHEN {array.sql} IS NULL THEN NULL WHEN {index.sql} = 0 THEN {ZERO} WHEN {outside} THEN {beyond}"
+    sql = f"CASE {bad} ELSE {array.sql}[{index.sql}] END"
+    return derived(cast(sql, type_), type_, array, index, raises=True)
+
+
+def _size(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    size = f"CAST(len({operand.sql}) AS INTEGER)"
+    return derived(f"COALESCE({size}, -1)" if node.get("legacySizeOfNull") else size, INT, operand)
+
+
+def _contains(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """Null if it is not found among elements of which some are null."""
+    array, value = arguments
+    nulls = f"len(list_filter({array.sql}, lambda x: x IS NULL)) > 0"
+    found = f"list_contains({array.sql}, {value.sql})"
+    sql = f"CASE WHEN {value.sql} IS NULL THEN NULL WHEN {found} THEN TRUE WHEN {nulls} THEN NULL ELSE {found} END"
+    return derived(cast(sql, BOOL), BOOL, array, value)
+
+
+def _join(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    array, separator = arguments[:2]
+    if len(arguments) > 2:
+        raise unsupported(node, "a replacement of nulls", "use transform in the view that makes the array")
+    kept = f"list_filter({array.sql}, lambda x: x IS NOT NULL)"
+    joined = f"COALESCE(array_to_string({kept}, {separator.sql}), '')"
+    both = f"{array.sql} IS NOT NULL AND {separator.sql} IS NOT NULL"
+    return derived(f"(CASE WHEN {both} THEN {joined} END)", pa.string(), *arguments)
+
+
+def _extreme(function: str) -> Rule:
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        array = arguments[0]
+        type_ = array.type.value_type
+        if pa.types.is_floating(type_) or pa.types.is_nested(type_):
+            raise unsupported(node, f"elements of type {type_}")
+        return derived(cast(f"{function}({array.sql})", type_), type_, array)
+
+    return rule
+
+
+TABLE: dict[str, Rule] = {
+    "CreateNamedStruct": _struct,
+    "GetStructField": _field,
+    "CreateArray": _array,
+    "GetArrayItem": strict(_item),
+    "ElementAt": strict(_element_at),
+    "Size": _size,
+    "ArrayContains": strict(_contains),
+    "ArrayJoin": strict(_join),
+    "ArrayMax": _extreme("list_max"),
+    "ArrayMin": _extreme("list_min"),
+}

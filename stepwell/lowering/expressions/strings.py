@@ -1,0 +1,256 @@
+"""Strings, binary, patterns. Positions count code points, as in Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.expression_functions import Failure, patterns
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    call,
+    cast,
+    derived,
+    literal_value,
+    strict,
+    text,
+    unsupported,
+)  # fmt: skip
+
+STRING, INT, BOOL, BINARY = pa.string(), pa.int32(), pa.bool_(), pa.binary()
+STRINGS = pa.list_(pa.field("element", STRING))
+
+
+def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
+    """A function of strings whose arguments are Spark's, in Spark's order."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        if any(pa.types.is_binary(argument.type) for argument in arguments):
+            raise unsupported(node, "binary", "cast to STRING")
+        return derived(
+            cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments, raises=raises
+        )
+
+    return strict(rule)
+
+
+def _bytes(function: str, type_: pa.DataType) -> Rule:
+    """A function of bytes."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return call(function, type_, *arguments)
+
+    return rule
+
+
+def _length(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    function = "octet_length" if pa.types.is_binary(arguments[0].type) else "length"
+    return derived(cast(f"{function}({arguments[0].sql})", INT), INT, *arguments)
+
+
+def _octets(factor: int) -> Rule:
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        size = "octet_length" if pa.types.is_binary(arguments[0].type) else "strlen"
+        return derived(cast(f"{size}({arguments[0].sql}) * {factor}", INT), INT, *arguments)
+
+    return rule
+
+
+def _trim(function: str) -> Rule:
+    """Spaces, or any of the characters given; not other white space."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        characters = arguments[1].sql if len(arguments) > 1 else "' '"
+        return derived(f"{function}({arguments[0].sql}, {characters})", STRING, *arguments)
+
+    return strict(rule)
+
+
+def _substring(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    value, position, length = arguments
+    if pa.types.is_binary(value.type):
+        return call("spark_substring_bytes", BINARY, *arguments)
+    if position.literal and length.literal and (position.value or 0) >= 1 and (length.value or -1) >= 0:
+        return derived(f"substring({value.sql}, {position.value}, {length.value})", STRING, value)
+    return call("spark_substring", STRING, *arguments)
+
+
+def _concat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """Null if any part is null."""
+    if not arguments:
+        return Fragment("''", STRING, literal=True, value="")
+    type_ = arguments[0].type
+    if pa.types.is_list(type_):
+        present = " AND ".join(f"{a.sql} IS NOT NULL" for a in arguments)
+        joined = arguments[0].sql
+        for other in arguments[1:]:
+            joined = f"list_concat({joined}, {other.sql})"
+        return derived(cast(f"CASE WHEN {present} THEN {joined} END", type_), type_, *arguments)
+    return derived("(" + " || ".join(a.sql for a in arguments) + ")", type_, *arguments)
+
+
+def _concat_ws(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """Nulls are left out, and so are the nulls within arrays; a null separator makes null."""
+    separator, *parts = arguments
+    if not any(pa.types.is_list(part.type) for part in parts):
+        return derived(
+            f"concat_ws({', '.join(a.sql for a in arguments)})"
+            if parts
+            else f"(CASE WHEN {separator.sql} IS NOT NULL THEN '' END)",
+            STRING,
+            *arguments,
+        )
+    whole = "[]::VARCHAR[]"
+    for part in parts:
+        whole = f"list_concat({whole}, {part.sql if pa.types.is_list(part.type) else f'[{part.sql}]'})"
+    joined = f"COALESCE(array_to_string(list_filter({whole}, lambda x: x IS NOT NULL), {separator.sql}), '')"
+    return derived(f"(CASE WHEN {separator.sql} IS NOT NULL THEN {joined} END)", STRING, *arguments)
+
+
+def _replace(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return derived(f"replace({', '.join(a.sql for a in arguments)})", STRING, *arguments)
+
+
+def _instr(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    value, what = arguments
+    return call("spark_locate", INT, what, value, "1")
+
+
+def _locate(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """A null start finds nothing: 0."""
+    what, value, start = arguments
+    if start.literal and start.value is not None:
+        return call("spark_locate", INT, *arguments)
+    return derived(
+        f"(CASE WHEN {start.sql} IS NULL THEN 0 ELSE spark_locate({what.sql}, {value.sql}, {start.sql}) END)",
+        INT,
+        *arguments,
+    )
+
+
+def _reverse(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    if pa.types.is_list(operand.type):
+        return derived(f"list_reverse({operand.sql})", operand.type, operand)
+    return call("spark_reverse", STRING, operand)
+
+
+def _regular(function: str, type_: pa.DataType) -> Rule:
+    """A function whose second argument is a Java pattern; a constant one is translated now, so that dry-run refuses it."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        pattern = literal_value(node, arguments[1], "the pattern")
+        try:
+            if pattern is not None:
+                patterns.translate(pattern)
+            if function == "spark_regexp_replace" and arguments[2].literal and arguments[2].value is not None:
+                patterns.replacement(arguments[2].value)
+        except Failure as error:
+            raise unsupported(node, str(error), "write the pattern without it") from error
+        sql = cast(f"{function}({', '.join(a.sql for a in arguments)})", type_)
+        raises = not all(a.literal for a in arguments[1:]) or "extract" in function
+        return derived(sql, type_, *arguments, raises=raises)
+
+    return strict(rule)
+
+
+def _like(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    value, pattern = arguments
+    escape = node.get("escapeChar") or "\\"
+    if not pattern.literal:
+        return call("spark_like", BOOL, value, pattern, text(escape), raises=True)
+    if pattern.value is None:
+        return Fragment(cast("NULL", BOOL), BOOL)
+    try:
+        patterns.like(pattern.value, escape)
+    except Failure as error:
+        raise unsupported(node, str(error), "mend the pattern") from error
+    return derived(f"({value.sql} LIKE {pattern.sql} ESCAPE {text(escape)})", BOOL, value)
+
+
+def _like_many(combine: str, negated: bool) -> Rule:
+    """LIKE ALL and LIKE ANY of constant patterns."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        if node.get("patterns") is None:
+            raise unsupported(node, "its patterns are not known")
+        tests = []
+        for pattern in node["patterns"]:
+            if pattern is None:
+                tests.append(cast("NULL", BOOL))
+                continue
+            literal = Fragment(text(pattern), STRING, literal=True, value=pattern)
+            tests.append(f"({'NOT ' if negated else ''}{_like(node, (arguments[0], literal)).sql})")
+        return derived("(" + f" {combine} ".join(tests) + ")", BOOL, *arguments)
+
+    return rule
+
+
+def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """Static Java methods that the optimiser calls, by their class and name."""
+    owner = str(node["staticObject"]).rsplit(".", 1)[-1].rstrip("$")
+    match owner, node["functionName"]:
+        case "Base64", "encode":
+            return call("spark_base64", STRING, *arguments[:2])
+        case "Encode", "encode" if _is_utf8(node, arguments[1]):
+            return call("encode", BINARY, arguments[0])
+        case "StringDecode", "decode" if _is_utf8(node, arguments[1]):
+            return call("spark_decode_strict", STRING, arguments[0], raises=True)
+    raise unsupported(node, f"{owner}.{node['functionName']}")
+
+
+def _is_utf8(node: TreeNode, charset: Fragment) -> bool:
+    return str(literal_value(node, charset, "the character set")).lower() in ("utf-8", "utf8")
+
+
+def _sha2(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    if literal_value(node, arguments[1], "the number of bits") not in (0, 256):
+        raise unsupported(node, "bits other than 256")
+    return call("spark_sha256", STRING, arguments[0])
+
+
+TABLE: dict[str, Rule] = {
+    "Upper": _of("spark_upper", STRING),
+    "Lower": _of("spark_lower", STRING),
+    "Length": _length,
+    "OctetLength": _octets(1),
+    "BitLength": _octets(8),
+    "StringTrim": _trim("trim"),
+    "StringTrimLeft": _trim("ltrim"),
+    "StringTrimRight": _trim("rtrim"),
+    "Substring": strict(_substring),
+    "Concat": strict(_concat),
+    "ConcatWs": _concat_ws,
+    "StringReplace": strict(_replace),
+    "StringSplitSQL": _of("spark_split_literal", STRINGS),
+    "StringLPad": _of("spark_lpad", STRING),
+    "StringRPad": _of("spark_rpad", STRING),
+    "StartsWith": _of("starts_with", BOOL),
+    "EndsWith": _of("ends_with", BOOL),
+    "Contains": _of("contains", BOOL),
+    "StringInstr": strict(_instr),
+    "StringLocate": _locate,
+    "Reverse": _reverse,
+    "InitCap": _of("spark_initcap", STRING),
+    "StringRepeat": _of("spark_repeat", STRING, raises=True),
+    "SubstringIndex": _of("spark_substring_index", STRING),
+    "StringTranslate": _of("spark_translate", STRING),
+    "Overlay": _of("spark_overlay", STRING),
+    "Ascii": _of("spark_ascii", INT),
+    "Chr": _of("spark_chr", STRING),
+    "Like": strict(_like),
+    "LikeAll": _like_many("AND", False),
+    "NotLikeAll": _like_many("AND", True),
+    "LikeAny": _like_many("OR", False),
+    "NotLikeAny": _like_many("OR", True),
+    "RLike": _regular("spark_rlike", BOOL),
+    "RegExpExtract": _regular("spark_regexp_extract", STRING),
+    "RegExpExtractAll": _regular("spark_regexp_extract_all", STRINGS),
+    "RegExpReplace": _regular("spark_regexp_replace", STRING),
+    "StringSplit": _regular("spark_split", STRINGS),
+    "Md5": _bytes("spark_md5", STRING),
+    "Sha1": _bytes("spark_sha1", STRING),
+    "Sha2": _sha2,
+    "StaticInvoke": _static,
+}

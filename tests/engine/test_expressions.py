@@ -1,0 +1,180 @@
+"""evaluate: what it keeps, what it guards, what it raises. Spark's semantics are compared in tests/stepwell/expressions."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine import expressions
+from engine.circuit import Expression
+from engine.expression_functions import fdlibm
+from engine.expression_types import inside, relabel
+from engine.expressions import ExpressionError, evaluate
+
+INT = pa.int32()
+
+
+def table(**columns: pa.Array) -> pa.Table:
+    return pa.table(columns)
+
+
+ROWS = table(
+    c0=pa.array([1, 0, None, 4], INT), c1=pa.array([10, 20, 30, None], INT), weight=pa.array([1, -1, 2, 3], pa.int64())
+)
+
+
+def test_the_predicate_drops_rows_and_the_weight_stays_with_its_row() -> None:
+    result = evaluate(
+        Expression("(c0 > 0)", pa.bool_()), (Expression("(c0 + c1)", INT), Expression("c1", INT, 1)), ROWS
+    )
+    assert result.to_pydict() == {"c0": [11, None], "c1": [10, None], "weight": [1, 3]}
+    assert result.schema == pa.schema([("c0", INT), ("c1", INT), pa.field("weight", pa.int64(), nullable=False)])
+
+
+def test_columns_alone_never_enter_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "_connection", lambda: pytest.fail("a query was run"))
+    result = evaluate(None, (Expression("c1", INT, 1), Expression("c0", INT, 0)), ROWS)
+    assert result.to_pydict() == {"c0": [10, 20, 30, None], "c1": [1, 0, None, 4], "weight": [1, -1, 2, 3]}
+
+
+def test_only_what_is_computed_enters_duckdb() -> None:
+    result = evaluate(None, (Expression("c1", INT, 1), Expression("(c0 * 2)", INT)), ROWS)
+    assert result.column("c0").chunk(0).buffers()[1].address == ROWS.column("c1").chunk(0).buffers()[1].address
+    assert result.column("c1").to_pylist() == [2, 0, None, 8]
+
+
+def test_no_weight_no_columns_no_rows() -> None:
+    bare = ROWS.select(["c0", "c1"])
+    assert evaluate(None, (), bare).num_columns == 0
+    assert evaluate(Expression("(c0 = 1)", pa.bool_()), (), ROWS).to_pydict() == {"weight": [1]}
+    empty = evaluate(Expression("(c0 = 1)", pa.bool_()), (Expression("(c0 + 1)", INT),), ROWS.slice(0, 0))
+    assert empty.num_rows == 0 and empty.schema.field(0).type == INT
+
+
+def test_order_is_kept_over_many_vectors_and_chunks() -> None:
+    count = 20_000  # ten of DuckDB's vectors
+    numbers = pa.chunked_array([pa.array(range(7_001), INT), pa.array(range(7_001, count), INT)])
+    result = evaluate(Expression("(c0 % 3 = 0)", pa.bool_()), (Expression("(c0 + 1)", INT),), pa.table({"c0": numbers}))
+    assert result.column(0).to_pylist() == list(range(1, count + 1, 3))
+
+
+NESTED = pa.struct(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("for", pa.list_(pa.field("element", pa.duration("us")))),
+        ("n", pa.decimal128(38, 10)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (pa.timestamp("us", "UTC"), [0, -1, None, 253402300799999999, -62135596800000000]),
+        (pa.timestamp("us"), [0, -1, None]),
+        (pa.duration("us"), [0, -(1 << 63), None, (1 << 63) - 1]),
+        (pa.date32(), [0, -719162, None, 2932896]),
+        (pa.binary(), [b"", b"\x00\xff", None]),
+        (pa.string(), ["", "a\0b", "😀", None]),
+        (pa.decimal128(38, 10), [Decimal("-9999999999999999999999999999.9999999999"), None]),
+        (pa.float64(), [-0.0, 5e-324, float("inf"), None]),
+        (pa.int8(), [-128, 127, None]),
+        (pa.list_(pa.field("element", pa.int32())), [[1, None], [], None]),
+        (NESTED, [{"at": -1, "for": [1, None], "n": Decimal("0.5")}, {"at": None, "for": None, "n": None}, None]),
+    ],
+    ids=str,
+)
+def test_every_type_comes_back_as_it_went_in(type_: pa.DataType, values: list[object]) -> None:
+    column = pa.array(values, type_)
+    result = evaluate(Expression("TRUE", pa.bool_()), (Expression("c0", type_, 0),), pa.table({"c0": column}))
+    assert result.column(0).type == type_
+    assert result.column(0).combine_chunks().equals(column)
+    sliced = pa.chunked_array([column.slice(1)])
+    assert relabel(relabel(sliced, inside(type_)), type_).equals(sliced)
+
+
+def test_a_guard_is_a_guard() -> None:
+    """DuckDB's optimiser would fold, hoist or reorder these."""
+    guarded = Expression("CASE WHEN c0 <> 0 THEN c1 // c0 END", INT)
+    assert evaluate(None, (guarded,), ROWS).column(0).to_pylist() == [10, None, None, None]
+    folded = Expression("CASE WHEN c0 > 100 THEN CAST(CAST('x' AS INTEGER) + c0 AS INTEGER) ELSE 1 END", INT)
+    assert evaluate(None, (folded, folded), ROWS).column(1).to_pylist() == [1, 1, 1, 1]
+    python = Expression("CASE WHEN c0 > 100 THEN spark_read_integer('x', 32) ELSE 1 END", pa.int64())
+    assert evaluate(None, (python,), ROWS).column(0).to_pylist() == [1, 1, 1, 1]
+    projection = Expression("(c1 // c0)", INT)
+    assert evaluate(Expression("(c0 <> 0)", pa.bool_()), (projection,), ROWS).column(0).to_pylist() == [10, None]
+
+
+@pytest.mark.parametrize(
+    ("sql", "error_class"),
+    [
+        ("(c0 + 2147483647)::INTEGER + CAST(2147483647 AS INTEGER)", "ARITHMETIC_OVERFLOW"),
+        ("error('[DIVIDE_BY_ZERO] Division by zero.')", "DIVIDE_BY_ZERO"),
+        ("spark_read_integer('x', 32)", "CAST_INVALID_INPUT"),
+        ("CAST(CAST(1000 AS DECIMAL(10,2)) AS DECIMAL(3,2))::INTEGER", "NUMERIC_VALUE_OUT_OF_RANGE"),
+    ],
+)
+def test_an_error_has_sparks_name_and_travels(sql: str, error_class: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(None, (Expression(sql, INT),), ROWS)
+    assert caught.value.error_class == error_class
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.error_class, copy.text, str(copy)) == (error_class, caught.value.text, str(caught.value))
+
+
+def test_after_an_error_the_connection_still_works() -> None:
+    for _ in range(2):
+        with pytest.raises(ExpressionError):
+            evaluate(None, (Expression("error('[SOME_ERROR] y')", INT),), ROWS)
+        assert evaluate(None, (Expression("(c0 + 1)", INT),), ROWS).column(0).to_pylist() == [2, 1, None, 5]
+
+
+def test_sql_that_cannot_run_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError, match="no_such_function"):
+        evaluate(None, (Expression("no_such_function(c0)", INT),), ROWS)
+
+
+def _in_child(results: multiprocessing.queues.Queue[list[int | None]]) -> None:
+    results.put(evaluate(None, (Expression("(c0 + 1)", INT),), ROWS).column(0).to_pylist())
+
+
+def test_a_forked_process_makes_its_own_connection() -> None:
+    """As Spark's Python workers do."""
+    evaluate(None, (Expression("(c0 + 1)", INT),), ROWS)
+    fork = multiprocessing.get_context("fork")
+    results: multiprocessing.queues.Queue[list[int | None]] = fork.Queue()
+    child = fork.Process(target=_in_child, args=(results,))
+    child.start()
+    assert results.get(timeout=60) == [2, 1, None, 5]
+    child.join()
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("written", ["12:34:56", "2020-01-01 01:02:03 America/New_York"])
+def test_text_whose_moment_depends_on_the_machine_is_no_timestamp(written: str) -> None:
+    rows = pa.table({"c0": [written]})
+    with pytest.raises(ExpressionError, match="CAST_INVALID_INPUT"):
+        evaluate(None, (Expression("spark_read_timestamp(c0)", pa.timestamp("us", "UTC")),), rows)
+
+
+def test_transcendental_functions_are_javas_to_the_last_bit() -> None:
+    """Values of Java's StrictMath whose last bit the C library has otherwise, or that take each way through the code."""
+    with np.errstate(all="ignore"):
+        assert fdlibm.exponential(np.array([0.0, 1.0, -745.2, 709.79, np.nan])).tolist()[:4] == [
+            1.0,
+            2.7182818284590455,
+            0.0,
+            np.inf,
+        ]
+        assert fdlibm.logarithm(np.array([1.0, 10.0, 5e-324])).tolist() == [0.0, 2.302585092994046, -744.4400719213812]
+        assert fdlibm.power(np.array([2.0, -2.0, 0.0, 10.0]), np.array([0.5, 3.0, -1.0, -2.0])).tolist() == [
+            2**0.5,
+            -8.0,
+            np.inf,
+            0.01,
+        ]

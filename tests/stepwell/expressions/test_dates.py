@@ -1,0 +1,94 @@
+# ruff: noqa: E501 (tables of cases read better in long lines)
+from __future__ import annotations
+
+import pytest
+
+from tests.stepwell.expressions.harness import Oracle
+
+UNITS = (
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "microsecond",
+    "nonsense",
+    "MM",
+    "YY",
+    "DD",
+)
+PATTERNS = (
+    "yyyy-MM-dd",
+    "yyyy-MM-dd HH:mm:ss",
+    "yyyy-MM-dd''T''HH:mm:ss.SSS",
+    "yyyy-MM",
+    "yyyy",
+    "yy",
+    "y",
+    "MM/dd/yyyy",
+    "d.M.yyyy",
+    "MMM d, yyyy",
+    "MMMM",
+    "E",
+    "EEE",
+    "EEEE",
+    "HH:mm",
+    "hh:mm a",
+    "h a",
+    "k",
+    "K",
+    "D",
+    "DDD",
+    "SSSSSS",
+    "S",
+    "Q",
+    "XXX",
+    "yyyyMMdd",
+    "yyyy-MM-dd''Z''",
+    "Z",
+    "z",
+    "VV",
+    "L",
+    "dd MMM yyyy HH:mm:ss xxx",
+)
+READ = (
+    "yyyy-MM-dd",
+    "yyyy-MM-dd HH:mm:ss",
+    "yyyy",
+    "MM/dd/yyyy",
+    "yyyyMMdd",
+    "yyyy-M-d",
+    "yyyy-MM-dd HH:mm:ssXXX",
+    "yyyy-MM-dd''T''HH:mm:ss.SSSSSS",
+    "yyyy-MM",
+    "yy-MM-dd",
+    "yyyy-MM-dd HH:mm:ss.S",
+)
+CASES = [
+    *(f"{f}({c})" for c in ("dt", "ts") for f in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear", "last_day", "dayname", "monthname")),
+    *(f"{f}({c})" for c in ("ts", "nt") for f in ("hour", "minute", "second")),
+    "extract(second FROM ts)", "extract(yearofweek FROM dt)", "extract(dow FROM dt)", "date_part('month', ts)",
+    "date_add(dt, k)", "date_sub(dt, k)", "dt + 1", "dt - 1", "datediff(dt, dt2)", "datediff(ts, dt2)", "dt - dt2", "ts - ts2", "nt - nt", "dt + interval 1 day", "dt + interval 1 month",
+    "dt - interval 1 year", "dt + make_ym_interval(0, k)", "ts + interval 1 day", "ts - interval 1 hour", "ts + interval 1 month", "ts - interval 13 month", "ts + interval '1 02:03:04.5' day to second",
+    "nt + interval 90 minutes", "ts + iv", "dt + interval 1 hour", "iv * 2", "iv * k", "iv / 3", "iv / k", "- iv", "abs(iv)", "interval '1' day * i", "make_dt_interval(k, i)",
+    "make_dt_interval(1, 2, k, m)", "extract(day FROM iv)", "extract(hour FROM iv)", "extract(minute FROM iv)", "add_months(dt, k)", "add_months(dt, 1)", "months_between(ts, ts2)",
+    "months_between(dt, ts, false)", "next_day(dt, 'MON')", "next_day(dt, 'sunday')",
+    *(f"trunc(dt, '{u}')" for u in UNITS), *(f"date_trunc('{u}', ts)" for u in UNITS), "date_trunc('week', nt)", "date_trunc('month', dt)",
+    *(f"date_format(ts, '{p}')" for p in PATTERNS), "date_format(dt, 'yyyy-MM')", "date_format(nt, 'HH')",
+    *(f"to_timestamp(mom, '{p}')" for p in READ), "to_date(mom, 'yyyy-MM-dd')", "to_date(mom)", "to_timestamp(mom)", "to_date(ts)", "to_timestamp_ntz(mom)",
+    "to_timestamp(date_format(ts, 'yyyy-MM-dd hh:mm:ss a'), 'yyyy-MM-dd hh:mm:ss a')", "to_timestamp(date_format(ts, 'dd MMM yyyy'), 'dd MMM yyyy')", "to_date(date_format(dt, 'yyyyDDD'), 'yyyyDDD')",
+    "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(n, 'yyyy')",
+    "timestamp_seconds(n)", "timestamp_millis(n)", "timestamp_micros(n)", "timestamp_seconds(i)", "unix_seconds(ts)", "unix_millis(ts)", "unix_micros(ts)", "unix_date(dt)", "date_from_unix_date(k)",
+    "make_date(2020 + k, 2, 29)", "make_date(2021, k, 31)", "timestampadd(HOUR, k, ts)", "timestampadd(MONTH, k, ts)", "timestampadd(DAY, k, nt)", "timestampdiff(HOUR, ts, ts2)", "datediff(DAY, ts, ts2)",
+    "timestampdiff(SECOND, ts, nt)", "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
+    "ts > '2020-01-01'", "dt BETWEEN '2000-01-01' AND '2021-01-01'", "ts2 - interval 1 hour < ts",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", CASES)
+def test_time_function_is_sparks(oracle: Oracle, sql: str) -> None:
+    oracle.check(sql.replace("''", "\\'") if "''" in sql else sql)

@@ -1,0 +1,54 @@
+# ruff: noqa: E501 (tables of cases read better in long lines)
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.circuit import Expression
+from engine.expressions import evaluate
+from tests.stepwell.expressions.harness import Oracle
+
+CASES = [
+    *(f"abs({c})" for c in ("b", "sh", "i", "l", "f", "d", "m", "w")),
+    *(f"{r}({c}, {n})" for r in ("round", "bround") for c in ("d", "f", "m", "w", "i", "l") for n in (2, 0, -1)),
+    "round(d)", "round(d, 5)", "round(m)", "round(b, -2)", "round(h, -3)", "round(q, 4)", "bround(m, 1)", "round(l, -18)",
+    *(f"{r}({c})" for r in ("floor", "ceil") for c in ("d", "f", "m", "w", "i", "l", "h", "q")),
+    "floor(m, 1)", "ceil(m, -1)", "ceil(w, 3)", "sqrt(d)", "sqrt(i)", "pow(d, e)", "pow(i, 2)", "power(d, 0.5)", "exp(d)", "exp(f)", "ln(d)", "log(d)", "log(2, d)", "log(d, e)", "log10(d)", "log2(d)",
+    "sign(d)", "signum(i)", "signum(f)", "greatest(i, j, k)", "greatest(d, e)", "least(d, e, f)", "least(s, u)", "greatest(m, m2)", "least(dt, dt2)", "greatest(ts, ts2)", "least(o, p)",
+    "shiftleft(i, j)", "shiftright(i, j)", "shiftrightunsigned(i, j)", "l << 3", "l >> k", "shiftrightunsigned(l, k)", "shiftleft(l, 63)",
+    "st.a", "st.b", "arr[0]", "arr[k]", "get(arr, k)", "element_at(arr, 1)", "element_at(arr, -1)", "element_at(arr, k)", "try_element_at(arr, k)", "size(arr)", "cardinality(arrs)", "array_size(arr)",
+    "named_struct('a', i, 'b', s)", "struct(i, s)", "struct(ts, dt, m)", "array(i, j)", "array(s, u)", "array(ts, ts2)", "array(1, NULL)", "named_struct('x', 1, 'y', array('a'))", "array_contains(arr, i)", "array_contains(arr, 1)",
+    "array_contains(arrs, s)", "array_max(arr)", "array_min(arr)", "reverse(arr)", "st = named_struct('a', 1, 'b', 'x')", "arr = array(1, 2, 3)", "st IS NULL", "struct(iv, ts).iv",
+    "CASE WHEN size(arr) > 0 THEN arr[0] END", "CASE WHEN size(arr) > 2 AND arr[2] > 1 THEN arr[2] END", "if(st.a = 1, st.b, 'none')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", CASES)
+def test_function_is_sparks(oracle: Oracle, sql: str) -> None:
+    oracle.check(sql)
+
+
+def test_exp_log_and_pow_are_javas_over_many_values(spark: SparkSession) -> None:
+    """Bit by bit against StrictMath, on values of every magnitude; one query a function."""
+    generator = np.random.default_rng(7)
+    bits = generator.integers(-(1 << 63), (1 << 63) - 1, 4000, dtype=np.int64).view(np.float64)
+    x = np.concatenate([bits, generator.normal(0, 20, 4000), generator.random(4000)])
+    y = np.concatenate(
+        [generator.normal(0, 3, 4000), generator.integers(-20, 20, 4000).astype(float), generator.normal(0, 1e3, 4000)]
+    )
+    rows = pa.table({"c0": pa.array(x), "c1": pa.array(y)})
+    frame = spark.createDataFrame(rows.rename_columns(["x", "y"]))
+    theirs = frame.selectExpr("exp(y)", "ln(abs(x))", "log10(abs(x))", "pow(x, y)").toArrow()
+    for index, sql in enumerate(("spark_exp(c1)", "spark_log(abs(c0))", "spark_log10(abs(c0))", "spark_pow(c0, c1)")):
+        ours = evaluate(None, (Expression(sql, pa.float64()),), rows).column(0).to_numpy()
+        expected = theirs.column(index).to_numpy()
+        different = (ours.view(np.int64) != expected.view(np.int64)) & ~(np.isnan(ours) & np.isnan(expected))
+        assert not different.any(), (
+            sql,
+            x[different][:5],
+            y[different][:5],
+            ours[different][:5],
+            expected[different][:5],
+        )
