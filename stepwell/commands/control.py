@@ -18,6 +18,9 @@ WAIT_SECONDS_MAX = 120.0
 
 WATCH_SECONDS = 1.0
 
+NOT_YET = ("starting", "recovering")
+"""Phases in which there is nothing new to keep: what is replayed is in the step log."""
+
 
 def status(
     spec: SpecOption = None,
@@ -68,8 +71,9 @@ def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Make a checkpoint now."""
     with reported(as_json):
         client = _client(spec)
-        before = client.status()
-        if before["checkpoint_step"] > before["step"]:
+        client.status()  # no service at all is told apart from one that ends meanwhile
+        before = _still_there(client.wait(lambda s: s["phase"] not in NOT_YET, WAIT_SECONDS_MAX), client)
+        if before["checkpoint_step"] > before["step"] or not before["steps_run"] + before["steps_replayed"]:
             show(before, as_json=as_json, text=f"nothing new since {_checkpoint_text(before)}")
             return
         client.ask("checkpoint")

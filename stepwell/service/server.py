@@ -77,7 +77,7 @@ class ControlServer:
         return JSONResponse({"pipeline": shown["pipeline"], "epoch": shown["epoch"], "pid": self.endpoint.pid})
 
     async def _status(self, request: Request) -> Response:
-        return JSONResponse(self._board.show())
+        return JSONResponse({**self._board.show(), "pid": self.endpoint.pid})
 
     async def _ask(self, request: Request) -> Response:
         what = request.path_params["what"]

@@ -1,0 +1,165 @@
+"""A project's whole life, through the command line, on a real broker: made, looked at, run, asked, killed, recovered, stopped."""
+
+from __future__ import annotations
+
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from stepwell.service.endpoint import read_endpoint
+from tests.conftest import Broker
+from tests.stepwell.command_line import CommandLine, Service
+
+SEEN = "SELECT sum(orders) AS orders FROM sales_by_country"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, broker: Broker, topic_prefix: str) -> CommandLine:
+    """The starter project, made by `init`, with input."""
+    name = topic_prefix.strip("-")
+    made = CommandLine(tmp_path, broker.bootstrap_servers, tmp_path / "cache").done("init", name)
+    line = CommandLine(Path(made["folder"]), broker.bootstrap_servers, tmp_path / "cache")
+    send(line, 300)
+    return line
+
+
+def send(line: CommandLine, orders: int) -> None:
+    servers = line.environment["STEPWELL_KAFKA_BOOTSTRAP_SERVERS"]
+    subprocess.run([sys.executable, "send.py", str(orders), servers], cwd=line.folder, check=True, capture_output=True)
+
+
+@contextmanager
+def running(line: CommandLine) -> Iterator[Service]:
+    """A service that makes no checkpoint unless it is asked to."""
+    service = line.start("run", "--conf", "stepwell.checkpoint.interval=1h")
+    try:
+        yield service
+    finally:
+        service.end()
+
+
+def test_a_life(shop: CommandLine) -> None:
+    described = shop.done("dry-run")
+    assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
+    assert shop("status").code == 8
+    with running(shop) as service:
+        service.wait_until(lambda status: bool(status["rows"] == 320))
+        _pauses_and_resumes(shop)
+        _answers_whoever_may_ask(shop)
+        _refuses_a_second_run(shop, service)
+        _tells_its_steps(shop)
+        _answers_queries_as_of_a_checkpoint(shop)
+        stopped = shop.done("stop")
+        assert service.process.poll() == 0, service.said
+        assert stopped["phase"] == "stopped" and stopped["error"] is None
+        assert "WARNING" not in service.said and "Traceback" not in service.said, service.said
+    assert read_endpoint(shop.folder / "storage" / "stepwell") is None
+    _recovers_from_a_kill(shop)
+    _stops_with_its_cause(shop)
+
+
+def _pauses_and_resumes(shop: CommandLine) -> None:
+    assert shop.done("pause")["phase"] == "paused"
+    assert shop.done("status")["phase"] == "paused"
+    assert shop.done("resume")["phase"] != "paused"
+
+
+def _answers_whoever_may_ask(shop: CommandLine) -> None:
+    folder = shop.folder / "storage" / "stepwell"
+    assert stat.S_IMODE((folder / "endpoint.json").stat().st_mode) == 0o600
+    endpoint = read_endpoint(folder)
+    assert endpoint is not None
+    for headers in ({}, {"Authorization": "Bearer guessed"}):
+        assert httpx.post(endpoint.url + "/stop", headers=headers, trust_env=False).status_code == 401
+    right = {"Authorization": f"Bearer {endpoint.token}"}
+    assert "stepwell_rows 320.0" in httpx.get(endpoint.url + "/metrics", headers=right, trust_env=False).text
+    assert shop.done("status")["phase"] == "run"
+
+
+def _refuses_a_second_run(shop: CommandLine, service: Service) -> None:
+    second = shop("run", "--json")
+    assert second.code == 7
+    assert f"process {service.process.pid}" in second.json["error"]
+    assert shop.done("status")["pid"] == service.process.pid
+
+
+def _tells_its_steps(shop: CommandLine) -> None:
+    listed = shop.done("steps")
+    assert sum(step["messages_read"] for step in listed["steps"]) == 320
+    topic = f"{shop.folder.name}.orders"
+    place = shop.done("steps", "--offset", f"{topic}/0:299")
+    step = shop.done("steps", str(place["step"]))
+    assert step["state"] == "committed"
+    assert [r["end"] for r in step["inputs"] if r["topic"] == topic] == [300]
+    assert sum(part["messages"] for part in step["outputs"]) > 0
+    assert shop.done("steps", "--offset", f"{topic}/0:300")["state"] == "not yet"
+    assert shop.done("steps", str(listed["last"] + 1))["state"] == "not yet"
+    assert shop("steps", "--offset", f"{topic}/7:0").code == 3
+
+
+def _answers_queries_as_of_a_checkpoint(shop: CommandLine) -> None:
+    made = shop.done("checkpoint")
+    answer = shop.done("query", SEEN)
+    assert answer["rows"] == [{"orders": 300}]
+    assert (answer["step"], answer["checkpoint"]) == (made["checkpoint_step"] - 1, made["checkpoint_version"])
+
+
+def _recovers_from_a_kill(shop: CommandLine) -> None:
+    with running(shop) as service:
+        service.wait_until(lambda status: status["phase"] == "run")
+        send(shop, 200)
+        service.wait_until(lambda status: bool(status["rows"] >= 220))  # in Kafka, and in no checkpoint
+        family = service.family()
+        service.process.kill()
+        service.wait()
+    assert psutil.wait_procs(family, timeout=60)[1] == [], "what the service started outlives it"
+    assert shop("status").code == 8
+    checks = {check["name"]: check["level"] for check in shop.done("doctor")["checks"]}
+    assert checks["service"] == "WARN" and "FAIL" not in checks.values(), checks
+    with running(shop) as service:
+        status = service.wait_until(lambda status: status["phase"] == "run")
+        assert status["steps_replayed"] > 0
+        service.signal_group(signal.SIGINT)
+        assert service.wait() == 0, service.said
+        assert "Traceback" not in service.said, service.said
+    assert shop.done("query", SEEN)["rows"] == [{"orders": 500}]
+
+
+def _stops_with_its_cause(shop: CommandLine) -> None:
+    refused = shop("run", "--available-now", "--workers", "2", "--json")
+    assert refused.code == 6 and "--workers 1" in refused.json["error"], refused
+    producer = Producer({"bootstrap.servers": shop.environment["STEPWELL_KAFKA_BOOTSTRAP_SERVERS"]})
+    producer.produce(f"{shop.folder.name}.orders", b"no json")
+    producer.flush()
+    failed = shop("run", "--available-now", "--json")
+    assert failed.code == 4 and f"{shop.folder.name}.orders" in failed.json["error"], failed
+    asked = shop("status", "--json")
+    assert asked.code == 8 and failed.json["error"].splitlines()[0] in asked.json["error"]
+
+
+def test_init_takes_no_name_twice_and_no_strange_one(tmp_path: Path) -> None:
+    line = CommandLine(tmp_path, "127.0.0.1:1", tmp_path / "cache")
+    assert line("init", "a/b").code == 3
+    assert "stepwell dev up" in line("init", "shop").out
+    again: Any = line("init", "shop", "--json")
+    assert again.code == 3 and "is there already" in again.json["error"]
+
+
+def test_commands_without_a_project_or_a_broker_say_so(tmp_path: Path) -> None:
+    line = CommandLine(tmp_path, "127.0.0.1:1", tmp_path / "cache")
+    for command in (("run",), ("status",), ("query", "SELECT 1"), ("steps",), ("dry-run",)):
+        ended = line(*command)
+        assert ended.code == 3 and "stepwell init" in ended.err, (command, ended)
+    assert line("steps", "1", "--offset", "a/0:1").code == 2
+    assert line("steps", "--offset", "a").code == 2
+    assert line("dev", "down").out == "no local broker runs\n"

@@ -1,0 +1,84 @@
+"""What the doctor finds wrong, on real topics and real folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql.types import StructType
+
+from io_kafka.clients import KafkaSettings
+from io_kafka.topics import Topics
+from stepwell.commands.doctor import examine
+from stepwell.doctor.kafka import input_checks, log_check, output_checks
+from stepwell.doctor.machine import java_check
+from stepwell.doctor.state import state_checks
+from stepwell.errors import Location
+from stepwell.project import load_project
+from stepwell.service.endpoint import Endpoint
+from stepwell.tables import Mode, OutputSpec, SourceSpec
+from tests.conftest import Broker
+from tests.stepwell.folder import write
+
+HERE = Location("a.sql", 1)
+
+
+def _source(topic: str, mode: Mode = "append") -> SourceSpec:
+    return SourceSpec("s", topic, mode, (), StructType(), "earliest", "fail", None, HERE)
+
+
+def _topics(broker: Broker) -> Topics:
+    return Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def test_inputs_that_are_missing_expire_or_are_compacted(broker: Broker, topic_prefix: str) -> None:
+    topics = _topics(broker)
+    configs = {
+        "good": {},
+        "short": {"retention.ms": "99000"},
+        "long": {"retention.ms": "100000"},
+        "compacted": {"cleanup.policy": "compact", "retention.ms": "1"},
+    }
+    for name, config in configs.items():
+        topics.ensure(topic_prefix + name, 1, config)
+    sources = [_source(topic_prefix + name) for name in (*configs, "missing")]
+    found = {c.name.rsplit("-")[-1]: c.level for c in input_checks(topics, sources, checkpoint_interval_s=10.0)}
+    assert found == {"good": "OK", "short": "FAIL", "long": "OK", "compacted": "FAIL", "missing": "FAIL"}
+    [upsert] = input_checks(topics, [_source(topic_prefix + "compacted", "upsert")], 10.0)
+    assert upsert.level == "OK"
+
+
+def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
+    topics = _topics(broker)
+    topics.ensure(topic_prefix + "plain", 2)
+    topics.ensure(topic_prefix + "compacted", 2, {"cleanup.policy": "compact"})
+    cases = (
+        ("plain", "upsert"),
+        ("compacted", "upsert"),
+        ("plain", "append"),
+        ("compacted", "changelog"),
+        ("new", "append"),
+    )
+    outputs = [OutputSpec("v", topic_prefix + name, mode, (), None, HERE) for name, mode in cases]  # type: ignore[arg-type]
+    assert [check.level for check in output_checks(topics, outputs)] == ["WARN", "OK", "OK", "FAIL", "OK"]
+    assert log_check(topics, topic_prefix).level == "OK"  # not there yet
+    topics.ensure(f"stepwell.{topic_prefix}.steps", 1, {"retention.ms": "1000"})
+    assert log_check(topics, topic_prefix).level == "FAIL"
+
+
+def test_java_is_looked_for(monkeypatch: object, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # type: ignore[attr-defined]
+    check = java_check()
+    assert check.level == "FAIL" and "Install Java" in check.mend
+
+
+def test_a_broken_project_file_is_one_check_that_fails(tmp_path: Path) -> None:
+    spec = write(tmp_path, {}, "name: [")
+    assert {check.name: check.level for check in examine(spec)}["project"] == "FAIL"
+
+
+def test_state_without_owner_and_an_endpoint_that_nobody_serves(tmp_path: Path) -> None:
+    project = load_project(write(tmp_path, {}))
+    assert [check.level for check in state_checks(project)] == ["OK", "OK"]
+    (project.state_folder / "workers" / "0000").mkdir(parents=True)
+    Endpoint.new(1).write(project.state_folder)
+    assert [check.level for check in state_checks(project)] == ["FAIL", "WARN"]
