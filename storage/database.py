@@ -105,6 +105,11 @@ class Database:
         return _peek(path.resolve()).versions
 
     @staticmethod
+    def owner(path: Path) -> Identity:
+        """Whose database it is. From any process, open or not."""
+        return _peek(path.resolve()).identity
+
+    @staticmethod
     def open(path: Path, version: VersionId, *, epoch: int, identity: Identity) -> Database:
         """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
         lets in the tasks of `epoch`. Raises StaleEpoch, UnknownVersion, WrongDatabase, WriterBlocked, StorageFull,

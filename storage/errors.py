@@ -9,6 +9,10 @@ from pathlib import Path
 class StorageError(Exception):
     """Anything that storage cannot mend by itself."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Tasks send faults to the driver: they are copied as they are, for their makers take other arguments than their text."""
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
 
 class NoDatabase(StorageError):
     def __init__(self, path: Path) -> None:

@@ -64,6 +64,8 @@ def _take(descriptor: int, folder: Path, epoch: int) -> None:
     if _wait(descriptor, WAIT_SECONDS_MAX):
         return
     pids = _holding(descriptor)
+    if not pids and _wait(descriptor, DEATH_SECONDS_MAX):
+        return  # it was given back while we looked
     holder = _read(descriptor)
     if holder is None or holder.pid not in pids:
         # A predecessor's name, or none yet: the kernel knows the pid, nobody the epoch.

@@ -198,6 +198,7 @@ def open_newer(path: Path, version: VersionId, child: int) -> Database:
     except errors.WriterBlocked as blocked:
         assert f"process {child}," in str(blocked)
         os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         return Database.open(path, version, epoch=2, identity=ME)
 
 

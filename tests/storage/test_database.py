@@ -258,6 +258,17 @@ def test_a_fork_with_a_view_in_use_gets_a_clear_error(tmp_path: Path) -> None:
     step(database, {"parent": b""})
 
 
+def test_closing_waits_for_views_in_use(tmp_path: Path) -> None:
+    database = fresh(tmp_path / PATH)
+    step(database, {"a": b"1"})
+    with database.read() as view:
+        Database.close_all()
+        with database.read() as another:
+            assert content(another) == {key("a"): b"1"}
+        assert content(view) == {key("a"): b"1"}
+    assert step(database, {}) == 2
+
+
 def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
     """Threads step and read while versions are made; every view must be one that a step left behind."""
     database = fresh(tmp_path / PATH)
