@@ -123,7 +123,7 @@ def _fetch(folder: Path) -> None:
     """Download to a folder beside `folder`, check, rename. The caller holds the lock."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name + ".part-") as scratch_name:
         scratch = Path(scratch_name)
-        command = _ivy_command(scratch)
+        command = ivy_command(scratch, _IVY_MODULE)
         for tried in range(1, FETCH_TRIES_MAX + 1):
             code, output = _run(command)
             if code == 0:
@@ -143,9 +143,10 @@ def missing_modules(jars: Path) -> list[str]:
     return [module for module in REQUIRED_MODULES if not any(name.startswith(module) for name in names)]
 
 
-def _ivy_command(scratch: Path) -> list[str]:
+def ivy_command(scratch: Path, ivy_module: str) -> list[str]:
+    """The command that puts the jars of a module and of all it needs into `scratch/jars`; `ivy_module` is Ivy's XML."""
     module, settings = scratch / "ivy.xml", scratch / "ivysettings.xml"
-    module.write_text(_IVY_MODULE)
+    module.write_text(ivy_module)
     settings.write_text(_IVY_SETTINGS)
     return [
         java_command(), "-cp", str(_ivy_jar()), "org.apache.ivy.Main",

@@ -1,0 +1,151 @@
+"""Stepwell, measured as users run it: `stepwell run --available-now` on a plain project, in a process of its own.
+
+When a step was done is read from the step log: the record of a step has the moment it was sent to the broker in the step's own transaction.
+Where a step's time goes comes from the service's status, looked at while it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from bench import measure
+from bench.measure import Watch
+from bench.result import Result, Step, fill
+from bench.topics import Bench, read_all
+from bench.workloads import BUILD, DEFAULT, PROJECTS, Case
+from coordinator.specification import log_topic_of
+from io_kafka.log_records import DivisionRecord, StepRecord, decode
+from stepwell.errors import StepwellError
+from stepwell.project import STATE_FOLDER
+from stepwell.service.client import ControlClient
+
+ENGINE = "stepwell"
+RUN_SECONDS_MAX = 1_800
+LOOK_SECONDS = 0.25
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class RunFailed(Exception):
+    """An engine ended with an error, or did not end."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A copy of a project with names of its own, so that runs do not meet each other's topics."""
+
+    name: str
+    folder: Path
+    output: str
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / "spark-pipeline.yml"
+
+    @property
+    def storage(self) -> Path:
+        return self.folder / "storage"
+
+
+def prepare(bench: Bench, case: Case, starts: Mapping[int, int] | None = None, source: Path | None = None) -> Prepared:
+    """The case's project, reading the last `case.rows` messages of its topic (or from `starts` on)."""
+    if starts is None:
+        starts = bench.start_offsets(case.workload.topic, case.rows)
+    plain = case.workload.name.lower()
+    name = f"{case.name}-{uuid.uuid4().hex[:6]}"
+    folder = BUILD / "runs" / name
+    shutil.copytree(source or PROJECTS / plain, folder)
+    offsets = json.dumps({case.workload.topic: {str(p): o for p, o in starts.items()}})
+    for file in [folder / "spark-pipeline.yml", *folder.glob("transformations/*.sql")]:
+        text = file.read_text().replace(f"name: {plain}", f"name: {name}").replace(f"'topic' = '{plain}", f"'topic' = '{name}")
+        subscribe = f"'subscribe' = '{case.workload.topic}'"
+        file.write_text(text.replace(subscribe, f"{subscribe}, 'startingOffsets' = '{offsets}'"))
+    return Prepared(name, folder, name)
+
+
+def settings(case: Case) -> list[str]:
+    return [] if case.step_rows == DEFAULT else ["--conf", f"stepwell.step.rows.max={case.step_rows}"]
+
+
+@contextlib.contextmanager
+def started(bench: Bench, prepared: Prepared, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """`stepwell run` as a child; it and its children are ended when the body is left."""
+    environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "stepwell.cli", "run", "--json", "--spec", str(prepared.spec), *arguments]
+    with (prepared.folder / "run.out").open("w") as out, (prepared.folder / "run.err").open("w") as err:
+        child = subprocess.Popen(command, stdout=out, stderr=err, env=environment, cwd=prepared.folder, text=True)
+    try:
+        yield child
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            measure.end_tree(psutil.Process(child.pid))
+        child.wait()
+
+
+def run(bench: Bench, case: Case, broker: int, extra: tuple[str, ...] = (), prepared: Prepared | None = None) -> tuple[Result, Prepared]:
+    """One measured run over a backlog. Raises RunFailed."""
+    result = Result(ENGINE, case.workload.name, case.step_rows)
+    prepared = prepared or prepare(bench, case)
+    with started(bench, prepared, ["--available-now", *settings(case), *extra]) as child, Watch(child.pid, broker) as watch:
+        looks = _looks_until_end(child, prepared)
+    if child.returncode != 0:
+        raise RunFailed(f"`stepwell run` ended with {child.returncode}: {_tail(prepared.folder / 'run.err')}")
+    steps = steps_of(bench, prepared.name, case.workload.topic)
+    fill(result, steps, case.warm_rows, watch.usage)
+    result.parts = _parts(looks, len(steps) - (result.steps or 0))
+    result.state_mb = round(measure.folder_bytes(prepared.storage) / (1 << 20), 1)
+    return result, prepared
+
+
+def steps_of(bench: Bench, name: str, topic: str) -> list[Step]:
+    """The steps of a run in the step log, with the rows that they read of `topic`."""
+    log = log_topic_of(name)
+    records = read_all(bench.servers, log)
+    rows: dict[int, int] = {}
+    steps: list[Step] = []
+    for offset, (value, at_ms) in enumerate(zip(records.value.to_pylist(), records.at_ms.to_pylist(), strict=True)):
+        record = decode(value, log, offset)
+        if isinstance(record, DivisionRecord):
+            rows[record.step] = sum(r.end - r.start for r in record.ranges if r.topic == topic)
+        elif isinstance(record, StepRecord):
+            steps.append(Step(at_ms / 1e3, rows[record.step]))
+    return steps
+
+
+def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[dict[str, object]]:
+    """The service's status, looked at until the process ends."""
+    client = ControlClient(prepared.storage / STATE_FOLDER)
+    looks: list[dict[str, object]] = []
+    deadline = time.monotonic() + RUN_SECONDS_MAX
+    while child.poll() is None:
+        if time.monotonic() > deadline:
+            raise RunFailed(f"`stepwell run` did not end within {RUN_SECONDS_MAX} s")
+        with contextlib.suppress(StepwellError):
+            looks.append(client.status())
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(LOOK_SECONDS)
+    return looks
+
+
+def _parts(looks: list[dict[str, object]], warm_steps: int) -> dict[str, float]:
+    """Mean milliseconds of the parts, over the measured steps that were looked at; each step once."""
+    times = {look["step"]: look["last_step"] for look in looks if int(str(look["step"])) >= warm_steps}
+    kept = [t for t in times.values() if isinstance(t, dict)]
+    return {name: round(float(np.mean([t[name] for t in kept])), 1) for name in (kept[0] if kept else {})}
+
+
+def _tail(file: Path) -> str:
+    return " | ".join(file.read_text(errors="replace").strip().splitlines()[-6:])[-800:]

@@ -1,0 +1,138 @@
+"""The input topics, made once a run of the benchmark and shared by all engines; and what can be asked of topics afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from bench import generate
+from bench.generate import PARTITIONS, Shape
+from io_kafka.clients import KafkaSettings
+from io_kafka.topics import Topics
+
+SEND_MESSAGES_MAX = 100_000
+"""In the producer's queue: enough to fill its batches, 30 MB at most."""
+
+READ_SECONDS_MAX = 30.0
+"""Without a message, where the end is not reached: the broker is gone."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What a topic holds, in order of partition and offset. `at_ms`: the timestamps."""
+
+    partition: pa.Array
+    key: pa.Array
+    value: pa.Array
+    at_ms: pa.Array
+
+
+class Bench:
+    """The topics of one broker."""
+
+    def __init__(self, servers: str, shape: Shape) -> None:
+        self.servers = servers
+        self.shape = shape
+        self.topics = Topics(KafkaSettings.parse({"bootstrap.servers": servers}))
+
+    def make_bids(self, rows: int, sent: Callable[[int], None]) -> None:
+        values = (generate.as_json(table) for table in generate.bids(self.shape, 0, rows))
+        self._make("bids", PARTITIONS, ((None, v) for v in values), sent)
+
+    def make_changes(self, rows: int, sent: Callable[[int], None]) -> None:
+        values = (generate.as_changelog(table, w) for table, w in generate.changes(self.shape, 0, rows))
+        self._make("changes", PARTITIONS, ((None, v) for v in values), sent)
+
+    def make_auctions(self) -> None:
+        self._make("auctions", 1, [generate.auctions_as_json(generate.auctions(self.shape))], lambda n: None)
+
+    def _make(
+        self, topic: str, partitions: int, chunks: Iterable[tuple[pa.Array | None, pa.Array]], sent: Callable[[int], None]
+    ) -> None:
+        self.topics.ensure(topic, partitions, {"retention.ms": "-1"})
+        producer = Producer(producer_config(self.servers))
+        for keys, values in chunks:
+            send(producer, topic, partitions, keys, values)
+            sent(len(values))
+        left = producer.flush(READ_SECONDS_MAX)
+        assert left == 0, f"{left} messages of {topic} were not taken by the broker"
+
+    def start_offsets(self, topic: str, rows: int) -> dict[int, int]:
+        """Where the last `rows` messages of a topic begin, by partition."""
+        ends = self.topics.end_offsets([topic])
+        return {where.partition: max(0, end - rows // len(ends)) for where, end in ends.items()}
+
+
+def producer_config(servers: str) -> dict[str, object]:
+    return {
+        "bootstrap.servers": servers,
+        "linger.ms": 20,
+        "queue.buffering.max.messages": SEND_MESSAGES_MAX,
+        "batch.size": 1 << 20,
+        "delivery.report.only.error": True,
+    }
+
+
+def send(producer: Producer, topic: str, partitions: int, keys: pa.Array | None, values: pa.Array) -> None:
+    """Message i to partition i % partitions."""
+    names: Iterable[bytes | None] = [None] * len(values) if keys is None else keys.cast(pa.binary()).to_pylist()
+    for i, (key, value) in enumerate(zip(names, values.cast(pa.binary()).to_pylist(), strict=True)):
+        while True:
+            try:
+                producer.produce(topic, value, key, partition=i % partitions)
+                break
+            except BufferError:
+                producer.poll(0.02)
+
+
+def read_all(servers: str, topic: str) -> Messages:
+    """Every committed message of a topic."""
+    topics = Topics(KafkaSettings.parse({"bootstrap.servers": servers}))
+    begin, end = topics.begin_offsets([topic]), topics.end_offsets([topic])
+    consumer = Consumer(consumer_config(servers))
+    try:
+        parts = [_read_partition(consumer, topic, w.partition, begin[w], end[w]) for w in sorted(end)]
+    finally:
+        consumer.close()
+    return Messages(*(pa.concat_arrays([getattr(p, name) for p in parts]) for name in ("partition", "key", "value", "at_ms")))
+
+
+def consumer_config(servers: str) -> dict[str, object]:
+    return {
+        "bootstrap.servers": servers,
+        "group.id": "bench",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.queue.backoff.ms": 2,
+        "fetch.wait.max.ms": 5,
+    }
+
+
+def _read_partition(consumer: Consumer, topic: str, partition: int, begin: int, end: int) -> Messages:
+    """Until the position passes the end: markers and aborted messages take offsets too."""
+    keys: list[pa.Array] = []
+    values: list[pa.Array] = []
+    times: list[pa.Array] = []
+    here = ClientPartition(topic, partition, begin)
+    consumer.assign([here])
+    at = begin
+    while at < end:
+        batch = consumer.consume(20_000, READ_SECONDS_MAX if not values else 1.0)
+        position = consumer.position([ClientPartition(topic, partition)])[0].offset
+        assert batch or position > at or position >= end, f"{topic}/{partition} ends at {at} of {end}"
+        at = max(at, position)
+        batch = [m for m in batch if m.error() is None and m.offset() < end]
+        keys.append(pa.array([m.key() for m in batch], pa.binary()))
+        values.append(pa.array([m.value() for m in batch], pa.binary()))
+        times.append(pa.array([m.timestamp()[1] for m in batch], pa.int64()))
+    if not values:
+        keys, values, times = [pa.array([], pa.binary())], [pa.array([], pa.binary())], [pa.array([], pa.int64())]
+    value = pa.concat_arrays(values)
+    where = pa.array(np.full(len(value), partition, np.int32))
+    return Messages(where, pa.concat_arrays(keys), value, pa.concat_arrays(times))
