@@ -59,9 +59,10 @@ class Reader:
         return view
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, memoryview]:
-        """Those of the sorted keys that are there."""
-        with self._txn.cursor() as cursor:
-            return {bytes(key): view for key, view in cursor.getmulti(keys)}
+        """Those of the sorted keys that are there. Not by the cursor's getmulti, which makes a view of every key as well:
+        with views instead of copies it took four times as long."""
+        get = self._txn.get
+        return {key: view for key in keys if (view := get(key)) is not None}
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Records whose key begins with `prefix`, in order of their keys."""
