@@ -1,0 +1,144 @@
+"""Queries over kept views give what Spark's batch answer gives, as of one checkpoint of all workers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from coordinator.circuit_file import read_owner
+from coordinator.errors import CircuitChanged
+from coordinator.loop import Pipeline
+from coordinator.requests import Requests
+from coordinator.status import StatusBoard
+from engine.circuit import Circuit
+from io_kafka.clients import KafkaSettings
+from io_kafka.topics import Topics
+from stepwell import query as queries
+from stepwell.batch import TopicMessage, batch_answer, compare
+from stepwell.lowering.driver import lower
+from stepwell.pipeline import pipeline_spec
+from stepwell.plans import ResolvedProject, resolve
+from stepwell.project import load_project
+from stepwell.query import NoState, QueryError, query
+from storage import database
+from storage.database import Database
+from storage.description import VersionId
+from tests.conftest import Broker
+from tests.stepwell.folder import SPEC, write
+
+SQL = """
+CREATE STREAMING TABLE bids (item STRING, price DECIMAL(10, 2), at TIMESTAMP, tags ARRAY<STRING>, raw BINARY)
+  USING kafka TBLPROPERTIES ('subscribe' = '@bids', 'format' = 'json');
+CREATE MATERIALIZED VIEW all_bids AS SELECT * FROM bids;
+CREATE MATERIALIZED VIEW best AS SELECT item, max(price) AS price, count(*) AS n FROM bids GROUP BY item;
+CREATE MATERIALIZED VIEW passed_on TBLPROPERTIES ('topic' = '@passed', 'mode' = 'append') AS SELECT item FROM bids;
+"""
+
+
+class Auction:
+    def __init__(self, spark: SparkSession, broker: Broker, folder: Path, prefix: str, sql: str = SQL) -> None:
+        flags = {"kafka.bootstrap.servers": broker.bootstrap_servers, "stepwell.workers": "2"}
+        spec = write(folder, {"a.sql": sql.replace("@", prefix)}, SPEC.replace("name: test", f"name: {prefix}"))
+        self.topic, self.servers, self.spark = f"{prefix}bids", broker.bootstrap_servers, spark
+        self.messages: list[TopicMessage] = []
+        self.project: ResolvedProject = resolve(load_project(spec, flags), spark)
+        self.circuit: Circuit = lower(self.project)
+        Topics(KafkaSettings.parse({"bootstrap.servers": self.servers})).ensure(self.topic, 1)
+
+    def send(self, *rows: dict[str, object]) -> None:
+        producer = Producer({"bootstrap.servers": self.servers})
+        for row in rows:
+            value = json.dumps(row).encode()
+            producer.produce(self.topic, value)
+            self.messages.append(TopicMessage(0, len(self.messages), None, value))
+        producer.flush()
+
+    def run(self) -> None:
+        spec = pipeline_spec(self.project, self.circuit)
+        Pipeline(spec, self.spark.sparkContext, Requests(), StatusBoard(spec.name)).run(available_now=True)
+
+
+@pytest.fixture
+def auction(spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str) -> Auction:
+    return Auction(spark, broker, tmp_path, topic_prefix)
+
+
+ROW = {"item": "vase", "price": "12.50", "at": "2026-01-02T03:04:05.678Z", "tags": ["a", None], "raw": "AAE="}
+
+
+def test_content_is_the_batch_answer_and_names_its_step(auction: Auction) -> None:
+    with pytest.raises(NoState, match="there is no state"):
+        query(auction.project, auction.circuit, "SELECT * FROM best")
+    auction.send(*[ROW] * 3, *({"item": f"i{n}", "price": n} for n in range(50)), {})
+    auction.run()
+    auction.send({"item": "vase", "price": 99})
+    auction.run()
+    expected = batch_answer(auction.project, {auction.topic: auction.messages})
+    for view in ("all_bids", "best"):
+        answer = query(auction.project, auction.circuit, f"SELECT * FROM {view.upper()}")
+        assert answer.step == 1
+        assert compare(view, answer.rows, expected[view]).equal
+    joined = "WITH b AS (SELECT * FROM best) SELECT sum(n) AS n FROM b WHERE item IN (SELECT item FROM all_bids)"
+    assert query(auction.project, auction.circuit, joined).rows.collect() == [(54,)]
+
+
+def test_what_cannot_be_asked_says_what_to_do(auction: Auction) -> None:
+    auction.run()
+    for sql, message in {
+        "SELECT * FROM passed_on": "passed_on is not kept: it is published in mode append",
+        "SELECT * FROM bids": "bids is a source",
+        "SELECT * FROM bestt": "Did you mean best",
+        "SELECT nothing FROM best": "best has item, price, n",
+        "SELEC 1": "PARSE_SYNTAX_ERROR",
+        "CREATE TABLE x (a INT) USING parquet": "only a query",
+        "DROP VIEW best": "only a query",
+        "INSERT INTO best VALUES ('a', 1, 2)": "only a query",
+    }.items():
+        with pytest.raises(QueryError, match=message):
+            query(auction.project, auction.circuit, sql)
+
+
+def test_state_of_another_circuit_is_not_read(
+    auction: Auction, spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str
+) -> None:
+    auction.run()
+    changed = Auction(spark, broker, tmp_path, topic_prefix, SQL.replace("max(price)", "min(price)"))
+    with pytest.raises(CircuitChanged, match="view best"):
+        query(changed.project, changed.circuit, "SELECT * FROM best")
+
+
+def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold that one worker has done and the other has not."""
+    auction.send(ROW, {"item": "cup", "price": 1})
+    auction.run()
+    folder = auction.project.project.state_folder
+    owner = read_owner(folder)
+    assert owner is not None and owner.workers == 2
+    [(_, first), (_, second)] = databases = [(f, Database.versions(f)) for f in sorted((folder / "workers").iterdir())]
+    assert first == second
+    last = first[-1]
+    later = VersionId(last.version + 1, last.step, "later")
+    opened = [Database.open(path, last, epoch=9, identity=database._peek(path).identity) for path, _ in databases]
+    opened[0].commit(later)
+    monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
+    with pytest.raises(NoState, match="different checkpoints"):
+        queries.read_contents(folder, owner, auction.circuit, ["best"])
+    monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 60.0)
+    looked = threading.Event()
+    read_worker = queries._read_worker
+
+    def watched(*arguments: object) -> object:
+        looked.set()
+        return read_worker(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(queries, "_read_worker", watched)
+    folding = threading.Thread(target=lambda: (looked.wait(), opened[1].commit(later)))
+    folding.start()
+    found = queries.read_contents(folder, owner, auction.circuit, ["best"])
+    folding.join()
+    assert found.version == later and found.tables["best"].num_rows == 2
