@@ -31,6 +31,32 @@ def _round(value: float, digits: int, mode: str) -> float:
     return float(exact) + 0.0  # a decimal has no -0.0
 
 
+EXACT_INTEGERS_END = 2.0**52  # doubles below it are told apart by less than a half
+EXACT_POWERS_MAX = 22  # 10 to it, and to all below, is a double exactly
+
+
+def _rounded(column: pa.ChunkedArray, digits: pa.ChunkedArray, mode: pa.ChunkedArray) -> pa.Array:
+    """Whole arrays at once where the product with the power of ten is far from a half; the others exactly, one by one.
+
+    A whole number below 2^52 divided by an exact power of ten is rounded once, as reading the decimal would be."""
+    places, word = digits[0].as_py() if len(digits) else 0, mode[0].as_py() if len(mode) else ""
+    values = doubles(column)
+    power = 10.0 ** min(abs(places), EXACT_POWERS_MAX)
+    with np.errstate(all="ignore"):
+        size = np.abs(values)
+        scaled = size * power if places >= 0 else size / power
+        below = np.floor(scaled)
+        fraction = scaled - below
+        sure = (scaled < EXACT_INTEGERS_END) & (np.abs(fraction - 0.5) > np.maximum(scaled, 1.0) * 2.0**-50)
+        whole = below + (fraction > 0.5)
+        result = np.where(values < 0, -1.0, 1.0) * (whole / power if places >= 0 else whole * power) + 0.0
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    sure &= abs(places) <= EXACT_POWERS_MAX
+    for row in np.flatnonzero(~sure & ~missing):
+        result[row] = _round(float(values[row]), places, word)
+    return pa.array(result, mask=missing)
+
+
 def _round_single(value: float, digits: int, mode: str) -> float:
     """As `_round`, for a float: its own shortest decimal counts."""
     if math.isnan(value) or math.isinf(value):
@@ -77,7 +103,7 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 FUNCTIONS = (
-    each("spark_round", "DOUBLE INTEGER VARCHAR", "DOUBLE", _round),
+    Function("spark_round", ("DOUBLE", "INTEGER", "VARCHAR"), "DOUBLE", _rounded),
     each("spark_round_single", "FLOAT INTEGER VARCHAR", "FLOAT", _round_single),
     each("spark_round_integer", "BIGINT INTEGER VARCHAR INTEGER", "BIGINT", _round_integer),
     Function("spark_single", ("DOUBLE",), "FLOAT", _single),

@@ -12,7 +12,7 @@ import pytest
 
 from engine import expressions
 from engine.circuit import Expression
-from engine.expression_functions import fdlibm
+from engine.expression_functions import fdlibm, floats
 from engine.expression_types import inside, relabel
 from engine.expressions import ExpressionError, evaluate
 
@@ -178,3 +178,17 @@ def test_transcendental_functions_are_javas_to_the_last_bit() -> None:
             np.inf,
             0.01,
         ]
+
+
+def test_rounding_whole_arrays_is_rounding_one_by_one() -> None:
+    generator = np.random.default_rng(3)
+    ties = generator.integers(-(10**6), 10**6, 2000) / 200
+    wide = generator.integers(-(1 << 63), (1 << 63) - 1, 500, dtype=np.int64).view(np.float64)
+    values = np.concatenate([ties, generator.normal(0, 1e3, 2000), wide, np.array([-0.0, 1.005, 2.675, 0.5, np.inf])])
+    for digits in (0, 1, 2, 5, -1, -3, 22, 30):
+        for mode in ("half_up", "half_even"):
+            sql = f"spark_round(c0, {digits}, '{mode}')"
+            result = evaluate(None, (Expression(sql, pa.float64()),), pa.table({"c0": values})).column(0).to_numpy()
+            expected = np.array([floats._round(float(value), digits, mode) for value in values])
+            assert np.array_equal(result, expected, equal_nan=True), (digits, mode)
+            assert np.array_equal(np.signbit(result), np.signbit(expected))

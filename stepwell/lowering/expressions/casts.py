@@ -135,7 +135,24 @@ def _by(function: str, raises: bool = False) -> Callable[[Fragment, pa.DataType]
 
 
 def _float_string(operand: Fragment, target: pa.DataType) -> Fragment:
-    return call("spark_write_single" if pa.types.is_float32(operand.type) else "spark_write_double", target, operand)
+    """DuckDB writes a double as Java does where Java writes no exponent."""
+    if pa.types.is_float32(operand.type):
+        return call("spark_write_single", target, operand)
+    plain = f"abs({operand.sql}) >= 1e-3::DOUBLE AND abs({operand.sql}) < 1e7::DOUBLE"
+    return _usually(plain, f"CAST({operand.sql} AS VARCHAR)", "spark_write_double", operand)
+
+
+def _usually(condition: str, quick: str, function: str, operand: Fragment) -> Fragment:
+    """DuckDB's own text where it is Spark's, else ours."""
+    return derived(f"(CASE WHEN {condition} THEN {quick} ELSE {function}({operand.sql}) END)", pa.string(), operand)
+
+
+def _moment_string(function: str, type_: str) -> Callable[[Fragment, pa.DataType], Fragment]:
+    """DuckDB writes the years from 1 to 9999 as Spark does."""
+    first, end = f"{type_} '0001-01-01'", f"{type_} '9999-12-31'"
+    return lambda operand, target: _usually(
+        f"{operand.sql} >= {first} AND {operand.sql} < {end}", f"CAST({operand.sql} AS VARCHAR)", function, operand
+    )
 
 
 def _date_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -213,11 +230,11 @@ _RULES: dict[tuple[str, str], Callable[[Fragment, pa.DataType], Fragment]] = {
     ("string", "local"): _by("spark_read_local", raises=True),
     ("string", "binary"): _by("encode"),
     ("binary", "string"): _by("spark_decode"),
-    ("date", "string"): _by("spark_write_date"),
+    ("date", "string"): _moment_string("spark_write_date", "DATE"),
     ("date", "timestamp"): _date_timestamp,
     ("date", "local"): _date_timestamp,
-    ("timestamp", "string"): _by("spark_write_timestamp"),
-    ("local", "string"): _by("spark_write_timestamp"),
+    ("timestamp", "string"): _moment_string("spark_write_timestamp", "TIMESTAMP"),
+    ("local", "string"): _moment_string("spark_write_timestamp", "TIMESTAMP"),
     ("timestamp", "date"): _timestamp_date,
     ("local", "date"): _timestamp_date,
     ("timestamp", "local"): _same,

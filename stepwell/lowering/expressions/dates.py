@@ -158,9 +158,34 @@ def _pattern(node: TreeNode, operand: Fragment, reading: bool) -> str | None:
     return str(pattern)
 
 
+# Fields that DuckDB's strftime writes as Java does in the years from 1 to 9999.
+_STRFTIME = {
+    "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S", "MMM": "%b", "MMMM": "%B", "EEE": "%a", "E": "%a",
+    "EEEE": "%A", "SSSSSS": "%f", "SSS": "%g", "a": "%p",
+}  # fmt: skip
+
+
+def _strftime(pattern: str) -> str | None:
+    """DuckDB's form of a pattern; None if a field has none."""
+    out = []
+    for written, count in times.tokens(pattern):
+        field = written.replace("%", "%%") if not count else _STRFTIME.get(written * count)
+        if field is None:
+            return None
+        out.append(field)
+    return "".join(out)
+
+
 def _date_format(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    _pattern(node, arguments[1], reading=False)
-    return call("spark_date_format", STRING, *arguments)
+    pattern = _pattern(node, arguments[1], reading=False)
+    moment = arguments[0]
+    if pattern is None or (quick := _strftime(pattern)) is None:
+        return call("spark_date_format", STRING, *arguments)
+    common = f"{moment.sql} >= TIMESTAMP '0001-01-01' AND {moment.sql} < TIMESTAMP '9999-12-31'"
+    exact = f"spark_date_format({moment.sql}, {arguments[1].sql})"
+    return derived(
+        f"(CASE WHEN {common} THEN strftime({moment.sql}, {text(quick)}) ELSE {exact} END)", STRING, *arguments
+    )
 
 
 def _from_unix_time(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

@@ -6,6 +6,8 @@ and computes with Python's integers (engine/expression_functions.py): slow and r
 
 from __future__ import annotations
 
+import decimal
+
 import pyarrow as pa
 
 from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
@@ -57,11 +59,32 @@ def negative(operand: Fragment) -> str:
 
 
 def quotient(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
-    """SQL for a divisor that is not zero."""
+    """SQL for a divisor that is not zero.
+
+    The short way divides whole numbers of 128 bits, twice the dividend to round half up. It needs the numbers to fit, shifted;
+    and few enough digits in all that Spark's first rounding, to 39 digits, can make no half where there was none."""
     a, b = left.type, right.type
     scale = max(SCALE_KEPT_MIN, a.scale + b.precision + 1)
     type_ = bounded(a.precision - a.scale + b.scale + scale, scale)
-    return _long("/", left, right, type_), type_
+    shift = type_.scale - a.scale + b.scale
+    digits = (a.precision + a.scale + 1, b.precision + b.scale + 1, a.precision + shift + 1, type_.scale + b.precision)
+    if shift < 0 or max(digits) > DECIMAL_DIGITS_MAX - 1:
+        return _long("/", left, right, type_), type_
+    top, bottom = f"(2 * abs({_whole(left)}) * {10**shift}::HUGEINT)", f"abs({_whole(right)})"
+    sign = f"CASE WHEN ({left.sql} < 0) <> ({right.sql} < 0) THEN -1 ELSE 1 END"
+    rounded = f"CAST(({sign}) * (({top} + {bottom}) // (2 * {bottom})) AS DECIMAL(38,0))"
+    return cast(f"{rounded} * {_one(type_.scale)}", type_), type_
+
+
+def _whole(operand: Fragment) -> str:
+    """The decimal's digits as a whole number of 128 bits."""
+    scale = operand.type.scale
+    return f"CAST({operand.sql} * CAST({10**scale} AS DECIMAL({scale + 1},0)) AS HUGEINT)"
+
+
+def _one(scale: int) -> str:
+    """The least positive decimal of the scale: a whole number times it is a decimal."""
+    return f"CAST('{decimal.Decimal((0, (1,), -scale)):f}' AS DECIMAL(38,{scale}))"
 
 
 def remainder_type(a: pa.Decimal128Type, b: pa.Decimal128Type) -> pa.Decimal128Type:
@@ -71,8 +94,14 @@ def remainder_type(a: pa.Decimal128Type, b: pa.Decimal128Type) -> pa.Decimal128T
 
 def remainder(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
     """SQL for a divisor that is not zero."""
-    type_ = remainder_type(left.type, right.type)
-    return _long("%", left, right, type_), type_
+    a, b = left.type, right.type
+    type_ = remainder_type(a, b)
+    scale = max(a.scale, b.scale)
+    before = max(a.precision - a.scale, b.precision - b.scale)
+    if before + scale > DECIMAL_DIGITS_MAX:
+        return _long("%", left, right, type_), type_
+    common = pa.decimal128(before + scale, scale)
+    return cast(f"{cast(left.sql, common)} % {cast(right.sql, common)}", type_), type_
 
 
 def pmod_of_negative(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:

@@ -1,7 +1,15 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from engine.circuit import Expression
+from engine.expressions import evaluate
+from stepwell.lowering.expressions import decimals
+from stepwell.lowering.expressions.fragment import Fragment
 from tests.stepwell.expressions.harness import Oracle
 
 CASES = [
@@ -17,3 +25,24 @@ CASES = [
 @pytest.mark.parametrize("sql", CASES)
 def test_arithmetic_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)
+
+
+@pytest.mark.parametrize("symbol", ["/", "%", "+", "-", "*"])
+def test_the_short_way_of_decimals_is_the_long_way(symbol: str) -> None:
+    """DuckDB's 128 bits against Python's exact decimals, on many pairs of many types."""
+    generator = np.random.default_rng(5)
+    for _ in range(12):
+        (p1, s1), (p2, s2) = ((p, int(generator.integers(0, p + 1))) for p in generator.integers(1, 13, 2).tolist())
+        a, b = generator.integers(-(10**p1) + 1, 10**p1, 500), generator.integers(1, 10**p2, 500)
+        columns = [[Decimal(int(v)).scaleb(-s) for v in values] for values, s in ((a, s1), (b, s2))]
+        types = pa.decimal128(p1, s1), pa.decimal128(p2, s2)
+        rows = pa.table({"c0": pa.array(columns[0], types[0]), "c1": pa.array(columns[1], types[1])})
+        left, right = (Fragment(f"c{i}", type_, column=i) for i, type_ in enumerate(types))
+        if symbol in "/%":
+            sql, type_ = (decimals.quotient if symbol == "/" else decimals.remainder)(left, right)
+        else:
+            fragment = decimals.operator(symbol, left, right)
+            sql, type_ = fragment.sql, fragment.type
+        long_way = decimals._long(symbol, left, right, type_)
+        result = evaluate(None, (Expression(sql, type_), Expression(long_way, type_)), rows)
+        assert result.column(0).equals(result.column(1)), (types, sql)
