@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -65,7 +66,9 @@ def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicM
         spark = definitions.spark
         with active(spark), _streams_as_tables():
             for source in resolved.sources:
-                source_table(spark, source, inputs.get(source.topic, ())).createOrReplaceTempView(source.handle)
+                table = source_table(spark, source, inputs.get(source.topic, ()))
+                # Read by many views, and made once.
+                table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
             return _views(spark, resolved, definitions)
 
 
@@ -130,12 +133,15 @@ _MESSAGES = StructType(
         StructField("value", BinaryType()),
     ]
 )
+_ARROW_TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
 _CORRUPT = "_stepwell_corrupt"
 
 
 def source_table(spark: SparkSession, source: SourceSpec, messages: Sequence[TopicMessage]) -> DataFrame:
     """The table that a source's messages make, as Spark reads them; malformed ones are left out."""
-    frame = spark.createDataFrame([tuple(m) for m in messages], _MESSAGES)
+    columns = list(zip(*messages, strict=True)) or [()] * len(TopicMessage._fields)
+    arrow = pa.table([pa.array(c, t) for c, t in zip(columns, _ARROW_TYPES, strict=True)], _MESSAGES.fieldNames())
+    frame = spark.createDataFrame(arrow, _MESSAGES)
     frame = frame.withColumn("text", F.col("value").cast(StringType())).withColumn(
         "name", F.col("key").cast(StringType())
     )
@@ -153,7 +159,8 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
     """With a column `row`, null for a tombstone; messages that from_json refuses, or with a null where none may be, are gone."""
     schema = _nullable(source.schema).add(_CORRUPT, StringType())
     parsed = F.from_json("text", schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
-    frame = frame.withColumn("row", parsed)
+    # Checkpointed, for the optimiser would parse the text once for every column that is asked for.
+    frame = frame.withColumn("row", parsed).localCheckpoint(eager=True)
     good = F.col("text").isNotNull() & (F.trim("text") != "") & F.col(f"row.{_CORRUPT}").isNull()
     for column in source.schema.fields:
         if not column.nullable:
