@@ -73,7 +73,7 @@ def _plain(messages: Sequence[Received]) -> list[TopicMessage]:
     return [TopicMessage(m.partition, m.offset, m.key, m.value) for m in messages]
 
 
-def steps_of(view: ResolvedView, log: StepLogState) -> dict[tuple[int, int], int]:
+def steps_of(view: ResolvedView, log: StepLogState) -> dict[tuple[int | None, int], int]:
     """(step, output partition) -> messages, as the step log has recorded them."""
     return {
         (step, part.partition): part.messages
@@ -83,10 +83,10 @@ def steps_of(view: ResolvedView, log: StepLogState) -> dict[tuple[int, int], int
     }
 
 
-def audit(messages: Sequence[Received], recorded: Mapping[tuple[int, int], int]) -> tuple[int, int]:
+def audit(messages: Sequence[Received], recorded: Mapping[tuple[int | None, int], int]) -> tuple[int, int]:
     """Messages that are there too often, and messages that are missing, step by step. One without a step, or of a step that is not in the
     log, is one too many."""
     found = Counter((message.step, message.partition) for message in messages)
-    extra = sum(max(0, count - recorded.get(place, 0)) for place, count in found.items())  # type: ignore[call-overload]
+    extra = sum(max(0, count - recorded.get(place, 0)) for place, count in found.items())
     missing = sum(max(0, count - found[place]) for place, count in recorded.items())
     return extra, missing

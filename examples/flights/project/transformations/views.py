@@ -4,7 +4,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-spark: SparkSession  # given by the pipeline
+spark = SparkSession.active()
 
 
 @dp.materialized_view(table_properties={"topic": "fleet", "mode": "upsert", "key": "manufacturer"})
