@@ -68,7 +68,13 @@ def auction(spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: s
     return Auction(spark, broker, tmp_path, topic_prefix)
 
 
-ROW = {"item": "vase", "price": "12.50", "at": "2026-01-02T03:04:05.678Z", "tags": ["a", None], "raw": "AAE="}
+ROW: dict[str, object] = {
+    "item": "vase",
+    "price": "12.50",
+    "at": "2026-01-02T03:04:05.678Z",
+    "tags": ["a", None],
+    "raw": "AAE=",
+}
 
 
 def test_content_is_the_batch_answer_and_names_its_step(auction: Auction) -> None:
