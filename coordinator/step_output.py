@@ -35,10 +35,16 @@ class StepResult:
     state_ms: float = 0.0
 
 
-def gather(spec: PipelineSpec, plan: Plan, partitions: Mapping[str, int], parcels: Sequence[Parcel]) -> StepResult:
-    """`partitions`: of the output topics, by handle."""
+def gather(
+    spec: PipelineSpec,
+    plan: Plan,
+    partitions: Mapping[str, int],
+    parcels: Sequence[Parcel],
+    dead_letters: Mapping[str, str],
+) -> StepResult:
+    """`partitions`: of the output topics, by handle. `dead_letters`: topics by source, as the step's division has them."""
     sources, regions = _reports(parcels)
-    result = StepResult(_outputs(spec, plan, partitions, parcels, sources))
+    result = StepResult(_outputs(spec, plan, partitions, parcels) + _dead_letters(dead_letters, sources))
     for report in sources:
         for topic, partition, messages, checksum in report.inputs:
             text = f"{checksum:016x}"
@@ -67,7 +73,6 @@ def _outputs(
     plan: Plan,
     partitions: Mapping[str, int],
     parcels: Sequence[Parcel],
-    sources: Sequence[SourceReport],
 ) -> list[StepOutput]:
     parts: dict[str, list[pa.Table]] = {output.handle: [] for output in spec.outputs}
     for parcel in parcels:
@@ -75,7 +80,7 @@ def _outputs(
             node = plan.circuit.nodes[index]
             assert isinstance(node, Output)
             parts[node.handle].append(from_bytes(data))
-    outputs = [
+    return [
         StepOutput(
             o.handle,
             o.topic,
@@ -84,15 +89,14 @@ def _outputs(
         )
         for o in spec.outputs
     ]
-    return outputs + _dead_letters(spec, sources)
 
 
-def _dead_letters(spec: PipelineSpec, sources: Sequence[SourceReport]) -> list[StepOutput]:
+def _dead_letters(topics: Mapping[str, str], sources: Sequence[SourceReport]) -> list[StepOutput]:
     """Sources may share a dead-letter topic: one output a topic, for a topic has one end."""
-    by_topic: dict[str, list[tuple[bytes | None, bytes]]] = {name: [] for name in spec.dead_letter_topics.values()}
+    by_topic: dict[str, list[tuple[bytes | None, bytes]]] = {name: [] for name in topics.values()}
     for report in sources:
         for handle, letters in report.dead.items():
-            by_topic[spec.dead_letter_topics[handle]] += letters
+            by_topic[topics[handle]] += letters
     outputs = []
     for topic, letters in sorted(by_topic.items()):
         columns = [[0] * len(letters), [key for key, _ in letters], [value for _, value in letters]]
