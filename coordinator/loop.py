@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -23,11 +23,13 @@ from py4j.protocol import Py4JError
 from coordinator.core import Action, Core
 from coordinator.errors import RecoveryFailed
 from coordinator.positions import starting_positions
+from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
-from coordinator.start import open_latest, prepare
+from coordinator.start import check_topics, open_latest, prepare
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
+from coordinator.truncation import snapshot_due, truncate
 from engine import database_jobs
 from engine.circuit import Aggregate, Constant
 from engine.errors import StaleTask
@@ -39,7 +41,7 @@ from io_kafka.log_records import VersionId as LoggedVersion
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.output_progress import compare_inputs
 from io_kafka.step_log_reader import ensure_step_log
-from io_kafka.topics import Topics
+from io_kafka.topics import TopicFacts, Topics
 from io_kafka.writer import PipelineWriter
 from storage.description import VersionId
 from storage.errors import NotOpen
@@ -71,11 +73,13 @@ class Pipeline:
         self,
         *,
         available_now: bool = False,
+        full_refresh: bool = False,
         endpoint: str | None = None,
         expect_epoch: int | None = None,
         claimed: Callable[[int], None] = lambda epoch: None,
     ) -> None:
-        """`available_now`: take what is there now, make a checkpoint and return. `expect_epoch`: see PipelineWriter.start.
+        """`available_now`: take what is there now, make a checkpoint and return. `full_refresh`: take all output back and rebuild;
+        one that was begun is finished without being asked for. `expect_epoch`: see PipelineWriter.start.
         `claimed(epoch)` is called when the claim is committed."""
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
         epoch = self._writer.start(
@@ -88,9 +92,10 @@ class Pipeline:
         claimed(epoch)
         self._board.update(epoch=epoch, phase="recovering")
         try:
+            if full_refresh or self._writer.state.refresh is not None:
+                rebuild(self._spec, self._writer, self._topics)
             setup, self._identities = prepare(self._spec, self._writer, self._topics, log_facts.topic_id)
-            self._positions = starting_positions(self._topics, self._spec.inputs, self._writer.state.positions)
-            self._partitions = sorted(self._positions)
+            self._find_positions(self._writer.state.positions)
             self._until = self._topics.end_offsets_of(self._partitions) if available_now else None
             self._growth_at = time.monotonic()
             self._announced = False
@@ -104,7 +109,9 @@ class Pipeline:
         while True:
             began = time.monotonic()
             self._join_fold()
+            self._check_topics()
             version = open_latest(self._context, setup, self._writer.state)
+            self._writer.state.forget(version.step)
             self._board.update(recovery_ms=round(1e3 * (time.monotonic() - began), 1))
             core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
             step = SparkStep(self._context, setup)
@@ -198,45 +205,46 @@ class Pipeline:
         """The first division of a run, and the first after a topic grew, says which topics it means."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         self._announced = True
-        record = DivisionRecord.of(self._writer.epoch, division, topics)
-        return record.model_copy(
-            update={"on_error": self._spec.on_error, "dead_letters": self._spec.dead_letter_topics}
-        )
+        on_error = {source.table.handle: source.on_error for source in self._spec.inputs}
+        grown = self._writer.state.grown_with(topics)
+        return DivisionRecord.of(self._writer.epoch, division, topics, on_error, grown)  # type: ignore[arg-type]
 
-    def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
-        """The division of a step without output; recorded again where an earlier run recorded it and the project now says otherwise
-        about malformed messages. The databases were opened since, so nothing of the step under the former policy is left in them."""
-        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):
-            return record
-        again = record.with_policy(self._writer.epoch, self._spec.on_error, self._spec.dead_letter_topics)
-        self._writer.append([again])
-        return again
+    def _find_positions(self, known: Mapping[TopicPartition, int]) -> None:
+        """Of the partitions that `_identities` tells of: one that came since is not read before its topic's growth is recorded."""
+        counts = {identity.topic: identity.partitions for identity in self._identities}
+        found = starting_positions(self._topics, self._spec.inputs, known)
+        self._positions = {place: at for place, at in found.items() if place.partition < counts[place.topic]}
+        self._partitions = sorted(self._positions)
+
+    def _check_topics(self) -> dict[str, TopicFacts]:
+        """All topics as they are; raises TopicChanged for one that was recreated since the start."""
+        facts = self._topics.describe(identity.topic for identity in self._identities)
+        check_topics(self._spec, facts, {identity.topic: identity for identity in self._identities})
+        return facts
 
     def _look_for_growth(self) -> None:
         self._growth_at = time.monotonic()
-        facts = self._topics.describe(self._spec.input_topics)
-        if all(facts[i.topic].partitions == i.partitions for i in self._identities if i.topic in facts):
-            return
-        self._identities = tuple(
-            TopicIdentity(
-                topic=i.topic, id=i.id, partitions=facts[i.topic].partitions if i.topic in facts else i.partitions
-            )
+        facts = self._check_topics()
+        inputs = set(self._spec.input_topics)
+        found = tuple(
+            TopicIdentity(topic=i.topic, id=i.id, partitions=facts[i.topic].partitions) if i.topic in inputs else i
             for i in self._identities
         )
+        if found == self._identities:
+            return
+        self._identities = found
         self._announced = False
-        self._positions = starting_positions(self._topics, self._spec.inputs, self._positions)
-        self._partitions = sorted(self._positions)
+        self._find_positions(self._positions)
         _log.info("an input topic has grown", partitions=len(self._partitions))
 
     # A step
 
     def _run_step(self, core: Core, spark_step: SparkStep, setup: TaskSetup) -> None:
         record = self._writer.state.divisions[core.step]
-        if not core.replaying:
-            record = self._with_policy_in_force(record)
         began = time.monotonic()
-        parcels = spark_step.run(StepInput(core.step, record.division.ranges, dict(record.on_error)))
-        result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
+        given = StepInput(core.step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
+        parcels = spark_step.run(given)
+        result = gather(self._spec, setup.plan, setup.partitions, parcels)
         computed = time.monotonic()
         if core.replaying and core.step in self._writer.state.step_records:
             compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])
@@ -308,8 +316,10 @@ class Pipeline:
         former = core.version
         core.completed(database_jobs.versions(self._context, [folder for folder, _ in setup.databases]))
         self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(core.version))])
-        self._writer.append([self._writer.state.snapshot()])
+        if snapshot_due(self._writer.state):
+            self._writer.append([self._writer.state.snapshot()])
         self._writer.state.forget(former.step)
+        truncate(self._topics, self._writer.state, former.step, self._spec.steps_kept)
         took_ms = 1e3 * (time.monotonic() - self._checkpoint_began)
         self._board.checkpointed(core.version.version, core.version.step, took_ms)
         self._measure_state(setup)

@@ -10,7 +10,6 @@ from engine.hashing import SHARDS_DEFAULT
 from engine.sources import SourceTable
 from io_kafka.clients import KafkaSettings
 from io_kafka.division import Limits
-from io_kafka.log_records import OnError
 
 
 def log_topic_of(pipeline: str) -> str:
@@ -24,7 +23,7 @@ class InputTopic:
 
     table: SourceTable
     starting_offsets: str
-    on_error: OnError
+    on_error: str
     dead_letter_topic: str | None
 
 
@@ -54,6 +53,7 @@ class PipelineSpec:
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
     replication: int = -1
+    steps_kept: int = 100_000
 
     @property
     def log_topic(self) -> str:
@@ -67,11 +67,6 @@ class PipelineSpec:
     def input_topics(self) -> tuple[str, ...]:
         """Each once, in order."""
         return tuple(sorted({source.table.topic for source in self.inputs}))
-
-    @property
-    def on_error(self) -> dict[str, OnError]:
-        """By source handle: what is done with malformed messages."""
-        return {source.table.handle: source.on_error for source in self.inputs}
 
     @property
     def dead_letter_topics(self) -> dict[str, str]:

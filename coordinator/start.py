@@ -9,6 +9,7 @@ Only after the claim is committed is a database touched (DESIGN, Start).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import structlog
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
+from coordinator.refresh import remove_older_databases
 from coordinator.specification import PipelineSpec
 from engine import database_jobs
 from engine.circuit import Circuit
@@ -71,7 +73,9 @@ def prepare(
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         input_partitions={name: facts[name].partitions for name in spec.input_topics},
         pipeline=spec.name,
-        databases=tuple((spec.database_folder(w), _uuid(log_id, w)) for w in range(spec.workers)),
+        databases=tuple(
+            (spec.database_folder(w), _uuid(log_id, writer.state.generation, w)) for w in range(spec.workers)
+        ),
         epoch=writer.epoch,
         append_only=append_only_inputs(spec.circuit),
     )
@@ -144,13 +148,20 @@ def check_layout(spec: PipelineSpec, state: StepLogState) -> None:
         )
 
 
-def _uuid(log_id: str, worker: int) -> str:
-    return f"{log_id}/{worker}"
+def _uuid(log_id: str, generation: int, worker: int) -> str:
+    return f"{log_id}/{generation}/{worker}"
 
 
 def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
     """The first time, and after a crash in the middle of the first time; a database that is missing later was lost."""
     fresh = not writer.state.checkpoints and writer.state.first == 0
+    generation = writer.state.generation
+
+    def identity(worker: int) -> Identity:
+        return Identity(spec.name, worker, _uuid(log_id, generation, worker))
+
+    if fresh and generation:
+        remove_older_databases(spec, identity)
     for worker in range(spec.workers):
         folder = spec.database_folder(worker)
         if folder.exists() and any(folder.iterdir()):
@@ -160,7 +171,7 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
                 f"worker {worker} has no database in {folder}, and the step log has checkpoints.",
                 "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
             )
-        Database.create(folder, Identity(spec.name, worker, _uuid(log_id, worker)), writer.epoch)
+        Database.create(folder, identity(worker), writer.epoch)
         _log.info("database created", worker=worker, folder=str(folder))
 
 
@@ -172,10 +183,15 @@ def _topics(spec: PipelineSpec, topics: Topics, state: StepLogState) -> dict[str
         facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
     for name in spec.dead_letter_topics.values():
         facts[name] = topics.ensure(name, 1, replication=spec.replication)
+    check_topics(spec, facts, state.topics)
+    return facts
+
+
+def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:
+    """Raises TopicChanged unless every topic is the one that is `known` under its name, if one is."""
     outputs = {output.topic for output in spec.outputs}
     for name, fact in facts.items():
-        _check_topic(name, fact, state.topics.get(name), is_output=name in outputs)
-    return facts
+        _check_topic(name, fact, known.get(name), is_output=name in outputs)
 
 
 def _check_topic(name: str, fact: TopicFacts, known: TopicIdentity | None, *, is_output: bool) -> None:

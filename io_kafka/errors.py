@@ -9,6 +9,10 @@ from __future__ import annotations
 class KafkaFault(Exception):
     """The base of all; its text is meant for the operator."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Tasks send faults to the driver: they are copied as they are, for their makers take other arguments than their text."""
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
 
 class JarsUnavailable(KafkaFault):
     """Kafka's own jars, or Java, are not on this machine and could not be fetched."""

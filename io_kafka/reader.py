@@ -139,6 +139,7 @@ class _Positioned:
     def __init__(self, settings: KafkaSettings) -> None:
         self.lock = threading.Lock()
         self.places: dict[TopicPartition, _Place] = {}
+        self.wanted: frozenset[TopicPartition] = frozenset()
         self.trouble = "no answer"
         self.refusal: KafkaError | None = None
         self.closed = False
@@ -227,8 +228,18 @@ class _Positioned:
             if end >= place.reached:
                 place.reached = place.log_end = end
         elif error.code() in _OUT_OF_RANGE:
+            if (
+                where not in self.wanted
+            ):  # a place left from an earlier step, in a topic that was made anew or expired since
+                self.leave([where])
+                return
             begin, end = self.held_range(where)
-            raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
+            if not begin <= place.reached <= end:
+                raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
+            # Said of the place it had before, in a topic that has been made anew since: begin again where it stands.
+            self.trouble = error.str()
+            self._consumer.incremental_unassign([ClientPartition(*where)])
+            self._consumer.incremental_assign([ClientPartition(*where, place.reached)])
         else:
             raise fault_of(KafkaException(error), self._servers, f"reading {where}", *where)
 
@@ -318,6 +329,7 @@ class RangeReader:
 
     def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[_Chunk]]:
         """Consume until every range's end is reached."""
+        held.wanted = frozenset(span.where for span in ranges)
         held.move_to(ranges)
         taken: dict[TopicPartition, list[_Chunk]] = {}
         missing = {span.where: span for span in ranges}

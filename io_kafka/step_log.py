@@ -7,8 +7,7 @@ and goes to the last stable offset: of a transaction, a reader sees all records 
     claim(e) ----> division(s) ----> step(s) ----> division(s+1) ----> ...
        ^              |  at most PENDING_STEPS_MAX ahead     checkpoint_intent -> checkpoint_complete, at any time
        |              v
-       +---- claim(e' > e), at any time; what was divided and not yet written stays divided: the new run may record it
-             again, with the policy for malformed messages that is in force now, and never with another input
+       +---- claim(e' > e), at any time; what was divided and not yet written stays divided
 
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
 
@@ -208,6 +207,10 @@ class StepLogState:
             return "a refresh is under way" if self.refresh is not None else None
         if self.refresh is None:
             return "no refresh is under way"
+        if isinstance(record, Reset):
+            ids = {(topic.topic, topic.id) for topic in self.refresh.topics}
+            if not ids.issuperset((topic.topic, topic.id) for topic in record.topics):
+                return "it keeps topics that were not taken back"
         if isinstance(record, TakenBack):
             for end in record.ends:
                 where = TopicPartition(end.topic, end.partition)
@@ -221,8 +224,6 @@ class StepLogState:
         return None if record == self.snapshot() else "it does not say what the records before it say"
 
     def _why_not_division(self, record: DivisionRecord) -> str | None:
-        if self.steps <= record.step < self.division_next and record.epoch > self.divisions[record.step].epoch:
-            return self._why_not_again(record, self.divisions[record.step])
         if record.step != self.division_next:
             return f"of step {record.step}, where step {self.division_next} is the next to be divided"
         if record.step >= self.steps + PENDING_STEPS_MAX:
@@ -242,13 +243,6 @@ class StepLogState:
         if record.grown != (grown := self.grown_with(record.topics)):
             return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
         return None
-
-    def _why_not_again(self, record: DivisionRecord, before: DivisionRecord) -> str | None:
-        """A pending step may be divided again by a later run, with another policy for malformed messages: nothing of it
-        was written, and the state goes back to the last checkpoint at every start. All else must be as it was."""
-        if record == before.with_policy(record.epoch, record.on_error, record.dead_letters):
-            return None
-        return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
 
     def _why_not_step(self, record: StepRecord) -> str | None:
         if record.step != self.steps:
@@ -280,8 +274,6 @@ class StepLogState:
         match record:
             case Claim():
                 self.claim = record
-            case DivisionRecord() if record.step in self.divisions:
-                self.divisions[record.step] = record  # again: where the next one starts has not changed
             case DivisionRecord():
                 self.divisions[record.step] = record
                 self.positions.update({TopicPartition(r.topic, r.partition): r.end for r in record.ranges})
@@ -314,8 +306,7 @@ class StepLogState:
 
     def _reset(self, record: Reset) -> None:
         """As a new log, but for who holds it, and for the topics that were taken back: what they are and where they end."""
-        assert self.refresh is not None
-        kept = {topic.topic: topic for topic in self.refresh.topics}
+        kept = {topic.topic: topic for topic in record.topics}
         self.ends = {where: end for where, end in self.ends.items() if where.topic in kept}
         self.topics, self.grown = kept, frozenset()
         self.first = self.steps = 0

@@ -30,6 +30,7 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
         checkpoint_interval_s=settings.checkpoint_interval,
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
+        steps_kept=settings.steps_kept,
     )
 
 

@@ -39,11 +39,16 @@ from stepwell.service.server import ControlServer
 
 
 def run(
+    view: Annotated[str | None, typer.Argument(hidden=True)] = None,
     spec: SpecOption = None,
     conf: SetOption = None,
     workers: Annotated[int | None, typer.Option(help="Workers that share the state.")] = None,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what is there, make a checkpoint, exit.")
+    ] = False,
+    full_refresh: Annotated[
+        bool,
+        typer.Option("--full-refresh", help="Take all output back and rebuild it and the state."),
     ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a run that holds the pipeline, without asking.")
@@ -52,22 +57,35 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Keep the project's views up to date."""
+    if view is not None:
+        raise typer.BadParameter(
+            f"{view}: `run` takes no view; a refresh of one view is not yet possible, only of the whole project"
+        )
     configure_logs(verbose=verbose)
     with reported(as_json):
         project = project_of(spec, conf, stepwell_workers=None if workers is None else str(workers))
-        status = serve(project, available_now=available_now, take_over=take_over)
+        status = serve(project, available_now=available_now, take_over=take_over, full_refresh=full_refresh)
         text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
         show(status, as_json=as_json, text=text)
 
 
-def serve(project: Project, *, available_now: bool, take_over: bool) -> dict[str, Any]:
+def serve(project: Project, *, available_now: bool, take_over: bool, full_refresh: bool = False) -> dict[str, Any]:
     """Runs the pipeline in this process until it is stopped; returns its last status. Raises what ended it."""
     requests, board = Requests(), StatusBoard(project.name)
     with _stopping_on_signals(requests) as signals:
         try:
             turn = _turn(project, take_over=take_over)
             with _control(project, requests, board) as server:
-                _serve(project, server, signals, requests, board, turn, available_now=available_now)
+                _serve(
+                    project,
+                    server,
+                    signals,
+                    requests,
+                    board,
+                    turn,
+                    available_now=available_now,
+                    full_refresh=full_refresh,
+                )
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
@@ -82,6 +100,7 @@ def _serve(
     turn: int | None,
     *,
     available_now: bool,
+    full_refresh: bool,
 ) -> None:
     with spark_session(project, project.state_folder / SPARK_LOG) as session:
         signals.install()  # a new SparkContext puts a handler of its own in place
@@ -93,6 +112,7 @@ def _serve(
         Pipeline(pipeline, session.sparkContext, requests, board).run(
             available_now=available_now,
             endpoint=server.endpoint.url,
+            full_refresh=full_refresh,
             expect_epoch=turn,
             claimed=lambda epoch: _claimed(project, pipeline, server, epoch),
         )

@@ -1,0 +1,170 @@
+"""A full refresh: state and outputs are rebuilt from startingOffsets, as `spark-pipelines` does it.
+
+Guarantees: after a crash at any instruction the next run, whatever its flags, finishes what was begun; what is in the output topics
+afterwards is the output of the new generation alone; a run that was fenced meanwhile takes nothing back that is not the old generation's.
+
+    refresh(g)  the step log names what is taken back, and how far          after this, only a reset lets steps follow
+       |        upsert topics: a tombstone for every live key               transactions, each with a taken_back record
+       |        all others: emptied below the recorded ends                 not fenced, and need not be: the ends are fixed
+    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened
+
+Taking back twice is taking back once: a key with a tombstone is not live, and what is deleted is gone. Only topics that the step log
+knows as outputs are touched. An output topic that it does not know and that holds messages is refused before anything is done: they
+are another's, or those of a lost step log, and we cannot tell.
+
+Consumers: see io_kafka/step_log.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import structlog
+
+from coordinator.errors import TopicChanged
+from coordinator.specification import PipelineSpec
+from io_kafka.digest import MESSAGES_SCHEMA
+from io_kafka.log_records import PartitionOffset, Refresh, Reset, TopicIdentity
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.reader import RangeReader
+from io_kafka.topics import TopicFacts, Topics
+from io_kafka.writer import PipelineWriter, StepOutput
+from storage.database import Database, Identity
+from storage.errors import CorruptFile, CorruptRecord, NoDatabase
+
+_log = structlog.get_logger("coordinator.refresh")
+
+READ_OFFSETS_MAX = 100_000
+"""Read at once while live keys are collected: some tens of MB of messages at most sizes."""
+
+TOMBSTONES_MAX = 100_000
+"""In one transaction: about a second of writing, far below the broker's transaction timeout."""
+
+DOOMED = ".old"
+"""Ends the name of a folder that is being deleted."""
+
+
+def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
+    """After the claim, before any database: begins a refresh, or takes up one that was begun, and ends it with the reset."""
+    if writer.state.refresh is None:
+        writer.append([_plan(spec, writer, topics)])
+    plan = writer.state.refresh
+    assert plan is not None
+    facts = _still_there(plan.topics, topics)
+    for name in plan.tombstones:
+        if name in facts:
+            _write_tombstones(spec, writer, topics, facts[name])
+    ends = {TopicPartition(e.topic, e.partition): e.offset for e in plan.ends if e.topic in facts}
+    topics.delete_below(ends)
+    kept = tuple(_identity(fact) for _, fact in sorted(facts.items()))
+    writer.append([Reset(epoch=writer.epoch, generation=plan.generation, topics=kept)])
+    _log.info("outputs taken back", generation=plan.generation, topics=sorted(facts))
+
+
+def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh:
+    state = writer.state
+    written = {where.topic for where in state.ends}
+    facts = _still_there(tuple(state.topics[name] for name in sorted(written)), topics)
+    _refuse_strangers({output.topic for output in spec.outputs} - facts.keys(), topics)
+    upserts = {output.topic for output in spec.outputs if output.compacted}
+    tombstones = tuple(name for name in sorted(facts) if facts[name].compacted or name in upserts)
+    ends = topics.end_offsets(name for name in facts if name not in tombstones)
+    return Refresh(
+        epoch=writer.epoch,
+        generation=state.generation + 1,
+        topics=tuple(_identity(fact) for _, fact in sorted(facts.items())),
+        tombstones=tombstones,
+        ends=tuple(PartitionOffset(topic=w.topic, partition=w.partition, offset=end) for w, end in ends.items()),
+    )
+
+
+def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[str, TopicFacts]:
+    """Of these, the topics that exist and are the ones recorded."""
+    present = topics.names()
+    facts = topics.describe(topic.topic for topic in recorded if topic.topic in present)
+    return {t.topic: facts[t.topic] for t in recorded if t.topic in facts and facts[t.topic].topic_id == t.id}
+
+
+def _refuse_strangers(names: set[str], topics: Topics) -> None:
+    there = names & topics.names()
+    begins, ends = topics.begin_offsets(there), topics.end_offsets(there)
+    full = sorted({where.topic for where, end in ends.items() if end > begins[where]})
+    if full:
+        raise TopicChanged(
+            f"output topic {full[0]} holds messages, and the step log does not know who wrote them; nothing was changed.",
+            "Delete or empty the topic if they are to go, or name another topic for the view; then run again.",
+        )
+
+
+def _identity(fact: TopicFacts) -> TopicIdentity:
+    return TopicIdentity(topic=fact.name, id=fact.topic_id, partitions=fact.partitions)
+
+
+# Tombstones
+
+
+def _write_tombstones(spec: PipelineSpec, writer: PipelineWriter, topics: Topics, fact: TopicFacts) -> None:
+    generation = writer.state.generation + 1
+    begins, ends = topics.begin_offsets([fact.name]), topics.end_offsets([fact.name])
+    for where, end in ends.items():
+        keys = live_keys(RangeReader(spec.kafka), OffsetRange(*where, begins[where], end))
+        for start in range(0, len(keys), TOMBSTONES_MAX):
+            part = keys[start : start + TOMBSTONES_MAX]
+            columns = [pa.array(np.full(len(part), where.partition, np.int32)), part, pa.nulls(len(part), pa.binary())]
+            messages = pa.Table.from_arrays(columns, schema=MESSAGES_SCHEMA)
+            writer.take_back(generation, StepOutput(fact.name, fact.name, fact.partitions, messages))
+
+
+def live_keys(reader: RangeReader, whole: OffsetRange) -> pa.BinaryArray:
+    """Keys whose last message in the range is not a tombstone. Messages without a key are no rows of an upsert topic."""
+    live = pa.array([], pa.binary())
+    for span in _pieces(whole):
+        for batch in reader.read([span]):
+            keys = pa.concat_arrays([live, batch.keys])
+            alive = np.concatenate([np.ones(len(live), bool), batch.values.is_valid().to_numpy(zero_copy_only=False)])
+            live = _last_alive(keys, alive)
+    return live
+
+
+def _pieces(whole: OffsetRange) -> Iterator[OffsetRange]:
+    for start in range(whole.start, whole.end, READ_OFFSETS_MAX):
+        yield OffsetRange(whole.topic, whole.partition, start, min(start + READ_OFFSETS_MAX, whole.end))
+
+
+def _last_alive(keys: pa.BinaryArray, alive: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.BinaryArray:
+    if len(keys) == 0:
+        return keys
+    keyed = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+    encoded = keys.take(pa.array(keyed)).dictionary_encode()
+    last = np.full(len(encoded.dictionary), -1)
+    np.maximum.at(last, encoded.indices.to_numpy(), keyed)
+    return keys.take(pa.array(np.sort(last[alive[last]])))
+
+
+# Databases
+
+
+def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]) -> None:
+    """Right after a reset: this pipeline's databases of any other identity than the `wanted` ones, and what cannot be read at all, go.
+    A folder is renamed before it is deleted, so none is ever found half there. Another pipeline's database is left where it is."""
+    folders = spec.database_folder(0).parent
+    for folder in sorted(folders.iterdir()) if folders.exists() else ():
+        if folder.name.endswith(DOOMED):  # a run was killed while it deleted
+            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.name.isdigit():
+            continue
+        worker = int(folder.name)
+        try:
+            found = Database.owner(folder)
+        except (CorruptFile, CorruptRecord, NoDatabase):
+            found = None
+        if found is not None and (found.pipeline != spec.name or (worker < spec.workers and found == wanted(worker))):
+            continue
+        doomed = folder.with_name(f".{folder.name}{DOOMED}")
+        shutil.rmtree(doomed, ignore_errors=True)
+        folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+        _log.info("a database of an older generation removed", folder=str(folder))

@@ -1,0 +1,26 @@
+"""A fault that a task found reaches the driver as it was, whatever its maker's arguments."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from engine.parcels import error_of, error_parcel
+from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
+from storage.errors import CorruptRecord, StaleEpoch, StorageError, StorageFull
+
+FAULTS = [
+    OffsetGone("topic", 1, 2, 3, 4),
+    UnknownTopic("topic", 0),
+    StorageFull(Path("/state"), "No space left on device", 0),
+    StaleEpoch(Path("/state"), 1, 2),
+    CorruptRecord("a database", b"key"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+def test_a_fault_survives_the_way_to_the_driver(fault: KafkaFault | StorageError) -> None:
+    for found in (error_of(error_parcel(0, fault)), pickle.loads(pickle.dumps(fault))):
+        assert (type(found), str(found), found.__dict__) == (type(fault), str(fault), fault.__dict__)

@@ -1,0 +1,164 @@
+"""A full refresh on real Spark, Kafka and LMDB: the outputs are the batch answer again, wherever it is broken off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator import refresh
+from coordinator.errors import TopicChanged
+from io_kafka.offsets import OffsetRange
+from io_kafka.reader import RangeReader
+from io_kafka.topics import Topics
+from io_kafka.writer import PipelineWriter
+from storage.database import Database
+from tests.end_to_end.harness import Playground, Resolved
+
+FILES = {
+    "views.sql": """
+CREATE STREAMING TABLE orders (id BIGINT, item STRING) USING kafka TBLPROPERTIES ('subscribe' = '@orders', 'format' = 'json');
+CREATE STREAMING TABLE items (item STRING, price BIGINT)
+  USING kafka TBLPROPERTIES ('subscribe' = '@items', 'format' = 'json', 'mode' = 'upsert', 'key' = 'item');
+CREATE MATERIALIZED VIEW totals TBLPROPERTIES ('topic' = '@totals', 'key' = 'item', 'mode' = 'upsert') AS
+  SELECT item, count(*) AS n FROM orders GROUP BY item;
+CREATE MATERIALIZED VIEW cheap TBLPROPERTIES ('topic' = '@cheap', 'mode' = 'append') AS SELECT id FROM orders WHERE id < 5;
+CREATE MATERIALIZED VIEW prices TBLPROPERTIES ('topic' = '@prices', 'mode' = 'changelog') AS
+  SELECT item, max(price) AS price FROM items GROUP BY item;
+"""
+}
+"""One view of each output mode."""
+
+
+class Crash(BaseException):
+    """Nothing catches it but the test."""
+
+
+@pytest.fixture
+def written(play: Playground) -> Resolved:
+    """A pipeline that has written output of two checkpoints."""
+    play.topic("orders", 2)
+    play.topic("items")
+    resolved = play.resolve(FILES)
+    for start in (0, 10):
+        play.send("orders", [{"id": n, "item": f"i{n}"} for n in range(start, start + 10)])
+        play.send(
+            "items", [({"item": f"i{n % 3}"}, {"item": f"i{n % 3}", "price": n}) for n in range(start, start + 10)]
+        )
+        play.run(resolved)
+    return resolved
+
+
+def recreate_orders(play: Playground) -> None:
+    """Other input than before: some keys of the upsert topic must vanish."""
+    play.delete_topic("orders")
+    play.topic("orders", 1)
+    play.send("orders", [{"id": n, "item": f"i{n % 4}"} for n in range(3)])
+
+
+def check_rebuilt(play: Playground, resolved: Resolved, generation: int = 1) -> None:
+    assert play.check(resolved) == {"totals": 3, "cheap": 3, "prices": 3}
+    state = play.log(resolved)
+    assert (state.generation, state.refresh) == (generation, None)
+    for worker in range(resolved.spec.workers):
+        assert f"/{generation}/" in Database.owner(resolved.spec.database_folder(worker)).database
+    folders = resolved.spec.database_folder(0).parent
+    assert sorted(f.name for f in folders.iterdir()) == [f"{w:04d}" for w in range(resolved.spec.workers)]
+
+
+def test_outputs_are_rebuilt_from_the_input_that_is_there_now(play: Playground, written: Resolved) -> None:
+    assert play.check(written)["totals"] == 20
+    recreate_orders(play)
+    with pytest.raises(TopicChanged, match="--full-refresh"):
+        play.run(written)
+    play.run(written, full_refresh=True)
+    check_rebuilt(play, written)
+    play.send("orders", [{"id": 4, "item": "i0"}])
+    play.run(written)
+    assert play.check(written)["cheap"] == 4
+    play.run(written, full_refresh=True)
+    assert play.check(written)["cheap"] == 4 and play.log(written).generation == 2
+
+
+def test_another_number_of_workers_may_be_asked_for(play: Playground, written: Resolved) -> None:
+    recreate_orders(play)
+    three = replace(written, spec=replace(written.spec, workers=3))
+    play.run(three, full_refresh=True)
+    check_rebuilt(play, three)
+    one = replace(written, spec=replace(written.spec, workers=1))
+    play.run(one, full_refresh=True)
+    check_rebuilt(play, one, generation=2)
+
+
+PLACES = [
+    (PipelineWriter, "append", 1),  # before the intent
+    (PipelineWriter, "take_back", 1),
+    (PipelineWriter, "take_back", 2),  # one partition has its tombstones
+    (Topics, "delete_below", 1),
+    (PipelineWriter, "append", 2),  # before the reset
+    (refresh.shutil, "rmtree", 2),  # a database is renamed, and is not deleted
+    (PipelineWriter, "append", 3),  # before circuit and layout
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "call"), PLACES)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_refresh_that_was_broken_off_is_finished(
+    play: Playground,
+    written: Resolved,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    call: int,
+    after: bool,
+) -> None:
+    recreate_orders(play)
+    real, calls = getattr(owner, name), 0
+
+    def crash(*args: object, **options: object) -> object:
+        nonlocal calls
+        calls += 1
+        result = None
+        if calls != call or after:
+            result = real(*args, **options)
+        if calls == call:
+            raise Crash
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, crash)
+        with pytest.raises(Crash):
+            play.run(written, full_refresh=True)
+    begun = play.log(written)
+    asked_again = begun.generation == 0 and begun.refresh is None
+    play.run(written, full_refresh=asked_again)
+    check_rebuilt(play, written)
+
+
+def test_a_topic_with_messages_that_the_log_does_not_know_is_left_alone(play: Playground, written: Resolved) -> None:
+    play.delete_topic("cheap")
+    play.topic("cheap")
+    play.send("cheap", ["somebody's"])
+    with pytest.raises(TopicChanged, match="cheap holds messages"):
+        play.run(written, full_refresh=True)
+    assert [m.value for m in play.read("cheap")] == [b"somebody's"]
+    assert play.log(written).refresh is None
+
+
+def test_live_keys_are_those_whose_last_message_is_a_row(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "READ_OFFSETS_MAX", 3)  # keys come back in later pieces
+    play.topic("keys")
+    story = [
+        ("a", "1"),
+        ("b", "1"),
+        ("a", None),
+        (None, "x"),
+        ("c", "1"),
+        ("b", None),
+        ("a", "2"),
+        ("b", None),
+        ("d", None),
+    ]
+    play.send("keys", story)
+    found = refresh.live_keys(RangeReader(play.settings), OffsetRange(play.prefix + "keys", 0, 0, len(story)))
+    assert sorted(found.to_pylist()) == [b"a", b"c"]

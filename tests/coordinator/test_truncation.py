@@ -1,0 +1,45 @@
+"""The step log is cut at a snapshot, on a real broker, and what is left is read as the whole was."""
+
+from __future__ import annotations
+
+from coordinator.truncation import snapshot_due, truncate
+from io_kafka.clients import KafkaSettings
+from io_kafka.log_records import DivisionRecord, InputRange
+from io_kafka.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.topics import Topics
+from io_kafka.writer import PipelineWriter
+from tests.conftest import Broker
+
+
+def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_prefix: str) -> None:
+    settings = KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+    topics, log = Topics(settings), topic_prefix + "steps"
+    ensure_step_log(topics, log)
+
+    def run(first: int, last: int) -> PipelineWriter:
+        writer = PipelineWriter(settings, topic_prefix + "id", log)
+        writer.start(pipeline="p", host="h", pid=1)
+        for step in range(first, last):
+            ranges = (InputRange(topic="in", partition=0, start=step, end=step + 1),)
+            writer.append([DivisionRecord(epoch=writer.epoch, step=step, ranges=ranges)])
+            writer.write_step(step, [], encoder="e")
+            if snapshot_due(writer.state, 5):
+                writer.append([writer.state.snapshot()])
+        return writer
+
+    writer = run(0, 23)
+    assert [steps for _, steps in writer.state.snapshots] == [5, 10, 15, 20]
+    whole = StepLogReader(settings, log).read()
+    assert truncate(topics, writer.state, 23, kept=4, steps_min=11) is None, "only ten steps can go"
+    assert truncate(topics, writer.state, 9, kept=4, steps_min=1) is None, "a worker may have to replay step 9"
+    point = truncate(topics, writer.state, 18, kept=4, steps_min=10)
+    assert point == whole.snapshots[2][0]
+    cut = StepLogReader(settings, log).read()
+    cut.check()
+    assert cut.snapshot() == whole.snapshot() and cut.first == 15
+    assert cut.step_records == {s: r for s, r in whole.step_records.items() if s >= 15}
+    assert cut.snapshots == writer.state.snapshots
+    writer.close()
+    writer = run(23, 26)
+    assert (writer.epoch, StepLogReader(settings, log).read().steps) == (1, 26)
+    writer.close()
