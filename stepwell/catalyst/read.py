@@ -45,16 +45,17 @@ def _lossy(node: TreeNode) -> bool:
 
 def _needs(node: TreeNode) -> bool:
     """Whether anything at or below the node is lossy: the JVM is asked only then, a call is a round trip."""
-    return _lossy(node) or any(_needs(child) for child in node.children) or any(_needs(t) for t in _inner(node))
+    return (
+        _lossy(node)
+        or any(_needs(child) for child in node.children)
+        or any(_needs(tree) for value in node.fields.values() for tree in _own(value, node))
+    )
 
 
-def _inner(node: TreeNode) -> list[TreeNode]:
-    """Trees in the node's fields that are not its children, in the order of the fields. (CaseWhen writes its else branch,
-    the last child, out a second time.)"""
-    if node.kind == "CaseWhen":
-        return []
+def _own(value: Any, node: TreeNode) -> list[TreeNode]:
+    """Trees in a field that are not the node's children: a plan's expressions, a subquery's plan, an optional child written again."""
     children = {id(child) for child in node.children}
-    return [tree for tree in _trees(node.fields.values()) if id(tree) not in children]
+    return [tree for tree in _trees([value]) if id(tree) not in children]
 
 
 def _trees(values: Iterable[Any]) -> Iterable[TreeNode]:
@@ -74,10 +75,16 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
     below = java.children()
     for index, child in enumerate(node.children):
         new[id(child)] = _complete(child, below.apply(index))
-    inner = _inner(node)
-    if any(_needs(tree) for tree in inner):
-        for tree, other in zip(inner, _java_inner(node, inner, java), strict=True):
-            new[id(tree)] = _complete(tree, other)
+    for index, value in enumerate(node.fields.values()):
+        own = _own(value, node)
+        if any(_needs(tree) for tree in own):
+            # The JSON's fields are the constructor's arguments, in order.
+            others = _java_trees([java.productElement(index)])
+            assert len(own) == len(others), (
+                f"{node.kind}: {len(others)} trees in the JVM's field {index}, {len(own)} in the JSON's"
+            )
+            for tree, other in zip(own, others, strict=True):
+                new[id(tree)] = _complete(tree, other)
     fields = {name: _replace(value, new) for name, value in node.fields.items()}
     children = tuple(new[id(child)] for child in node.children)
     if node.kind in _MODES:
@@ -91,15 +98,6 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
     if node.kind == "InSet":
         children += _set_members(java)
     return TreeNode(node.kind, fields, children)
-
-
-def _java_inner(node: TreeNode, inner: list[TreeNode], java: Any) -> list[Any]:
-    """The JVM's side of `_inner`: a plan's expressions, or a subquery's plan and what stands beside it."""
-    found = _java_trees([java.productElement(index) for index in range(java.productArity())])
-    children = list(_items(java.children()))
-    own = [tree for tree in found if not any(tree is child or tree.equals(child) for child in children)]
-    assert len(own) == len(inner), f"{node.kind}: {len(own)} trees in the JVM, {len(inner)} in its JSON"
-    return own
 
 
 def _java_trees(values: Iterable[Any]) -> list[Any]:

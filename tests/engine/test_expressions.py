@@ -106,6 +106,8 @@ def test_a_guard_is_a_guard() -> None:
     assert evaluate(None, (folded, folded), ROWS).column(1).to_pylist() == [1, 1, 1, 1]
     python = Expression("CASE WHEN c0 > 100 THEN spark_read_integer('x', 32) ELSE 1 END", pa.int64())
     assert evaluate(None, (python,), ROWS).column(0).to_pylist() == [1, 1, 1, 1]
+    shared = [Expression(f"COALESCE(c1 + {n}, 100 // c0)", INT) for n in (0, 1)]
+    assert evaluate(None, tuple(shared), ROWS).column(0).to_pylist() == [10, 20, 30, 25]
     projection = Expression("(c1 // c0)", INT)
     assert evaluate(Expression("(c0 <> 0)", pa.bool_()), (projection,), ROWS).column(0).to_pylist() == [10, None]
 

@@ -19,7 +19,7 @@ CASES = [
     "CASE WHEN i = 1 THEN 'x' WHEN j > 2 THEN s END", "CASE i WHEN 1 THEN 2 ELSE 3 END", "CASE WHEN o THEN 1.5 ELSE m END", "CASE WHEN o THEN NULL ELSE ts END",
     # Lazy in Spark: what raises is reached only where the guard lets it.
     "CASE WHEN j <> 0 THEN k / j END", "CASE WHEN e <> 0 AND d / e > 1 THEN d / e ELSE 0D END", "e <> 0 AND d / e > 1", "e = 0 OR d / e > 1",
-    "coalesce(k, l div k)", "if(k = 0, 0, 10 div k)", "(k <> 0 AND 10 div k > 1) OR (j <> 0 AND 10 div j > 1)", "i + (j / k)", "i IN (1, l div k)",
+    "coalesce(k, l div k)", "if(k = 0, 0, 10 div k)", "(k <> 0 AND 10 div k > 1) OR (j <> 0 AND 10 div j > 1)", "i + (j / k)", "st.a + (l div k)", "(10 div k) div st.a", "st.a > l div k", "i IN (1, l div k)",
     "coalesce(o, 1 / k > 0)", "CASE WHEN k <> 0 THEN CASE WHEN 10 div k > 1 THEN 100 % k END ELSE 5 END",
     "true", "1", "-128Y", "-2147483648", "-9223372036854775808L", "1.5", "1.5D", "double('-0.0')", "float('1e-45')", "double('inf')", "date'0001-01-01'",
     "timestamp'2020-01-01 01:02:03.123456'", "timestamp_ntz'2020-01-01 01:02:03'", "X'00FF'", "'o''clock 😀'", "'a\\0b'", "cast(NULL AS int)", "interval '1' day",
