@@ -27,7 +27,8 @@ soak: $(STAMP)
 	$(BIN)/python -m pytest -m soak
 
 bench: $(STAMP)
-	$(BIN)/python -m bench
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	QUICK=$(QUICK) GROWTH=$(GROWTH) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -34,6 +35,16 @@ LAST_SECONDS_MAX = 30
 TOPIC = "bids_live"
 
 _COUNT = re.compile(rb'"auction":(\d+),"bids":(\d+)')
+
+
+FIRST_AUCTION = -1
+"""Of the bid that shows that the engine reads."""
+
+
+def first_bid() -> pa.Array:
+    """One bid of an auction that no other bid has."""
+    bid = next(generate.bids(generate.Shape(), 0, 1))
+    return generate.as_json(bid.set_column(0, "auction", pa.array([FIRST_AUCTION])))
 
 
 @dataclass

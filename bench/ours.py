@@ -49,6 +49,7 @@ class Prepared:
     name: str
     folder: Path
     output: str
+    topic: str
 
     @property
     def spec(self) -> Path:
@@ -59,20 +60,31 @@ class Prepared:
         return self.folder / "storage"
 
 
-def prepare(bench: Bench, case: Case, starts: Mapping[int, int] | None = None, source: Path | None = None) -> Prepared:
-    """The case's project, reading the last `case.rows` messages of its topic (or from `starts` on)."""
+def prepare(
+    bench: Bench,
+    case: Case,
+    starts: Mapping[int, int] | None = None,
+    source: Path | None = None,
+    topic: str | None = None,
+) -> Prepared:
+    """The case's project, reading the last `case.rows` messages of its topic; or `source`, another `topic`, from `starts` on."""
+    topic = topic or case.workload.topic
     if starts is None:
-        starts = bench.start_offsets(case.workload.topic, case.rows)
+        starts = bench.start_offsets(topic, case.rows)
     plain = case.workload.name.lower()
     name = f"{case.name}-{uuid.uuid4().hex[:6]}"
     folder = BUILD / "runs" / name
     shutil.copytree(source or PROJECTS / plain, folder)
-    offsets = json.dumps({case.workload.topic: {str(p): o for p, o in starts.items()}})
+    offsets = json.dumps({topic: {str(p): o for p, o in starts.items()}})
     for file in [folder / "spark-pipeline.yml", *folder.glob("transformations/*.sql")]:
-        text = file.read_text().replace(f"name: {plain}", f"name: {name}").replace(f"'topic' = '{plain}", f"'topic' = '{name}")
+        text = (
+            file.read_text()
+            .replace(f"name: {plain}", f"name: {name}")
+            .replace(f"'topic' = '{plain}", f"'topic' = '{name}")
+        )
         subscribe = f"'subscribe' = '{case.workload.topic}'"
-        file.write_text(text.replace(subscribe, f"{subscribe}, 'startingOffsets' = '{offsets}'"))
-    return Prepared(name, folder, name)
+        file.write_text(text.replace(subscribe, f"'subscribe' = '{topic}', 'startingOffsets' = '{offsets}'"))
+    return Prepared(name, folder, name, topic)
 
 
 def settings(case: Case) -> list[str]:
@@ -95,18 +107,24 @@ def started(bench: Bench, prepared: Prepared, arguments: list[str]) -> Iterator[
         child.wait()
 
 
-def run(bench: Bench, case: Case, broker: int, extra: tuple[str, ...] = (), prepared: Prepared | None = None) -> tuple[Result, Prepared]:
+def run(
+    bench: Bench, case: Case, broker: int, extra: tuple[str, ...] = (), prepared: Prepared | None = None
+) -> tuple[Result, Prepared]:
     """One measured run over a backlog. Raises RunFailed."""
     result = Result(ENGINE, case.workload.name, case.step_rows)
     prepared = prepared or prepare(bench, case)
-    with started(bench, prepared, ["--available-now", *settings(case), *extra]) as child, Watch(child.pid, broker) as watch:
+    with (
+        started(bench, prepared, ["--available-now", *settings(case), *extra]) as child,
+        Watch(child.pid, broker) as watch,
+    ):
         looks = _looks_until_end(child, prepared)
     if child.returncode != 0:
         raise RunFailed(f"`stepwell run` ended with {child.returncode}: {_tail(prepared.folder / 'run.err')}")
-    steps = steps_of(bench, prepared.name, case.workload.topic)
+    steps = steps_of(bench, prepared.name, prepared.topic)
     fill(result, steps, case.warm_rows, watch.usage)
     result.parts = _parts(looks, len(steps) - (result.steps or 0))
     result.state_mb = round(measure.folder_bytes(prepared.storage) / (1 << 20), 1)
+    result.log_mb = bench.topic_mb(log_topic_of(prepared.name))
     return result, prepared
 
 

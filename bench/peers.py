@@ -97,7 +97,12 @@ def started(python: Path, script: Path, job: dict[str, Any], folder: Path) -> It
 
 
 def run_job(
-    python: Path, script: Path, job: dict[str, Any], folder: Path, broker: int, looking: Callable[[], None] = lambda: None
+    python: Path,
+    script: Path,
+    job: dict[str, Any],
+    folder: Path,
+    broker: int,
+    looking: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, Any], Watch]:
     """Runs the job to its end; `looking` is called now and then. Returns what it said last. Raises RunFailed."""
     with started(python, script, job, folder) as child, Watch(child.pid, broker) as watch:

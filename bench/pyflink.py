@@ -6,6 +6,7 @@ the moments at which it had a part of it and nearly all of it: the start of a cl
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from pathlib import Path
@@ -15,11 +16,12 @@ from bench.ours import RunFailed
 from bench.result import Result, fill_cost
 from bench.topics import Bench
 from bench.workloads import BUILD, DEFAULT, Case
+from io_kafka.errors import KafkaFault
 
 ENGINE = "pyflink"
 FLINK_VERSION = "2.0.2"
 CONNECTOR_VERSION = "4.0.1-2.0"
-SCRIPT = Path(__file__).with_name("pyflink_job.py")
+SCRIPT = Path(__file__).with_name("jobs") / "pyflink_job.py"
 OUTPUT_PARTITIONS = 4
 SLOPE_FROM, SLOPE_TO = 0.3, 0.95
 """Shares of the output between which the slope is taken."""
@@ -35,14 +37,16 @@ def install() -> tuple[Path, list[str]]:
     return python, [str(jar) for jar in jars if jar.name.startswith("flink-sql-connector-kafka")]
 
 
-def job_of(bench: Bench, case: Case, starts: dict[int, int], *, live: bool = False) -> tuple[dict[str, object], Path]:
+def job_of(
+    bench: Bench, case: Case, starts: dict[int, int], topic: str | None = None, *, live: bool = False
+) -> tuple[dict[str, object], Path]:
     name = f"flink-{case.name}-{uuid.uuid4().hex[:6]}"
     bench.topics.ensure(name, OUTPUT_PARTITIONS)
     folder = BUILD / "runs" / name
     return {
         "servers": bench.servers,
         "workload": case.workload.name,
-        "topic": case.workload.topic,
+        "topic": topic or case.workload.topic,
         "starting": {str(p): o for p, o in starts.items()},
         "output": name,
         "folder": str(folder),
@@ -59,11 +63,14 @@ def run(bench: Bench, case: Case, broker: int) -> tuple[Result, str]:
     seen: list[tuple[float, int]] = []
 
     def look() -> None:
-        seen.append((time.time(), sum(bench.topics.end_offsets([output]).values())))
+        with contextlib.suppress(KafkaFault):  # the broker may not lead the partitions of a topic made a moment ago
+            seen.append((time.time(), sum(bench.topics.end_offsets([output]).values())))
 
     _, watch = peers.run_job(python, SCRIPT, job, folder, broker, look)
     look()
-    result = Result(ENGINE, case.workload.name, DEFAULT, note="continuous: no steps; rate is the slope of its committed output")
+    result = Result(
+        ENGINE, case.workload.name, DEFAULT, note="continuous: no steps; rate is the slope of its committed output"
+    )
     total = seen[-1][1]
     inside = [(at, count) for at, count in seen if SLOPE_FROM * total <= count <= SLOPE_TO * total]
     if len(inside) < 2 or inside[-1][1] == inside[0][1]:

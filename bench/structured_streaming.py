@@ -19,7 +19,7 @@ from bench.workloads import BUILD, DEFAULT, Case
 ENGINE = "structured_streaming"
 SPARK_VERSION = "4.0.0"
 WORKLOADS = ("W1", "W2", "W3")
-SCRIPT = Path(__file__).with_name("structured_streaming_job.py")
+SCRIPT = Path(__file__).with_name("jobs") / "structured_streaming_job.py"
 DEFAULT_STEP_ROWS = 500_000
 """Its own default takes the whole backlog as one batch; half a million rows is its best rate by our measurements, with room for a p50."""
 
@@ -38,7 +38,9 @@ def install() -> tuple[Path, list[str]]:
     return python, [str(jar) for jar in peers.jars("structured-streaming", _CONNECTOR, _HAS_ITSELF)]
 
 
-def job_of(bench: Bench, case: Case, starts: dict[int, int], *, live: bool = False) -> tuple[dict[str, object], Path]:
+def job_of(
+    bench: Bench, case: Case, starts: dict[int, int], topic: str | None = None, *, live: bool = False
+) -> tuple[dict[str, object], Path]:
     name = f"ss-{case.name}-{uuid.uuid4().hex[:6]}"
     bench.topics.ensure(name, OUTPUT_PARTITIONS)
     folder = BUILD / "runs" / name
@@ -46,8 +48,8 @@ def job_of(bench: Bench, case: Case, starts: dict[int, int], *, live: bool = Fal
     return {
         "servers": bench.servers,
         "workload": case.workload.name,
-        "topic": case.workload.topic,
-        "starting": {case.workload.topic: {str(p): o for p, o in starts.items()}},
+        "topic": topic or case.workload.topic,
+        "starting": {topic or case.workload.topic: {str(p): o for p, o in starts.items()}},
         "output": name,
         "step_rows": 0 if live else step_rows,
         "folder": str(folder),
@@ -66,6 +68,8 @@ def run(bench: Bench, case: Case, broker: int) -> tuple[Result, str]:
     steps = [Step(batch["end"], batch["rows"], batch["ms"]) for batch in batches]
     fill(result, steps, case.warm_rows, watch.usage)
     measured = batches[len(steps) - (result.steps or 0) :]
-    result.parts = {part: round(float(np.mean([b["parts"].get(part, 0) for b in measured])), 1) for part in measured[0]["parts"]}
+    result.parts = {
+        part: round(float(np.mean([b["parts"].get(part, 0) for b in measured])), 1) for part in measured[0]["parts"]
+    }
     result.state_mb = round(measure.folder_bytes(folder / "checkpoint") / (1 << 20), 1)
     return result, str(job["output"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from bench import generate
+from bench import generate, measure
 from bench.generate import PARTITIONS, Shape
 from io_kafka.clients import KafkaSettings
 from io_kafka.topics import Topics
@@ -35,10 +36,17 @@ class Messages:
 class Bench:
     """The topics of one broker."""
 
-    def __init__(self, servers: str, shape: Shape) -> None:
+    def __init__(self, servers: str, shape: Shape, data: Path) -> None:
+        """`data`: the broker's folder of logs."""
         self.servers = servers
         self.shape = shape
+        self._data = data
         self.topics = Topics(KafkaSettings.parse({"bootstrap.servers": servers}))
+
+    def make(self, topic: str, values: Iterable[pa.Array]) -> None:
+        """A topic of bids, unless it is there."""
+        if topic not in self.topics.names():
+            self._make(topic, PARTITIONS, ((None, v) for v in values), lambda n: None)
 
     def make_bids(self, rows: int, sent: Callable[[int], None]) -> None:
         values = (generate.as_json(table) for table in generate.bids(self.shape, 0, rows))
@@ -52,7 +60,11 @@ class Bench:
         self._make("auctions", 1, [generate.auctions_as_json(generate.auctions(self.shape))], lambda n: None)
 
     def _make(
-        self, topic: str, partitions: int, chunks: Iterable[tuple[pa.Array | None, pa.Array]], sent: Callable[[int], None]
+        self,
+        topic: str,
+        partitions: int,
+        chunks: Iterable[tuple[pa.Array | None, pa.Array]],
+        sent: Callable[[int], None],
     ) -> None:
         self.topics.ensure(topic, partitions, {"retention.ms": "-1"})
         producer = Producer(producer_config(self.servers))
@@ -61,6 +73,11 @@ class Bench:
             sent(len(values))
         left = producer.flush(READ_SECONDS_MAX)
         assert left == 0, f"{left} messages of {topic} were not taken by the broker"
+
+    def topic_mb(self, topic: str) -> float:
+        """What its partitions take on the broker's disk."""
+        folders = [f for f in self._data.iterdir() if f.name.rpartition("-")[0] == topic]
+        return round(sum(measure.folder_bytes(f) for f in folders) / (1 << 20), 1)
 
     def start_offsets(self, topic: str, rows: int) -> dict[int, int]:
         """Where the last `rows` messages of a topic begin, by partition."""
@@ -99,7 +116,9 @@ def read_all(servers: str, topic: str) -> Messages:
         parts = [_read_partition(consumer, topic, w.partition, begin[w], end[w]) for w in sorted(end)]
     finally:
         consumer.close()
-    return Messages(*(pa.concat_arrays([getattr(p, name) for p in parts]) for name in ("partition", "key", "value", "at_ms")))
+    return Messages(
+        *(pa.concat_arrays([getattr(p, name) for p in parts]) for name in ("partition", "key", "value", "at_ms"))
+    )
 
 
 def consumer_config(servers: str) -> dict[str, object]:

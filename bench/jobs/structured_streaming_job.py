@@ -7,6 +7,7 @@ Argument: {servers, workload, topic, starting, output, step_rows, folder, jars, 
 import json
 import sys
 from datetime import datetime
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +25,7 @@ QUERIES = {
 }
 
 
-def session(job):
+def session(job: dict[str, Any]) -> SparkSession:
     settings = {
         "spark.master": "local[2]",
         "spark.driver.memory": "2g",
@@ -45,9 +46,13 @@ def session(job):
     return spark
 
 
-def main(job):
+def main(job: dict[str, Any]) -> None:
     spark = session(job)
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", job["servers"]).option("subscribe", job["topic"])
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", job["servers"])
+        .option("subscribe", job["topic"])
+    )
     reader = reader.option("startingOffsets", json.dumps(job["starting"])).option("failOnDataLoss", "true")
     if job["step_rows"]:
         reader = reader.option("maxOffsetsPerTrigger", job["step_rows"])
@@ -74,10 +79,12 @@ def main(job):
     spark.stop()
 
 
-def auctions(spark, job):
+def auctions(spark: SparkSession, job: dict[str, Any]) -> None:
     """The table as it is now, the last message of each key; broadcast to every batch. It does not follow later changes: a stream that
     joins a changing table and then aggregates is refused by Structured Streaming in update mode."""
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", job["servers"]).option("subscribe", "auctions")
+    reader = (
+        spark.read.format("kafka").option("kafka.bootstrap.servers", job["servers"]).option("subscribe", "auctions")
+    )
     rows = reader.load().selectExpr(
         "offset", "from_json(CAST(value AS STRING), 'auction BIGINT, category BIGINT, seller BIGINT') AS row"
     )

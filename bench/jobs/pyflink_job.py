@@ -6,6 +6,7 @@ Argument: {servers, workload, topic, starting, output, folder, jars, partitions,
 import json
 import sys
 import time
+from typing import Any
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -28,7 +29,7 @@ QUERIES = {
 }
 
 
-def table_environment(job):
+def table_environment(job: dict[str, Any]) -> TableEnvironment:
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     settings = {
         "pipeline.jars": ";".join(f"file://{jar}" for jar in job["jars"]),
@@ -51,19 +52,17 @@ def table_environment(job):
     return tables
 
 
-def source(job, name, columns, topic, form, starting=None, extra=""):
-    offsets = ";".join(f"partition:{p},offset:{o}" for p, o in (starting or {}).items())
+def source(job: dict[str, Any], name: str, columns: str, topic: str, form: str, starting: dict[str, int]) -> str:
+    offsets = ";".join(f"partition:{p},offset:{o}" for p, o in starting.items())
     start = f"'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = '{offsets}'"
-    if starting is None:
-        start = "'scan.startup.mode' = 'earliest-offset'"
     bounded = "" if job["live"] else ", 'scan.bounded.mode' = 'latest-offset'"
     return (
-        f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}', {start}{bounded}, {form}{extra}, "
+        f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}', {start}{bounded}, {form}, "
         f"'properties.bootstrap.servers' = '{job['servers']}', 'properties.group.id' = 'bench')"
     )
 
 
-def main(job):
+def main(job: dict[str, Any]) -> None:
     tables = table_environment(job)
     json_format = "'format' = 'json', 'json.timestamp-format.standard' = 'SQL'"
     if job["topic"] == "changes":
@@ -82,12 +81,12 @@ def main(job):
         columns += f", PRIMARY KEY ({key}) NOT ENFORCED"
         kind = "'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json'"
     tables.execute_sql(
-        f"CREATE TABLE result ({columns}) WITH ({kind}, 'topic' = '{job['output']}', "
+        f"CREATE TABLE answers ({columns}) WITH ({kind}, 'topic' = '{job['output']}', "
         f"'properties.bootstrap.servers' = '{job['servers']}', 'sink.delivery-guarantee' = 'exactly-once', "
         f"'sink.transactional-id-prefix' = '{job['output']}', 'properties.transaction.timeout.ms' = '600000')"
     )
     began = time.time()
-    tables.execute_sql(f"INSERT INTO result {QUERIES[job['workload']]}").wait()
+    tables.execute_sql(f"INSERT INTO answers {QUERIES[job['workload']]}").wait()
     print(json.dumps({"began": began, "ended": time.time()}), flush=True)
 
 

@@ -1,0 +1,236 @@
+"""`python -m bench`: makes the input, runs every engine over it, checks what they wrote, reports.
+
+    QUICK=1    W1 to W3 at 1k and 100k rows a step with Structured Streaming: under 8 minutes on two quiet cores
+    GROWTH=1   also how a step's time grows with keys, workers, views and history (an hour, 12 GB of disk)
+    ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
+
+An engine that fails, or cannot be installed, is shown as failed, and the benchmark goes on. Results are written after every run, so that
+an interrupted benchmark leaves what it has. Exit status 1 if an output of ours was wrong or a run of ours failed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import check, floor, growth, live, ours, pyflink, report, structured_streaming
+from bench.generate import Shape
+from bench.result import Result
+from bench.topics import Bench, read_all
+from bench.workloads import BUILD, DEFAULT, FULL, QUICK, Case, Plan
+from io_kafka.broker import LocalBroker
+
+console = Console(highlight=False)
+
+Job = tuple[str, Callable[[], Result]]
+
+
+@dataclass
+class Run:
+    """One run of the benchmark."""
+
+    plan: Plan
+    bench: Bench
+    broker: LocalBroker
+    setting: report.Setting
+    results: list[Result] = field(default_factory=list)
+    growth: list[dict[str, Any]] = field(default_factory=list)
+    answers: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    @property
+    def broker_pid(self) -> int:
+        pid = self.broker.pid
+        assert pid is not None, "the broker runs as long as we do"
+        return pid
+
+    def jobs(self, engines: tuple[str, ...], workloads: tuple[str, ...]) -> list[Job]:
+        """In order: each workload's engines one after another, so that they meet the machine in the same state."""
+        jobs: list[Job] = []
+        for workload in workloads:
+            if ours.ENGINE in engines:
+                jobs += [self._ours(case) for case in self.plan.cases(self.plan.ours, workload)]
+            if structured_streaming.ENGINE in engines and workload in structured_streaming.WORKLOADS:
+                jobs += [self._structured_streaming(case) for case in self.plan.cases(self.plan.theirs, workload)]
+            if pyflink.ENGINE in engines:
+                jobs.append(
+                    self._pyflink(
+                        Case(self.plan.cases(self.plan.ours, workload)[0].workload, DEFAULT, self.plan.rows, 0)
+                    )
+                )
+            if floor.ENGINE in engines:
+                jobs += [
+                    self._floor(case) for case in self.plan.cases(self.plan.ours, workload) if case.step_rows == 100_000
+                ]
+        return jobs
+
+    def _ours(self, case: Case) -> Job:
+        def job() -> Result:
+            result, prepared = ours.run(self.bench, case, self.broker_pid)
+            self.compare(result, case, prepared.output)
+            shutil.rmtree(prepared.storage, ignore_errors=True)
+            if case.step_rows == DEFAULT and case.workload.name == "W2" and self.plan.latency_seconds:
+                live.fill(result, live.ours_latency(self.bench, self.plan.latency_seconds))
+            return result
+
+        return _named(ours.ENGINE, case), job
+
+    def _structured_streaming(self, case: Case) -> Job:
+        def job() -> Result:
+            result, output = structured_streaming.run(self.bench, case, self.broker_pid)
+            self.compare(result, case, output)
+            if case.step_rows == DEFAULT and case.workload.name == "W2" and self.plan.latency_seconds:
+                live.fill(result, live.structured_streaming_latency(self.bench, self.plan.latency_seconds))
+            return result
+
+        return _named(structured_streaming.ENGINE, case), job
+
+    def _pyflink(self, case: Case) -> Job:
+        def job() -> Result:
+            result, output = pyflink.run(self.bench, case, self.broker_pid)
+            self.compare(result, case, output)
+            if case.workload.name == "W2" and self.plan.latency_seconds:
+                live.fill(result, live.pyflink_latency(self.bench, self.plan.latency_seconds))
+            return result
+
+        return _named(pyflink.ENGINE, case), job
+
+    def _floor(self, case: Case) -> Job:
+        return _named(floor.ENGINE, case), lambda: floor.run(self.bench.shape, case, self.plan.rows, self.broker_pid)
+
+    def compare(self, result: Result, case: Case, output: str) -> None:
+        """Sets `equal`; the batch answer of a range is computed once."""
+        asked = (case.workload.name, case.rows)
+        if asked not in self.answers:
+            self.answers[asked] = check.answer(
+                case.workload, self.bench.shape, self.plan.rows - case.rows, self.plan.rows
+            )
+        wrong = check.difference(case.workload, read_all(self.bench.servers, output), self.answers[asked])
+        result.equal = wrong is None
+        if wrong is not None:
+            result.note = "; ".join(filter(None, [result.note, f"differs from the batch answer: {wrong}"]))
+
+    def write(self) -> None:
+        report.write(self.results, self.growth, self.setting)
+
+
+def _named(engine: str, case: Case) -> str:
+    return f"{engine} {case.workload.name} {case.step_rows}"
+
+
+def _failed(name: str, error: BaseException) -> Result:
+    engine, workload, step_rows = name.split(" ")
+    text = f"{type(error).__name__}: {error}".replace("\n", " ").replace("|", "/")
+    return Result(engine, workload, int(step_rows) if step_rows.isdigit() else step_rows, failed=text[:600])
+
+
+def _line(result: Result) -> str:
+    name = f"{report.NAMES[result.engine]:28} {result.workload} {result.rows_per_step!s:>8}"
+    if result.failed is not None:
+        return f"{name}  [red]failed[/]: {result.failed[:300]}"
+    equal = {True: "equal", False: "[red]NOT EQUAL[/]", None: ""}[result.equal]
+    steps = f"step p50 {result.step_ms_p50} p99 {result.step_ms_p99} ms" if result.step_ms_p50 else ""
+    return (
+        f"{name} {result.rows_per_s:>10,.0f} rows/s  {result.cpu_s_per_million:>6.2f} CPU s/M  {result.rss_mb_max:>6,.0f} MB  {steps}  {equal}"
+        f"  (others {result.others_cores} cores)"
+    )
+
+
+def make_topics(run: Run, progress: Progress, workloads: tuple[str, ...]) -> None:
+    kinds = ["bids", *(["changes"] if "W4" in workloads else [])]
+    task = progress.add_task("making the input", total=len(kinds) * run.plan.rows)
+    run.bench.make_auctions()
+    run.bench.make_bids(run.plan.rows, lambda n: progress.advance(task, n))
+    if "changes" in kinds:
+        run.bench.make_changes(run.plan.rows, lambda n: progress.advance(task, n))
+    progress.remove_task(task)
+
+
+def measure(run: Run, progress: Progress, jobs: list[Job]) -> None:
+    task = progress.add_task("", total=len(jobs))
+    for name, job in jobs:
+        progress.update(task, description=name)
+        try:
+            result = job()
+        except Exception as error:
+            result = _failed(name, error)
+            (BUILD / "failures.log").open("a").write(f"{name}\n{traceback.format_exc()}\n")
+        run.results.append(result)
+        progress.console.print(_line(result))
+        run.write()
+        progress.advance(task)
+
+
+def measure_growth(run: Run, progress: Progress) -> None:
+    for what, grow in growth.runs(run.bench, run.plan.rows, run.broker_pid):
+        task = progress.add_task(f"growth: {what}", total=None)
+        try:
+            run.growth += grow()
+            progress.console.print(run.growth[-1])
+        except Exception as error:
+            run.growth.append({"what": "Failed", "run": what, "error": str(error)[:400].replace("\n", " ")})
+            progress.console.print(f"growth: {what}: [red]failed[/]: {error}")
+        run.write()
+        progress.remove_task(task)
+
+
+def _chosen(variable: str, all_: tuple[str, ...]) -> tuple[str, ...]:
+    asked = os.environ.get(variable, "")
+    chosen = tuple(filter(None, asked.split(","))) or all_
+    unknown = [name for name in chosen if name not in all_]
+    if unknown:
+        raise SystemExit(f"{variable}={asked}: {', '.join(unknown)} is none of {', '.join(all_)}")
+    return chosen
+
+
+def main() -> int:
+    plan = QUICK if os.environ.get("QUICK", "0") not in ("", "0") else FULL
+    grows = os.environ.get("GROWTH", "0") not in ("", "0")
+    all_engines = (ours.ENGINE, structured_streaming.ENGINE, *(() if plan.quick else (pyflink.ENGINE, floor.ENGINE)))
+    engines, workloads = _chosen("ENGINES", all_engines), _chosen("WORKLOADS", plan.workloads)
+    command = " ".join(
+        [
+            "make bench",
+            *(f"{v}={os.environ[v]}" for v in ("QUICK", "GROWTH", "ENGINES", "WORKLOADS") if os.environ.get(v)),
+        ]
+    )
+    for old in (BUILD / "runs", BUILD / "broker"):
+        shutil.rmtree(old, ignore_errors=True)
+    (BUILD / "runs").mkdir(parents=True)
+    (BUILD / "failures.log").unlink(missing_ok=True)
+    began = time.monotonic()
+    broker = LocalBroker(BUILD / "broker").start(die_with_parent=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    try:
+        run = Run(
+            plan, Bench(broker.bootstrap_servers, Shape(), broker.folder / "data"), broker, report.Setting.here(command)
+        )
+        with Progress(*columns, console=console) as progress:
+            make_topics(run, progress, workloads)
+            measure(run, progress, run.jobs(engines, workloads))
+            if grows:
+                measure_growth(run, progress)
+    finally:
+        broker.stop()
+        shutil.rmtree(BUILD / "broker", ignore_errors=True)
+    console.print(f"{time.monotonic() - began:.0f} s. Results: {report.RESULTS / 'latest.json'}, {report.BENCHMARKS}")
+    mine = [result for result in run.results if result.engine == ours.ENGINE]
+    return int(any(result.failed is not None or result.equal is False for result in mine))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The latency runs: an engine that waits at the end of a topic, and bids sent to it at a fixed rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from bench import latency, ours, peers, pyflink, structured_streaming
+from bench.generate import PARTITIONS
+from bench.ours import RunFailed
+from bench.result import Result
+from bench.topics import Bench, producer_config, send
+from bench.workloads import DEFAULT, WORKLOADS, Case
+from io_kafka.errors import KafkaFault
+
+Latency = tuple[float, float, float]
+
+READY_SECONDS_MAX = 180
+"""For an engine to give its first result."""
+
+LOST_SHARE_MAX = 0.001
+"""Of the measured bids without a result in time: above it the engine does not keep up, and its p99 would be a fiction."""
+
+CASE = Case(WORKLOADS["W2"], DEFAULT, 0, 0)
+
+
+def fill(result: Result, measured: Latency) -> None:
+    p50, p99, lost = measured
+    if lost > LOST_SHARE_MAX:
+        result.note = "; ".join(
+            filter(None, [result.note, f"did not keep up with 20,000 rows/s: {lost:.0%} without a result"])
+        )
+        return
+    result.latency_ms_p50, result.latency_ms_p99 = round(p50, 1), round(p99, 1)
+
+
+def ours_latency(bench: Bench, seconds: int) -> Latency:
+    starts = _starts(bench)
+    prepared = ours.prepare(bench, CASE, starts, topic=latency.TOPIC)
+    with ours.started(bench, prepared, []) as child:
+        return latency.measure(bench, prepared.output, seconds, _ready(bench, prepared.output, lambda: child.poll()))
+
+
+def structured_streaming_latency(bench: Bench, seconds: int) -> Latency:
+    starts = _starts(bench)
+    job, folder = structured_streaming.job_of(bench, CASE, starts, topic=latency.TOPIC, live=True)
+    return _of_job(bench, structured_streaming.install()[0], structured_streaming.SCRIPT, job, folder, seconds)
+
+
+def pyflink_latency(bench: Bench, seconds: int) -> Latency:
+    starts = _starts(bench)
+    job, folder = pyflink.job_of(bench, CASE, starts, topic=latency.TOPIC, live=True)
+    return _of_job(bench, pyflink.install()[0], pyflink.SCRIPT, job, folder, seconds)
+
+
+def _of_job(bench: Bench, python: Path, script: Path, job: dict[str, Any], folder: Path, seconds: int) -> Latency:
+    with peers.started(python, script, job, folder) as child:
+        return latency.measure(
+            bench, str(job["output"]), seconds, _ready(bench, str(job["output"]), lambda: child.poll())
+        )
+
+
+def _starts(bench: Bench) -> dict[int, int]:
+    bench.topics.ensure(latency.TOPIC, PARTITIONS)
+    return bench.start_offsets(latency.TOPIC, 0)
+
+
+def _ready(bench: Bench, output: str, ended: Callable[[], int | None]) -> Callable[[], None]:
+    """Sends one bid, of an auction that no other bid has, and waits for any output."""
+
+    def wait() -> None:
+        producer = Producer(producer_config(bench.servers))
+        send(producer, latency.TOPIC, PARTITIONS, None, latency.first_bid())
+        producer.flush(READY_SECONDS_MAX)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not _has_output(bench, output):
+            if ended() is not None or time.monotonic() > deadline:
+                raise RunFailed(f"no first result within {READY_SECONDS_MAX} s, or the engine ended ({ended()})")
+            time.sleep(0.2)
+
+    return wait
+
+
+def _has_output(bench: Bench, output: str) -> bool:
+    try:
+        return sum(bench.topics.end_offsets([output]).values()) > 0
+    except KafkaFault:  # no such topic yet, or no leader of it
+        return False

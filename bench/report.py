@@ -1,0 +1,254 @@
+"""From results to bench/results/latest.json and BENCHMARKS.md. Absolute figures belong to one machine and hour; the ratios, taken in one
+run on one input, are what to read.
+
+latest.json has the form that tools read; bench/results/details.json has all that was measured, and is what the tables are made of.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.result import Result
+from bench.workloads import WORKLOADS
+
+RESULTS = Path(__file__).with_name("results")
+BENCHMARKS = Path(__file__).resolve().parent.parent / "BENCHMARKS.md"
+NAMES = {
+    "stepwell": "Stepwell",
+    "structured_streaming": "Structured Streaming 4.0.0",
+    "pyflink": "PyFlink 2.0.2",
+    "floor": "floor (one core)",
+}
+QUIET_CORES = 0.1
+"""Of work by others during a run: above it the figures are those of a busy machine, and are marked."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how it was measured."""
+
+    command: str
+    date: str
+    cores: int
+    cpu: str
+    memory_gb: float
+    system: str
+
+    @staticmethod
+    def here(command: str) -> Setting:
+        return Setting(
+            command,
+            datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            psutil.cpu_count() or 1,
+            _cpu_model(),
+            round(psutil.virtual_memory().total / (1 << 30), 1),
+            f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        )
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def write(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: Setting) -> None:
+    """Everything: both JSON files, the plots, BENCHMARKS.md."""
+    RESULTS.mkdir(exist_ok=True)
+    rows = [result.row() for result in results if result.failed is None]
+    (RESULTS / "latest.json").write_text(json.dumps(rows, indent=1) + "\n")
+    details = {"setting": asdict(setting), "results": [asdict(r) for r in results], "growth": list(growth)}
+    (RESULTS / "details.json").write_text(json.dumps(details, indent=1) + "\n")
+    plotted = plot(results)
+    BENCHMARKS.write_text(text(results, growth, setting, plotted))
+
+
+def text(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: Setting, plotted: Sequence[str]) -> str:
+    parts = [
+        "# Benchmarks\n",
+        f"Written by `{setting.command}` on {setting.date}: {setting.cores} cores ({setting.cpu}), {setting.memory_gb} GB, {setting.system}.",
+        "The broker (Kafka 4.1.1), the engine under test and nothing else of ours share these cores. One set of input topics, 2 partitions,"
+        " JSON bids of about 200 bytes, is read by all engines.\n",
+        _quiet(results),
+        *[f"![{name}](bench/results/{name})\n" for name in plotted],
+    ]
+    for name, workload in WORKLOADS.items():
+        mine = [r for r in results if r.workload == name]
+        if mine:
+            parts += [f"## {name}: {workload.what}\n", _table(mine), _ratios(mine), _notes(mine)]
+    parts += [_parts(results), _growth(growth), _HOW]
+    return "\n".join(part for part in parts if part).rstrip() + "\n"
+
+
+def _quiet(results: Sequence[Result]) -> str:
+    worst = max((r.others_cores or 0.0 for r in results), default=0.0)
+    if worst <= QUIET_CORES:
+        return "The machine was quiet.\n"
+    return (
+        f"**The machine was not quiet**: others used up to {worst:.1f} of its cores meanwhile (column *others*). Read the CPU seconds a "
+        "million rows, and compare runs only where *others* is alike.\n"
+    )
+
+
+_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("engine", "engine"), ("rows a step", "rows_per_step"), ("rows/s", "rows_per_s"), ("step p50 ms", "step_ms_p50"),
+    ("p99", "step_ms_p99"), ("max", "step_ms_max"), ("latency p50 ms", "latency_ms_p50"), ("p99", "latency_ms_p99"),
+    ("CPU s/M", "cpu_s_per_million"), ("broker", "broker_cpu_s_per_million"), ("memory MB", "rss_mb_max"), ("state MB", "state_mb"),
+    ("log MB", "log_mb"), ("equal", "equal"), ("others", "others_cores"),
+)  # fmt: skip
+
+
+def _table(results: Sequence[Result]) -> str:
+    lines = ["| " + " | ".join(title for title, _ in _COLUMNS) + " |", "|---" * len(_COLUMNS) + "|"]
+    for result in results:
+        if result.failed is not None:
+            lines.append(
+                f"| {NAMES.get(result.engine, result.engine)} | {_cell(result.rows_per_step)} | **failed** |"
+                + " |" * (len(_COLUMNS) - 3)
+            )
+        else:
+            lines.append("| " + " | ".join(_cell(getattr(result, field)) for _, field in _COLUMNS) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "**no**"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return NAMES.get(str(value), str(value))
+
+
+def _ratios(results: Sequence[Result]) -> str:
+    """Ours against each peer at the same rows a step, and against its best at any."""
+    lines = []
+    ours = {r.rows_per_step: r.rows_per_s for r in results if r.engine == "stepwell" and r.rows_per_s}
+    for peer in ("structured_streaming", "pyflink"):
+        theirs = {r.rows_per_step: r.rows_per_s for r in results if r.engine == peer and r.rows_per_s}
+        if not ours or not theirs:
+            continue
+        same = [f"{_cell(step)}: {ours[step] / rate:.2f}x" for step, rate in theirs.items() if step in ours]
+        best = max(ours.values()) / max(theirs.values())
+        lines.append(
+            f"- Stepwell / {NAMES[peer]}: best / best {best:.2f}x"
+            + (f"; at equal rows a step {', '.join(same)}" if same else "")
+        )
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _notes(results: Sequence[Result]) -> str:
+    notes = {f"- {NAMES.get(r.engine, r.engine)}: {r.note}." for r in results if r.note}
+    failures = [
+        f"- {NAMES.get(r.engine, r.engine)}, {_cell(r.rows_per_step)} rows a step, failed: {r.failed}"
+        for r in results
+        if r.failed
+    ]
+    return "\n".join([*sorted(notes), *failures]) + "\n" if notes or failures else ""
+
+
+def _parts(results: Sequence[Result]) -> str:
+    """Where a step's time goes."""
+    lines: list[str] = []
+    for engine in ("stepwell", "structured_streaming"):
+        with_parts = [r for r in results if r.engine == engine and r.parts]
+        if not with_parts:
+            continue
+        names = list(with_parts[0].parts)
+        lines += [
+            f"### {NAMES[engine]}\n",
+            "| workload | rows a step | step p50 | " + " | ".join(names) + " |",
+            "|---" * (len(names) + 3) + "|",
+        ]
+        for r in with_parts:
+            cells = [str(r.parts.get(name, "")) for name in names]
+            lines.append(f"| {r.workload} | {_cell(r.rows_per_step)} | {r.step_ms_p50} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(["## Where a step's time goes (mean ms)\n", *lines]) if lines else ""
+
+
+def _growth(growth: Sequence[dict[str, Any]]) -> str:
+    lines: list[str] = []
+    for what in dict.fromkeys(g["what"] for g in growth):
+        rows = [g for g in growth if g["what"] == what]
+        names = [name for name in rows[0] if name != "what"]
+        lines += [f"### {what}\n", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+        lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows]
+        lines.append("")
+    return "\n".join(["## Growth (W2, 100,000 rows a step)\n", *lines]) if lines else ""
+
+
+_HOW = """## How to read this
+
+- **rows/s**: of the steps after the warm-up (the JVM compiles for some hundred small steps), by the timestamps of the step log's records;
+  of Structured Streaming, by its progress reports; of PyFlink, which has no steps, the slope of its committed output.
+- **latency**: W2, from a bid's append to the first moment a read_committed consumer has a result that holds it, at 20,000 bids a second
+  sent whatever the engine does, default step size.
+- **CPU s/M**: CPU seconds for a million rows, of the whole process tree; the broker's apart.
+- **memory**: peak of the tree, a shared page counted once (PSS). **state**: on disk at the end. **log**: of the input topic's kind none;
+  the step log's bytes.
+- **equal**: every output topic, read back by a read_committed consumer, against DuckDB's batch answer over the generated rows; doubles
+  within 1e-12.
+- **others**: cores used by anything else on the machine during the measured steps.
+- Stepwell and PyFlink write exactly once; Structured Streaming at least once. Stepwell: 2 workers, checkpoint every 10 s, output
+  transactional, step header and digests on. Structured Streaming: HDFS-backed store, 2 shuffle partitions. PyFlink: parallelism 2,
+  checkpoint every second, hash-map state, mini-batches. The floor reads no Kafka and keeps no state on disk.
+"""
+
+
+def plot(results: Sequence[Result]) -> list[str]:
+    """Bars of rows/s and of CPU seconds, as SVG; nothing where matplotlib is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        return []
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "stepwell"  # the same figures give the same file
+    done = []
+    for field, title, name in (
+        ("rows_per_s", "rows/s (more is better)", "rows_per_s.svg"),
+        ("cpu_s_per_million", "CPU seconds a million rows (less is better)", "cpu.svg"),
+        ("step_ms_p50", "step p50, ms (less is better)", "step_ms.svg"),
+    ):
+        if any(getattr(r, field) for r in results):
+            _bars(results, field, title, RESULTS / name)
+            done.append(name)
+    return done
+
+
+def _bars(results: Sequence[Result], field: str, title: str, file: Path) -> None:
+    import matplotlib.pyplot as pyplot
+
+    workloads = list(dict.fromkeys(r.workload for r in results))
+    figure, axes = pyplot.subplots(1, len(workloads), figsize=(3.2 * len(workloads), 3.2), squeeze=False)
+    colours = {"stepwell": "#0b6e99", "structured_streaming": "#d98032", "pyflink": "#8a4fa0", "floor": "#999999"}
+    for axis, workload in zip(axes[0], workloads, strict=True):
+        rows = [r for r in results if r.workload == workload and getattr(r, field)]
+        labels = [f"{_cell(r.rows_per_step)}" for r in rows]
+        axis.bar(range(len(rows)), [getattr(r, field) for r in rows], color=[colours.get(r.engine, "k") for r in rows])
+        axis.set_xticks(range(len(rows)), labels, rotation=60, ha="right", fontsize=7)
+        axis.set_title(workload, fontsize=10)
+        axis.tick_params(axis="y", labelsize=7)
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colours[e]) for e in colours if any(r.engine == e for r in results)]
+    figure.legend(
+        handles,
+        [NAMES[e] for e in colours if any(r.engine == e for r in results)],
+        loc="lower center",
+        ncols=4,
+        fontsize=8,
+    )
+    figure.suptitle(title, fontsize=10)
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
