@@ -79,8 +79,9 @@ class StepwellSettings(BaseSettings):
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
     # -1 is the broker's own default.
     topics_replication_factor: int = Field(default=-1, ge=-1, le=100)
-    # The units of placement, fixed for the life of the state: enough for even shares of a thousand workers.
-    shards: int = Field(default=4096, ge=1, le=1 << 20)
+    # The units of placement, fixed for the life of the state: enough for even shares of a hundred workers. A record's key
+    # has two bytes for the shard.
+    shards: int = Field(default=4096, ge=1, le=1 << 16)
     # Every output message says its step in a header; leaving it out saves 0.7 us a message.
     message_step_header: bool = True
     # What a malformed message does where its table does not say.
@@ -91,8 +92,6 @@ class StepwellSettings(BaseSettings):
     steps_kept: int = Field(default=100_000, ge=1)
     # The control endpoint on loopback; 0 takes a free port.
     control_port: int = Field(default=0, ge=0, le=65535)
-    # Address space of one worker's database; it costs nothing until it is used, and is where a run-away state stops.
-    state_bytes_max: Bytes = Field(default="256g", ge=1 << 24, le=1 << 46)  # type: ignore[assignment]
 
     @field_validator("shards")
     @classmethod
