@@ -205,9 +205,20 @@ class Pipeline:
         """The first division of a run, and the first after a topic grew, says which topics it means."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         self._announced = True
-        on_error = {source.table.handle: source.on_error for source in self._spec.inputs}
         grown = self._writer.state.grown_with(topics)
-        return DivisionRecord.of(self._writer.epoch, division, topics, on_error, grown)  # type: ignore[arg-type]
+        record = DivisionRecord.of(self._writer.epoch, division, topics, grown=grown)
+        return record.model_copy(
+            update={"on_error": self._spec.on_error, "dead_letters": self._spec.dead_letter_topics}
+        )
+
+    def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
+        """The division of a step without output; recorded again where an earlier run recorded it and the project now says otherwise
+        about malformed messages. The databases were opened since, so nothing of the step under the former policy is left in them."""
+        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):
+            return record
+        again = record.with_policy(self._writer.epoch, self._spec.on_error, self._spec.dead_letter_topics)
+        self._writer.append([again])
+        return again
 
     def _find_positions(self, known: Mapping[TopicPartition, int]) -> None:
         """Of the partitions that `_identities` tells of: one that came since is not read before its topic's growth is recorded."""
@@ -241,10 +252,12 @@ class Pipeline:
 
     def _run_step(self, core: Core, spark_step: SparkStep, setup: TaskSetup) -> None:
         record = self._writer.state.divisions[core.step]
+        if not core.replaying:
+            record = self._with_policy_in_force(record)
         began = time.monotonic()
         given = StepInput(core.step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
         parcels = spark_step.run(given)
-        result = gather(self._spec, setup.plan, setup.partitions, parcels)
+        result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
         computed = time.monotonic()
         if core.replaying and core.step in self._writer.state.step_records:
             compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])

@@ -10,6 +10,7 @@ from engine.hashing import SHARDS_DEFAULT
 from engine.sources import SourceTable
 from io_kafka.clients import KafkaSettings
 from io_kafka.division import Limits
+from io_kafka.log_records import OnError
 
 
 def log_topic_of(pipeline: str) -> str:
@@ -23,7 +24,7 @@ class InputTopic:
 
     table: SourceTable
     starting_offsets: str
-    on_error: str
+    on_error: OnError
     dead_letter_topic: str | None
 
 
@@ -67,6 +68,11 @@ class PipelineSpec:
     def input_topics(self) -> tuple[str, ...]:
         """Each once, in order."""
         return tuple(sorted({source.table.topic for source in self.inputs}))
+
+    @property
+    def on_error(self) -> dict[str, OnError]:
+        """By source handle: what is done with malformed messages."""
+        return {source.table.handle: source.on_error for source in self.inputs}
 
     @property
     def dead_letter_topics(self) -> dict[str, str]:

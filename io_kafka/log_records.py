@@ -131,15 +131,16 @@ class Claim(_Record):
 
 
 class DivisionRecord(_Record):
-    """`ranges` in order of (topic, partition). `on_error`: source -> what is done with its malformed messages; `grown`:
-    topics that have more partitions than when the state began, in order. Both belong to the division because they
-    decide what the step's output is."""
+    """`ranges` in order of (topic, partition). `on_error`: source -> what is done with its malformed messages;
+    `dead_letters`: source -> the topic they go to, where that is what is done; `grown`: topics that have more partitions
+    than when the state began, in order. All belong to the division because they decide what the step's output is."""
 
     kind: Literal["division"] = "division"
     step: Natural
     ranges: tuple[InputRange, ...]
     topics: tuple[TopicIdentity, ...] = ()
     on_error: dict[str, OnError] = Field(default_factory=dict)
+    dead_letters: dict[str, str] = Field(default_factory=dict)
     grown: tuple[str, ...] = ()
 
     @staticmethod
@@ -160,6 +161,17 @@ class DivisionRecord(_Record):
     @property
     def division(self) -> Division:
         return Division(self.step, tuple(OffsetRange(r.topic, r.partition, r.start, r.end) for r in self.ranges))
+
+    def with_policy(self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str]) -> DivisionRecord:
+        """The same step over the same input, recorded again by a later run with another policy."""
+        return DivisionRecord(
+            epoch=epoch,
+            step=self.step,
+            ranges=self.ranges,
+            on_error=on_error,
+            dead_letters=dead_letters,
+            grown=self.grown,
+        )
 
 
 class StepRecord(_Record):

@@ -7,7 +7,8 @@ and goes to the last stable offset: of a transaction, a reader sees all records 
     claim(e) ----> division(s) ----> step(s) ----> division(s+1) ----> ...
        ^              |  at most PENDING_STEPS_MAX ahead     checkpoint_intent -> checkpoint_complete, at any time
        |              v
-       +---- claim(e' > e), at any time; what was divided and not yet written stays divided
+       +---- claim(e' > e), at any time; what was divided and not yet written stays divided: the new run may record it
+             again, with the policy for malformed messages that is in force now, and never with another input
 
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
 
@@ -224,6 +225,8 @@ class StepLogState:
         return None if record == self.snapshot() else "it does not say what the records before it say"
 
     def _why_not_division(self, record: DivisionRecord) -> str | None:
+        if self.steps <= record.step < self.division_next and record.epoch > self.divisions[record.step].epoch:
+            return self._why_not_again(record, self.divisions[record.step])
         if record.step != self.division_next:
             return f"of step {record.step}, where step {self.division_next} is the next to be divided"
         if record.step >= self.steps + PENDING_STEPS_MAX:
@@ -243,6 +246,13 @@ class StepLogState:
         if record.grown != (grown := self.grown_with(record.topics)):
             return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
         return None
+
+    def _why_not_again(self, record: DivisionRecord, before: DivisionRecord) -> str | None:
+        """A pending step may be divided again by a later run, with another policy for malformed messages: nothing of it
+        was written, and the state goes back to the last checkpoint at every start. All else must be as it was."""
+        if record == before.with_policy(record.epoch, record.on_error, record.dead_letters):
+            return None
+        return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
 
     def _why_not_step(self, record: StepRecord) -> str | None:
         if record.step != self.steps:
@@ -274,6 +284,8 @@ class StepLogState:
         match record:
             case Claim():
                 self.claim = record
+            case DivisionRecord() if record.step in self.divisions:
+                self.divisions[record.step] = record  # again: where the next one starts has not changed
             case DivisionRecord():
                 self.divisions[record.step] = record
                 self.positions.update({TopicPartition(r.topic, r.partition): r.end for r in record.ranges})

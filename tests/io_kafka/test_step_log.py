@@ -82,6 +82,21 @@ def test_a_story_is_answered() -> None:
     assert state.step_records[0].digests == {("v", 0): "d0"}
 
 
+def again(step: int, start: int, end: int, epoch: int, **changes: object) -> DivisionRecord:
+    former = division(step, start, end, epoch)
+    return former.with_policy(epoch, {"t": "skip"}, {}).model_copy(update=changes)
+
+
+def test_a_later_epoch_may_change_the_policy_of_a_step_without_output() -> None:
+    two_pending = (*STORY, division(2, 12, 15), claim(1))
+    state = folded(*two_pending, again(1, 10, 12, 1), again(2, 12, 15, 1))
+    assert [d.on_error for d in state.pending] == [{"t": "skip"}, {"t": "skip"}]
+    assert state.positions == folded(*two_pending).positions == {TopicPartition("in", 0): 15}
+    assert folded(*two_pending, again(1, 10, 12, 1), step(1, 6, 1), again(2, 12, 15, 1), step(2, 7, 1)).steps == 3
+    once_more = (claim(2), again(1, 10, 12, 2, on_error={"t": "dead-letter"}, dead_letters={"t": "d"}))
+    assert folded(*two_pending, again(1, 10, 12, 1), *once_more).pending[0].dead_letters == {"t": "d"}
+
+
 def test_a_new_epoch_takes_up_what_was_divided() -> None:
     state = folded(*STORY, claim(4), step(1, 6, epoch=4), division(2, 12, 13, epoch=4))
     assert (state.epoch, state.steps) == (4, 2)
@@ -96,6 +111,14 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (STORY, step(1, 6, epoch=1), "never claimed; the highest is 0"),
         (STORY, division(3, 12, 13), "where step 2 is the next to be divided"),
         (STORY, division(1, 12, 13), "where step 2 is the next to be divided"),
+        (STORY, again(1, 10, 12, epoch=0), "where step 2 is the next to be divided"),
+        ((*STORY, claim(1)), again(0, 0, 10, epoch=1), "where step 2 is the next to be divided"),
+        ((*STORY, claim(1), step(1, 6, 1)), again(1, 10, 12, epoch=1), "where step 2 is the next to be divided"),
+        ((*STORY, claim(1)), again(1, 10, 13, epoch=1), "another input than epoch 0 recorded"),
+        ((*STORY, claim(1)), again(1, 9, 12, epoch=1), "another input than epoch 0 recorded"),
+        ((*STORY, claim(1)), again(1, 10, 12, epoch=1, grown=("in",)), "another input than epoch 0 recorded"),
+        ((*STORY, claim(1)), division(1, 10, 12, epoch=1, topic_id="j"), "another input than epoch 0 recorded"),
+        ((*STORY, claim(1), again(1, 10, 12, epoch=1)), again(1, 10, 12, epoch=1), "where step 2 is the next"),
         (STORY, division(2, 11, 13), "should start at 12"),
         (STORY, division(2, 12, 11), "should start at 12"),
         (STORY, division(2, 12, 13, topic_id="j"), "topic 'in' was i, now j"),
@@ -175,7 +198,7 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
 def stories(draw: st.DrawFn) -> list[Record]:
     """Any log a correct run can write, with snapshots strewn in."""
     state, records, identity = StepLogState("log"), list[Record](), 0
-    kinds = ["claim", "division", "step", "intent", "complete", "layout", "circuit", "snapshot"]
+    kinds = ["claim", "division", "again", "step", "intent", "complete", "layout", "circuit", "snapshot"]
     kinds += ["refresh", "taken_back", "reset"]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
@@ -187,6 +210,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = claim(epoch + draw(st.integers(1, 3)))
             case "division" if len(state.pending) < 2:
                 record = division(state.division_next, at, at + draw(st.integers(0, 5)), epoch)
+            case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
+                record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {})
             case "step" if state.pending:
                 end = state.ends.get(TopicPartition("out", 0), 0)
                 record = step(state.steps, end + draw(st.integers(0, 5)), epoch)
@@ -309,7 +334,15 @@ def test_another_run_finishes_the_refresh() -> None:
 
 @pytest.mark.parametrize("at", [5, 6, 7, 8])
 def test_a_snapshot_carries_the_generation_and_a_refresh_under_way(at: int) -> None:
-    records: list[Record] = [claim(0), division(0, 0, 1), step(0, 5), refresh(), taken_back(7), reset(), division(0, 0, 1, 0, "j")]
+    records: list[Record] = [
+        claim(0),
+        division(0, 0, 1),
+        step(0, 5),
+        refresh(),
+        taken_back(7),
+        reset(),
+        division(0, 0, 1, 0, "j"),
+    ]
     whole = folded(*records[: at - 1])
     cut = StepLogState("log", begin=40)
     cut.apply(whole.snapshot(), 40)
