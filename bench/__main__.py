@@ -29,7 +29,7 @@ from bench.topics import Bench, read_all
 from bench.workloads import BUILD, DEFAULT, FULL, QUICK, Case, Plan
 from io_kafka.broker import LocalBroker
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 Job = tuple[str, Callable[[], Result]]
 

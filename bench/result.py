@@ -63,7 +63,7 @@ class Step:
 
 def fill(result: Result, steps: Sequence[Step], warm_rows: int, usage: Usage) -> None:
     """The figures of the steps that come after `warm_rows` rows."""
-    warm, seen = 0, 0
+    warm, seen = 1, steps[0].rows  # the first has no step before it, from whose end its time could count
     while warm < len(steps) - 2 and seen < warm_rows:
         seen += steps[warm].rows
         warm += 1
