@@ -131,6 +131,11 @@ class KafkaSettings:
         return f"KafkaSettings({self.shown()})"
 
 
+def client_version() -> str:
+    """Of librdkafka."""
+    return str(libversion()[0])
+
+
 def cluster_of(bootstrap_servers: str, *, timeout_s: float) -> str:
     """The id of the cluster that answers there. Raises BrokerUnreachable."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=CLIENT_LOG)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-import confluent_kafka
-
 from coordinator.specification import log_topic_of
-from io_kafka.clients import KafkaSettings, cluster_of
+from io_kafka.clients import KafkaSettings, client_version, cluster_of
 from io_kafka.errors import KafkaFault, UnknownTopic
 from io_kafka.step_log_reader import LOG_CONFIG
 from io_kafka.topics import TopicFacts, Topics
@@ -47,7 +45,7 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
     took_ms = 1e3 * (time.monotonic() - began)
     found = (
         f"cluster {cluster} at {kafka.bootstrap_servers}, {count} topics, answered in {took_ms:.0f} ms "
-        f"(librdkafka {confluent_kafka.libversion()[0]})"
+        f"(librdkafka {client_version()})"
     )
     if took_ms > ANSWER_MS_SLOW:
         return [
