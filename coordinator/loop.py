@@ -40,11 +40,11 @@ from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionR
 from io_kafka.log_records import VersionId as LoggedVersion
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.output_progress import compare_inputs
-from io_kafka.step_log_reader import ensure_step_log
+from io_kafka.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.topics import TopicFacts, Topics
-from io_kafka.writer import PipelineWriter
+from io_kafka.writer import Fenced, PipelineWriter
 from storage.description import VersionId
-from storage.errors import NotOpen
+from storage.errors import NotOpen, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
 
@@ -100,6 +100,8 @@ class Pipeline:
             self._growth_at = time.monotonic()
             self._announced = False
             self._recover_and_loop(setup, available_now)
+        except StaleEpoch as fault:
+            raise self._fenced() from fault
         finally:
             self._writer.close()
             self._board.update(phase="stopped")
@@ -111,6 +113,8 @@ class Pipeline:
             self._join_fold()
             self._check_topics()
             version = open_latest(self._context, setup, self._writer.state)
+            if self._writer.state.intent == _logged(version):  # every worker had it, and the run ended before it said so
+                self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
             self._writer.state.forget(version.step)
             self._board.update(recovery_ms=round(1e3 * (time.monotonic() - began), 1))
             core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
@@ -132,6 +136,11 @@ class Pipeline:
                     ) from fault
             finally:
                 step.close()
+
+    def _fenced(self) -> Fenced:
+        """What a database's fence means: who has taken over is in the step log."""
+        state = StepLogReader(self._spec.kafka, self._spec.log_topic).read()
+        return Fenced(self._spec.transactional_id, self._writer.epoch, state.claim)
 
     def _loop(self, core: Core, step: SparkStep, setup: TaskSetup) -> None:
         last_checkpoint = time.monotonic()

@@ -1,0 +1,93 @@
+"""Invariant 6: no checkpoint holds what is not committed; and while one worker lacks v+1, every worker goes back to v."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.errors import StateLost
+from coordinator.loop import Pipeline
+from engine import database_jobs
+from engine.spark_step import TaskSetup
+from io_kafka.step_log import BrokenStepLog
+from io_kafka.writer import PipelineWriter
+from storage.errors import StorageFull
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground
+
+
+def test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 2))
+    resolved = sums.project(play)
+    with monkeypatch.context() as sabotage:
+        sabotage.setattr(
+            PipelineWriter, "write_step", lambda *_args, **_named: None
+        )  # the core believes it was written
+        with pytest.raises(BrokenStepLog, match="holds step 0, whose output is not committed"):
+            play.run(resolved)
+    assert play.log(resolved).checkpoints == ()
+    with pytest.raises(StateLost, match="databases are at step 1, the step log ends before step 0"):
+        play.run(resolved)
+    assert play.read("out") == []
+
+
+def fold_of_worker_0(setup: TaskSetup, worker: int) -> None:
+    if worker != 0:
+        raise StorageFull(setup.databases[worker][0], "a disk that is full on one worker", 0)
+    setup.attach(worker).fold()
+
+
+def test_all_workers_go_back_to_v_where_one_lacks_the_next(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.topic("in")
+    resolved = sums.project(play, workers=3)
+    play.send("in", sums.rows(0, 4))
+    first = play.run(resolved)
+    play.send("in", sums.rows(4, 4))
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(database_jobs, "_fold", fold_of_worker_0)
+        with pytest.raises(StorageFull):
+            play.run(resolved)
+    held = versions(play, resolved)
+    assert [len(held[worker]) for worker in (0, 1, 2)] == [2, 1, 1]
+    assert held[0][0] == held[1][0] == held[2][0]
+    play.send("in", sums.rows(8, 2))
+    second = play.run(resolved)
+    assert (second["steps_replayed"], second["steps_run"]) == (2, 1)
+    assert second["checkpoint_version"] == first["checkpoint_version"] + 1
+    assert len({tuple(own) for own in versions(play, resolved).values()}) == 1
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 5
+
+
+def test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.topic("in")
+    resolved = sums.project(play, workers=2)
+    play.send("in", sums.rows(0, 4))
+    with monkeypatch.context() as crash:
+        crash.setattr(Pipeline, "_complete", stop_here)
+        with pytest.raises(InterruptedError):
+            play.run(resolved)
+    assert (play.log(resolved).checkpoints, len(versions(play, resolved)[1])) == ((), 2)
+    for first in (4, 6):
+        play.send("in", sums.rows(first, 2))
+        assert play.run(resolved)["steps_replayed"] == 0
+    assert [version.version for version in play.log(resolved).checkpoints] == [2, 3]
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def stop_here(*_: Any) -> None:
+    raise InterruptedError
+
+
+def versions(play: Playground, resolved: Any) -> dict[int, tuple[Any, ...]]:
+    folders = [resolved.spec.database_folder(worker) for worker in range(resolved.spec.workers)]
+    return {
+        worker: tuple(sorted(own)) for worker, own in database_jobs.versions(play.spark.sparkContext, folders).items()
+    }

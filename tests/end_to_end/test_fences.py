@@ -1,0 +1,135 @@
+"""Invariants 2, 4 and 5 at work: what differs in a replay, a task that runs twice or dies, a coordinator that was replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator import loop
+from coordinator.errors import CircuitChanged, LayoutChanged
+from engine import spark_step
+from engine.parcels import Parcel
+from engine.spark_step import region_task
+from io_kafka.output_progress import DigestMismatch
+from io_kafka.writer import Fenced
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground, wait_until
+
+
+def test_a_replay_that_gives_other_output_stops_before_it_writes(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums.left_without_checkpoint(play)
+    resolved = sums.project(play, ", 'on.error' = 'skip'")  # there is something to write after the replay
+    written, state = play.read("out"), play.log(resolved)
+    with monkeypatch.context() as other_encoder:
+        other_encoder.setattr(loop, "ENCODER_ID", "another")
+        with pytest.raises(
+            DigestMismatch, match=r"step 0, output 'sums' partition 0: .* has digest .* nothing was written"
+        ) as e:
+            play.run(resolved)
+    assert e.value.recorded == state.step_records[0].digests["sums", 0] != e.value.computed
+    assert play.read("out") == written
+    assert play.run(resolved)["steps_replayed"] == 2
+    assert play.check(resolved) == {"sums": 3}
+
+
+def test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number(play: Playground) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 4))
+    play.run(sums.project(play))
+    with pytest.raises(
+        CircuitChanged, match=r"what differs: view sums \(changed\), output sums \(changed\)\..*--full-refresh"
+    ):
+        play.run(sums.project(play, total="max(n)"))
+    with pytest.raises(LayoutChanged, match=r"made with 1 workers.*asks for 2"):
+        play.run(sums.project(play, workers=2))
+    again = sums.project(play)
+    play.send("in", sums.rows(4, 2))
+    assert play.run(again)["steps_run"] == 1
+    assert play.check(again) == {"sums": 3}
+
+
+def waiting_region_task(folder: Path, shared: Any, step: int, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+    """Its first run in step 2 begins only when it is told to: a zombie, by then."""
+    if step == 2:
+        try:
+            (folder / "here").touch(exist_ok=False)
+        except FileExistsError:
+            pass
+        else:
+            wait_until((folder / "go").exists)
+    return region_task(shared, step, *rest)
+
+
+def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once(
+    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_step, "region_task", partial(waiting_region_task, tmp_path))
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play, workers=2)
+    with play.running(resolved) as first:
+        wait_until((tmp_path / "here").exists)
+        second = play.run(resolved, expect_epoch=0)  # while a task of the first one's step 2 waits
+        (tmp_path / "go").touch()
+        first.thread.join(60)
+    assert isinstance(first.fault, Fenced) and "taken over from epoch 0: epoch 1" in str(first.fault)
+    assert (second["epoch"], second["steps_replayed"], second["steps_run"]) == (1, 2, 2)
+    with pytest.raises(Fenced):  # it has looked at epoch 0, and somebody else has claimed since
+        play.run(resolved, expect_epoch=0)
+    play.send("in", sums.rows(8, 2))
+    play.run(resolved)
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 5
+
+
+def dying_region_task(corpse: Path, shared: Any, step: int, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+    """Dies once, in step 2: after the database has the step, before anybody has the result."""
+    result = list(region_task(shared, step, *rest))
+    if step == 2 and not corpse.exists():
+        corpse.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return iter(result)
+
+
+def test_a_killed_python_worker_is_recovered_from_at_the_last_checkpoint(
+    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_step, "region_task", partial(dying_region_task, tmp_path / "corpse"))
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play, workers=2)
+    status = play.run(resolved)
+    assert (status["recoveries"], status["steps_replayed"]) == (1, 2)
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def region_task_twice(*arguments: Any) -> Iterator[tuple[int, Parcel]]:
+    """As Spark does where it loses the result of the first run."""
+    *bound, routed = arguments
+    task: Any = partial(region_task, *bound)
+    inbox = list(routed)
+    runs = [list(task(inbox)) for _ in range(2)]
+    first, second = ([(target, replace(parcel, reports=())) for target, parcel in run] for run in runs)
+    assert first == second, f"step, stage and worker: {bound[1:]}"
+    return iter(runs[1])
+
+
+def test_every_task_may_run_twice(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_step, "region_task", region_task_twice)
+    play.topic("in")
+    resolved = sums.project(play, workers=2)
+    for first in (0, 6):
+        play.send("in", sums.rows(first, 6))
+        assert play.run(resolved)["recoveries"] == 0
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 6
