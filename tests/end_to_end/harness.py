@@ -7,9 +7,11 @@ ours, and is compared with Spark's batch answer.
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +38,9 @@ from stepwell.plans import ResolvedProject, resolve
 from stepwell.project import load_project
 
 READ_SECONDS_MAX = 30.0
+WAIT_SECONDS_MAX = 90.0
+"""For what takes a second or two on a quiet machine."""
+LOOK_SECONDS = 0.02
 
 Value = Mapping[str, Any] | str | bytes | None
 
@@ -65,6 +70,36 @@ class Resolved:
 
     project: ResolvedProject
     spec: PipelineSpec
+
+
+class Running:
+    """A pipeline in a thread of its own. `fault`: what ended it, if not a stop."""
+
+    def __init__(self, resolved: Resolved, context: Any, options: Mapping[str, Any]) -> None:
+        self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
+        self.pipeline = Pipeline(resolved.spec, context, self.requests, self.board)
+        self.fault: BaseException | None = None
+        self.options = options
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.pipeline.run(**self.options)
+        except BaseException as fault:
+            self.fault = fault
+
+    def wait_until(self, reached: Callable[[dict[str, Any]], bool]) -> None:
+        """Until the status is so; fails where the run ends first, or never gets there."""
+        wait_until(lambda: self.fault is not None or reached(self.board.show()))
+        if self.fault is not None:
+            raise self.fault
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not reached():
+        assert time.monotonic() < deadline, f"not reached in {WAIT_SECONDS_MAX} s"
+        time.sleep(LOOK_SECONDS)
 
 
 @dataclass
@@ -169,6 +204,18 @@ class Playground:
         pipeline = Pipeline(resolved.spec, self.spark.sparkContext, Requests(), board)
         pipeline.run(**{"available_now": True, **options})
         return board.show()
+
+    @contextmanager
+    def running(self, resolved: Resolved, **options: Any) -> Iterator[Running]:
+        """A run that goes on until it is asked to stop; it is stopped at the end of the block."""
+        run = Running(resolved, self.spark.sparkContext, options)
+        run.thread.start()
+        try:
+            yield run
+        finally:
+            run.requests.ask("stop")
+            run.thread.join(WAIT_SECONDS_MAX)
+            assert not run.thread.is_alive(), "the run does not stop"
 
     def log(self, resolved: Resolved) -> StepLogState:
         return StepLogReader(self.settings, resolved.spec.log_topic).read()

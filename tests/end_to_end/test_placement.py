@@ -15,8 +15,8 @@ def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_worke
         for run in (one, *others):
             status = play.run(run)
             assert status["steps_run"] > 2 and status["steps_replayed"] == 0
-        rows = play.check(one)
-        assert all(rows[view.name] for view in one.project.views)
+    rows = play.check(one)
+    assert 0 not in rows.values(), f"a view that shows nothing proves nothing: {rows}"
     assert play.check_steps(one) == status["step"] + 1
     for other in others:
         assert contents(play, other) == contents(play, one), f"{other.spec.workers} workers"

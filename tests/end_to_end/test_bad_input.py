@@ -1,0 +1,111 @@
+"""What is wrong with the input or the topics stops the pipeline before anything of the step is written, and says where and why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from coordinator.errors import TopicChanged
+from engine.errors import DataError
+from io_kafka.errors import OffsetGone
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground
+
+
+def test_a_malformed_message_stops_the_step_before_anything_of_it_is_written(play: Playground) -> None:
+    resolved = sums.left_without_checkpoint(play)
+    written = play.read("out")
+    assert {m.step for m in written} == {0, 1}
+    with pytest.raises(
+        DataError, match=f"topic {play.prefix}in, partition 0, offset 4, step 2: malformed message: "
+    ) as e:
+        play.run(resolved)  # again: the same place, after a replay
+    assert "'on.error' = 'skip'" in str(e.value)
+    assert play.read("out") == written
+
+
+def test_after_a_stop_another_policy_lets_the_recorded_step_go_on(play: Playground) -> None:
+    sums.left_without_checkpoint(play)
+    resolved = sums.project(play, ", 'on.error' = 'skip'")
+    status = play.run(resolved)
+    assert (status["steps_replayed"], status["skipped"]) == (2, {"numbers": 1})
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def test_a_dead_letter_travels_with_its_step(play: Playground) -> None:
+    sums.left_without_checkpoint(play)
+    resolved = sums.project(play, ", 'on.error' = 'dead-letter'")
+    assert play.run(resolved)["steps_replayed"] == 2  # they had no dead letters, and have none now
+    (letter,) = play.read("in.dead-letter")
+    assert letter.value is not None
+    place = {"topic": f"{play.prefix}in", "partition": 0, "offset": 4, "value": "rubbish"}
+    assert place.items() <= json.loads(letter.value).items()
+    assert letter.step == 2
+    assert play.check(resolved) == {"sums": 3}
+
+
+def test_dead_letters_are_replayed_where_the_policy_has_changed_since(play: Playground) -> None:
+    play.topic("in")
+    play.send("in", ["rubbish", *sums.rows(0, 1), *sums.rows(1, 2)])
+    first = sums.project(play, ", 'on.error' = 'dead-letter'")
+    with play.running(first) as run:
+        run.wait_until(lambda status: status["steps_run"] == 2)
+        run.requests.ask("pause")
+        run.wait_until(lambda status: status["phase"] == "paused")
+        # Left at a boundary, with no checkpoint, as after a kill.
+        assert play.log(first).checkpoints == ()
+        second = sums.project(play, ", 'on.error' = 'skip'")
+        status = play.run(second, expect_epoch=0)
+    assert status["steps_replayed"] == 2
+    assert len(play.read("in.dead-letter")) == 1
+    assert play.check(second) == {"sums": 3}
+
+
+def test_one_key_in_two_partitions_is_an_error(play: Playground) -> None:
+    play.topic("in", 2)
+    resolved = sums.project(play, ", 'mode' = 'upsert', 'key' = 'k'", rows=100)
+    for partition in (0, 1):
+        play.send("in", [({"k": "a"}, sums.row("a", partition))], partition)
+    with pytest.raises(DataError, match=r"numbers.*partition"):
+        play.run(resolved)
+    assert play.read("out") == []
+
+
+def test_two_rows_of_one_key_in_an_upsert_output_stop_before_anything_is_written(play: Playground) -> None:
+    play.topic("in")
+    resolved = play.resolve({
+        "twins.sql": """
+CREATE STREAMING TABLE numbers (k STRING, n INT) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE MATERIALIZED VIEW fine TBLPROPERTIES ('topic' = '@fine') AS SELECT k FROM numbers;
+CREATE MATERIALIZED VIEW twins TBLPROPERTIES ('topic' = '@twins', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT DISTINCT k, n FROM numbers;
+"""}, {"stepwell.step.rows.max": 2, "stepwell.workers": 2})  # fmt: skip
+    play.send("in", [sums.row("b", 1), sums.row("a", 1), sums.row("b", 1), sums.row("a", 2)])
+    with pytest.raises(DataError, match=r"twins.*step 1.*a"):
+        play.run(resolved)
+    assert {m.step for name in ("fine", "twins") for m in play.read(name)} == {0}
+
+
+@pytest.mark.parametrize("name", ["in", "out"])
+def test_a_topic_that_was_made_anew_is_told_apart(play: Playground, name: str) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 2))
+    resolved = sums.project(play)
+    play.run(resolved)
+    play.delete_topic(name)
+    play.topic(name, 1 if name == "in" else 2)
+    with pytest.raises(TopicChanged, match=f"{play.prefix}{name} was deleted and created again.*--full-refresh"):
+        play.run(resolved)
+
+
+def test_input_that_expired_under_a_replay_is_an_error(play: Playground) -> None:
+    resolved = sums.left_without_checkpoint(play)
+    written = play.read("out")
+    place = TopicPartition(f"{play.prefix}in", 0, 1)
+    play.admin.delete_records([place])[place].result()
+    with pytest.raises(OffsetGone, match=f"'{play.prefix}in' partition 0: offset 0 is not there.*expired"):
+        play.run(resolved)
+    assert play.read("out") == written

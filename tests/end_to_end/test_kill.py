@@ -1,0 +1,99 @@
+"""The service, killed with SIGKILL at chosen points and started again: every step once, and the batch answer.
+
+A watcher follows the step log as it is written, and kills the process at the moment a record of the chosen kind appears: the driver dies,
+Spark's JVM and the Python workers live on for a moment as zombies, as they do in real life.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tests.end_to_end import everything, sums
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def service(resolved: Resolved, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`stepwell run` in a process group of its own, of which nothing is left at the end of the block."""
+    command = [sys.executable, "-m", "stepwell.cli", "run", "--spec", str(resolved.project.project.spec_file)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its JVM and Python workers
+
+
+def kill_at(play: Playground, resolved: Resolved, process: subprocess.Popen[bytes], kind: str, nth: int) -> None:
+    """Kills at the nth record of this kind that this run, the last to claim, has written."""
+    config = {"bootstrap.servers": play.servers, "group.id": "watcher", "enable.auto.commit": False,
+              "isolation.level": "read_committed", "fetch.wait.max.ms": 2}  # fmt: skip
+    deadline, seen, mine = time.monotonic() + WAIT_SECONDS_MAX, 0, False
+    with closing(Consumer(config)) as consumer:
+        consumer.assign([TopicPartition(resolved.spec.log_topic, 0, OFFSET_BEGINNING)])
+        while seen < nth:
+            assert process.poll() is None, f"the service ended by itself: {process.returncode}"
+            assert time.monotonic() < deadline, f"{seen} of {nth} records of kind {kind} in {WAIT_SECONDS_MAX} s"
+            message = consumer.poll(0.1)
+            if message is None or message.error() is not None:
+                continue
+            record = json.loads(message.value())
+            if record["kind"] == "claim":
+                mine = record["pid"] == process.pid
+                seen = 0
+            elif mine:
+                seen += record["kind"] == kind
+    process.kill()
+    process.wait()
+
+
+def test_killed_in_the_middle_of_steps_and_of_a_checkpoint(play: Playground, tmp_path: Path) -> None:
+    play.topic("in", 2)
+    conf = {"stepwell.step.rows.max": 10, "stepwell.workers": 2, "stepwell.checkpoint.interval": "300ms"}
+    resolved = play.resolve(sums.files(), {**conf, "spark.master": "local[2]"})
+    log = tmp_path / "service.log"
+    for kind, nth in (("checkpoint_intent", 1), ("step", 7)):
+        for partition in (0, 1):
+            play.send("in", sums.rows(partition, 150), partition)
+        with service(resolved, log) as process:
+            kill_at(play, resolved, process, kind, nth)
+    status = play.run(resolved)
+    assert status["epoch"] == 2
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == status["step"] + 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_random_with_every_operator(play: Playground, tmp_path: Path, seed: int) -> None:
+    r = random.Random(seed)
+    everything.make_topics(play)
+    conf = {"stepwell.step.rows.max": 20, "stepwell.workers": 3, "stepwell.checkpoint.interval": "700ms"}
+    resolved = play.resolve(everything.FILES, {**conf, "spark.master": "local[2]"})
+    for kill in range(3):
+        everything.send(play, 10 * seed + kill, orders=90)
+        with service(resolved, tmp_path / "service.log") as process:
+            kind = r.choice(["step", "division", "checkpoint_intent", "checkpoint_complete", "snapshot"])
+            kill_at(play, resolved, process, kind, r.randint(1, 8) if kind in ("step", "division") else 1)
+    status = play.run(resolved)
+    play.check(resolved)
+    assert play.check_steps(resolved) == status["step"] + 1
