@@ -46,6 +46,9 @@ WATCHED_CONFIG = (
 # For one question to the broker, over a restart of it; then the operator should know.
 REQUEST_SECONDS_MAX = 30.0
 
+# `_NOENT`: the client's own metadata has none. The others come from a broker that has just been told of a new topic, or of a change.
+_NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
 _T = TypeVar("_T")
 
 
@@ -123,14 +126,19 @@ class Topics:
         return self._appeared(name)
 
     def _appeared(self, name: str) -> TopicFacts:
-        """Of a topic that was created: the controller says so before every broker knows of it."""
+        """Of a topic that was created: the controller says so before every broker knows of it, and before its leaders lead."""
         tries: Retrying = Retrying(
-            retry=retry_if_exception_type(UnknownTopic),
+            retry=retry_if_exception_type((UnknownTopic, NoLeader)),
             wait=wait_exponential(multiplier=0.01, max=0.5),
             stop=stop_after_delay(self._timeout_s),
             reraise=True,
         )
-        return tries(lambda: self.describe([name])[name])
+
+        def ready() -> TopicFacts:
+            self.begin_offsets([name])
+            return self.describe([name])[name]
+
+        return tries(ready)
 
     def end_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """The last stable offset of every partition."""
@@ -225,7 +233,7 @@ def fault_of(
         KafkaError.UNKNOWN_TOPIC_ID,
     ):
         return UnknownTopic(topic, partition)
-    if code == KafkaError._NOENT and topic is not None:
+    if topic is not None and code in _NO_LEADER:
         return NoLeader(topic, partition, doing)
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE):
         return BrokerUnreachable(servers, doing, cause.str())
