@@ -31,8 +31,8 @@ from examples.flights.verdict import ViewResult, judge
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.topics import Topics
+from stepwell.commands.spark import spark_session
 from stepwell.project import Project, load_project
-from stepwell.session import make_session
 
 PROJECT = Path(__file__).with_name("project")
 
@@ -149,12 +149,9 @@ class Demo:
 
     def _judge(self, project: Project, servers: str, watch: StepLogWatch) -> list[ViewResult]:
         with self.console.status("comparing every view with Spark's batch answer") as status:
-            settings = {**project.settings.spark, "spark.sql.shuffle.partitions": "2"}
-            spark = make_session("flights-batch", settings, daemon_module=None)
-            try:
+            few = replace(project.settings, spark={**project.settings.spark, "spark.sql.shuffle.partitions": "2"})
+            with spark_session(replace(project, settings=few), self.folder / "spark-batch.log") as spark:
                 return judge(project, spark, servers, watch.state, lambda view: status.update(f"compared {view}"))
-            finally:
-                spark.stop()
 
 
 class _Story:
@@ -202,7 +199,8 @@ def _progress(console: Console) -> Progress:
 
 
 def table_of(results: list[ViewResult], totals: Totals) -> Table:
-    table = Table(title="every view, read back from Kafka, against Spark's batch answer", box=box.SIMPLE_HEAD)
+    title = "every view, read back from Kafka, against Spark's batch answer"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=0)  # fits into 80 columns
     table.add_column("view", no_wrap=True)
     for name in ("rows", "equal", "duplicates", "lost", "steps", "rows/s", "time to\nrecover"):
         table.add_column(name, justify="right")

@@ -28,7 +28,9 @@ class Feed(threading.Thread):
     def __init__(self, servers: str, messages: Iterable[Message], gate_at: int) -> None:
         super().__init__(name="feed", daemon=True)
         # Kafka's own clients place a key by murmur2; what matters is that a key stays in one partition.
-        self._producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20})
+        config = {"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20}
+        # What goes wrong comes as an error of a message; the client's own lines would tear the progress bar.
+        self._producer = Producer({**config, "log_level": 0})
         self._messages, self._gate_at = messages, gate_at
         self._changed = threading.Condition()
         self._read, self._open = 0, False
