@@ -26,6 +26,7 @@ SHARDS_DEFAULT = 4096
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _COMBINE = np.uint64(0xD1342543DE82EF95)
+_INCREMENT = np.uint64(0x8CB92BA72F3D8DD7)
 _ELEMENT = np.uint64(0xA0761D6478BD642F)
 
 
@@ -36,7 +37,8 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, see
         result += np.uint64(seed)
     for column in columns:
         with np.errstate(over="ignore"):
-            result = _mix(result * _COMBINE + _hash_column(_flat(column)))
+            # splitmix64 keeps 0, and keys of zeros are common: the increment takes them away from it.
+            result = _mix(result * _COMBINE + _hash_column(_flat(column)) + _INCREMENT)
     return result
 
 

@@ -4,7 +4,8 @@ Messages of a key are in order by (step, partition, offset); the last one is the
 change of that table: the old row taken back, the new one inserted.
 
 One key in two partitions has no order that a producer could have meant, so it is an error; the trace keeps each row's partition
-for that. Only where the topic has grown, which moves keys to other partitions, is it none: then (step, partition, offset) decides. (A message that repeats the row changes nothing and is not output.)
+for that. Only where the topic has grown, which moves keys to other partitions, is it none: then (step, partition, offset)
+decides. (A message that repeats the row changes nothing and is not output.)
 """
 
 from __future__ import annotations

@@ -71,8 +71,10 @@ def test_hashes_never_change() -> None:
     assert found == EXPECTED
 
 
-EXPECTED = {"bool": ["7ab40e090f363a7d", "0000000000000000", "7ab40e090f363a7d", "e220a8397b1dcdaf"],
- "decimal": ["0000000000000000", "5509f46b13645ba8", "3bf02259b72330a1", "e220a8397b1dcdaf"],
- "double": ["0000000000000000", "0000000000000000", "f16c38690e67bf1c", "e220a8397b1dcdaf"],
- "long": ["0000000000000000", "7ab40e090f363a7d", "4bffd802ebfb15e4", "e220a8397b1dcdaf"],
- "string": ["45a7da599a3a55b0", "b7c9762b986f84b0", "e2d233d7543944a8", "e220a8397b1dcdaf"]}
+EXPECTED = {
+    "bool": ["8ba22977212096a8", "399cb48bc72e8d68", "8ba22977212096a8", "e65c8202a38aca67"],
+    "decimal": ["399cb48bc72e8d68", "b4a5f4b4e6ebe336", "269d27dcfcd027c6", "e65c8202a38aca67"],
+    "double": ["399cb48bc72e8d68", "399cb48bc72e8d68", "bc06feaecd3b5a2f", "e65c8202a38aca67"],
+    "long": ["399cb48bc72e8d68", "8ba22977212096a8", "12959da49e3e188c", "e65c8202a38aca67"],
+    "string": ["78d8490a6855cc05", "8f6f815ab02180d5", "d656c8a78cd45d46", "e65c8202a38aca67"],
+}

@@ -18,9 +18,7 @@ def to_table(rows: Rows | Sequence[tuple[Any, ...]], types: Sequence[pa.DataType
     """A Z-set of these rows; a sequence may hold a row several times, unconsolidated."""
     counted = list(rows.items()) if isinstance(rows, Counter) else [(row, 1) for row in rows]
     columns = [pa.array([row[i] for row, _ in counted], kind) for i, kind in enumerate(types)]
-    return pa.Table.from_arrays(
-        [*columns, pa.array([w for _, w in counted], pa.int64())], schema=zset.schema_of(types)
-    )
+    return pa.Table.from_arrays([*columns, pa.array([w for _, w in counted], pa.int64())], schema=zset.schema_of(types))
 
 
 def to_rows(table: pa.Table) -> Rows:
