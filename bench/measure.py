@@ -20,6 +20,10 @@ MEMORY_SECONDS_BETWEEN = 2.0
 """A look at the PSS walks the page tables: 10 to 30 ms for a JVM."""
 
 
+KINDS = ("root", "jvm", "tasks")
+"""Of processes: the one that was started (ours: the coordinator, in Python), Java below it, and the rest (Python workers)."""
+
+
 @dataclass
 class Usage:
     """Samples over time: wall clock in seconds since the epoch, CPU seconds since the tree began."""
@@ -28,11 +32,16 @@ class Usage:
     tree_cpu_s: list[float] = field(default_factory=list)
     broker_cpu_s: list[float] = field(default_factory=list)
     machine_idle_s: list[float] = field(default_factory=list)
+    kinds_cpu_s: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     pss_mb_max: float = 0.0
 
     def between(self, begin: float, end: float) -> tuple[float, float]:
         """(tree, broker) CPU seconds spent between two moments."""
         return self._spent(self.tree_cpu_s, begin, end), self._spent(self.broker_cpu_s, begin, end)
+
+    def kinds_between(self, begin: float, end: float) -> dict[str, float]:
+        """The tree's CPU seconds by kind of process."""
+        return {kind: self._spent(samples, begin, end) for kind, samples in self.kinds_cpu_s.items()}
 
     def others_cpu_s(self, begin: float, end: float) -> float:
         """CPU seconds of everybody else on the machine: how quiet it was."""
@@ -40,7 +49,7 @@ class Usage:
         return max(0.0, busy - sum(self.between(begin, end)))
 
     def _spent(self, samples: list[float], begin: float, end: float) -> float:
-        if not self.at:
+        if not samples:
             return 0.0
         return float(np.interp(end, self.at, samples) - np.interp(begin, self.at, samples))
 
@@ -69,14 +78,31 @@ class Watch:
             if not tree:
                 return
             usage = self.usage
-            spent = sum(cpu_s(process) for process in tree)
+            by_kind = dict.fromkeys(KINDS, 0.0)
+            for process in tree:
+                by_kind[self._kind_of(process)] += cpu_s(process)
             usage.at.append(time.time())
-            usage.tree_cpu_s.append(max(spent, usage.tree_cpu_s[-1] if usage.tree_cpu_s else 0.0))
+            usage.tree_cpu_s.append(_rising(usage.tree_cpu_s, sum(by_kind.values())))
+            for kind, spent in by_kind.items():
+                usage.kinds_cpu_s[kind].append(_rising(usage.kinds_cpu_s[kind], spent))
             usage.broker_cpu_s.append(cpu_s(self._broker))
             usage.machine_idle_s.append(psutil.cpu_times().idle)
             if time.monotonic() - memory_at > MEMORY_SECONDS_BETWEEN:
                 memory_at = time.monotonic()
                 usage.pss_mb_max = max(usage.pss_mb_max, sum(pss_bytes(p) for p in tree) / (1 << 20))
+
+    def _kind_of(self, process: psutil.Process) -> str:
+        if process.pid == self._root.pid:
+            return "root"
+        try:
+            return "jvm" if process.name() == "java" else "tasks"
+        except psutil.NoSuchProcess:
+            return "tasks"
+
+
+def _rising(samples: list[float], spent: float) -> float:
+    """CPU time never goes back; between the end of a process and its parent's wait it seems to."""
+    return max(spent, samples[-1]) if samples else spent
 
 
 def tree_of(root: psutil.Process) -> list[psutil.Process]:

@@ -159,21 +159,24 @@ def _notes(results: Sequence[Result]) -> str:
 
 
 def _parts(results: Sequence[Result]) -> str:
-    """Where a step's time goes."""
+    """Where a step's time and CPU go."""
     lines: list[str] = []
     for engine in ("stepwell", "structured_streaming"):
         with_parts = [r for r in results if r.engine == engine and r.parts]
         if not with_parts:
             continue
-        names = list(with_parts[0].parts)
-        lines += [
-            f"### {NAMES[engine]}\n",
-            "| workload | rows a step | step p50 | " + " | ".join(names) + " |",
-            "|---" * (len(names) + 3) + "|",
-        ]
+        names, kinds = list(with_parts[0].parts), list(with_parts[0].cpu_parts)
+        titles = ["workload", "rows a step", "step p50", *names, *(f"CPU s/M {kind}" for kind in kinds)]
+        lines += [f"### {NAMES[engine]}\n", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
         for r in with_parts:
-            cells = [str(r.parts.get(name, "")) for name in names]
-            lines.append(f"| {r.workload} | {_cell(r.rows_per_step)} | {r.step_ms_p50} | " + " | ".join(cells) + " |")
+            cells = [
+                r.workload,
+                _cell(r.rows_per_step),
+                r.step_ms_p50,
+                *map(r.parts.get, names),
+                *map(r.cpu_parts.get, kinds),
+            ]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
         lines.append("")
     return "\n".join(["## Where a step's time goes (mean ms)\n", *lines]) if lines else ""
 

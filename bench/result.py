@@ -14,8 +14,13 @@ from bench.workloads import StepRows
 
 @dataclass
 class Result:
-    """None where an engine has no such figure. `rss_mb_max`: peak of the tree's resident memory, a shared page counted once (PSS).
-    `equal`: the output agrees with the batch answer; None where it was not compared. `parts`: mean milliseconds of a step by part."""
+    """None where an engine has no such figure.
+
+    rss_mb_max    peak of the tree's resident memory, a shared page counted once (PSS)
+    equal         the output agrees with the batch answer; None where it was not compared
+    parts         mean milliseconds of a step by part
+    cpu_parts     of cpu_s_per_million, by kind of process
+    """
 
     engine: str
     workload: str
@@ -37,6 +42,7 @@ class Result:
     rows: int = 0
     others_cores: float | None = None
     parts: dict[str, float] = field(default_factory=dict)
+    cpu_parts: dict[str, float] = field(default_factory=dict)
     note: str = ""
     failed: str | None = None
 
@@ -83,6 +89,7 @@ def fill_cost(result: Result, begin: float, end: float, usage: Usage) -> None:
     """CPU for `result.rows` rows between two moments, and the peak of memory."""
     tree, broker = usage.between(begin, end)
     result.cpu_s_per_million = round(tree / result.rows * 1e6, 2)
+    result.cpu_parts = {k: round(s / result.rows * 1e6, 2) for k, s in usage.kinds_between(begin, end).items()}
     result.broker_cpu_s_per_million = round(broker / result.rows * 1e6, 2)
     result.rss_mb_max = round(usage.pss_mb_max)
     result.others_cores = round(usage.others_cpu_s(begin, end) / (end - begin), 2)
