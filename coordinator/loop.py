@@ -113,10 +113,14 @@ class Pipeline:
             self._join_fold()
             self._check_topics()
             version = open_latest(self._context, setup, self._writer.state)
-            if self._writer.state.intent == _logged(version):  # every worker had it, and the run ended before it said so
+            if self._writer.state.intent == _logged(version):  # every worker had it; the run ended before it said so
                 self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
             self._writer.state.forget(version.step)
-            self._board.update(recovery_ms=round(1e3 * (time.monotonic() - began), 1))
+            self._board.update(
+                recovery_ms=round(1e3 * (time.monotonic() - began), 1),
+                checkpoint_version=version.version,
+                checkpoint_step=version.step,
+            )
             core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
             step = SparkStep(self._context, setup)
             try:
