@@ -66,7 +66,7 @@ class Run(RuleBasedStateMachine):
         """What is not durable is gone; the databases open their latest common version and discard the other."""
         version = common_version(self.held)
         assert version.step <= self.written + 1, "a checkpoint holds a step whose output is not committed"
-        self.held = {worker: (version,) for worker in self.held}
+        self.held = dict.fromkeys(self.held, (version,))
         self.core = Core(version, self.divided, self.written)
         self.exited = False
 
