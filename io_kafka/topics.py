@@ -18,7 +18,14 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_exponential,
+    wait_fixed,
+)
 
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
 from io_kafka.errors import (
@@ -48,6 +55,9 @@ REQUEST_SECONDS_MAX = 30.0
 
 # `_NOENT`: the client's own metadata has none. The others come from a broker that has just been told of a new topic, or of a change.
 _NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+# Between two questions where the broker said that it is not ready yet: it is within milliseconds.
+PASSING_SECONDS = 0.1
 
 _T = TypeVar("_T")
 
@@ -199,14 +209,31 @@ class Topics:
     def _ask(
         self, doing: str, request: Callable[[], Mapping[Any, Future[Any]]], name_of: Callable[[Any], _T]
     ) -> dict[_T, Any]:
-        """Send one request and wait for all its answers, with the client's errors turned into ours."""
-        answers: dict[_T, Any] = {}
+        """Send one request and wait for all its answers, with the client's errors turned into ours. What the broker calls
+        passing, such as a leader not yet known of a topic just made, is asked again until `timeout_s`."""
+        passing = Retrying(
+            retry=retry_if_exception(_is_passing),
+            stop=stop_after_delay(self._timeout_s),
+            wait=wait_fixed(PASSING_SECONDS),
+            reraise=True,
+        )
+
+        def ask() -> dict[_T, Any]:
+            return {name_of(key): _result(future, key, self._servers, doing) for key, future in request().items()}
+
         try:
-            for key, future in request().items():
-                answers[name_of(key)] = _result(future, key, self._servers, doing)
+            return passing(ask)
         except KafkaException as error:
             raise fault_of(error, self._servers, doing) from error
-        return answers
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Errors of a broker that is there and not yet ready; that none is there, a wait would not mend sooner than the client's own."""
+    cause = error.__cause__ if isinstance(error, KafkaFault) else error
+    return isinstance(cause, KafkaException) and cause.args[0].code() in (
+        KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH, KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )  # fmt: skip
 
 
 class _Exists(KafkaFault):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Protocol
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -119,3 +120,17 @@ def test_no_broker_is_told_with_its_address() -> None:
     for ask in (lambda: nobody.describe(["t"]), nobody.names, lambda: nobody.end_offsets_of([TopicPartition("t", 0)])):
         with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:9 .*kafka\.bootstrap\.servers.*stepwell dev up"):
             ask()
+
+
+def test_an_error_that_passes_is_asked_again(broker: Broker) -> None:
+    """A leader elected a moment ago has an epoch that this client does not know yet."""
+    topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+    answers = [KafkaException(KafkaError(KafkaError.UNKNOWN_LEADER_EPOCH)), "answer"]
+
+    def request() -> dict[str, Future[str]]:
+        future: Future[str] = Future()
+        answer = answers.pop(0)
+        future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
+        return {"topic": future}
+
+    assert topics._ask("asking", request, str) == {"topic": "answer"}
