@@ -28,7 +28,7 @@ ANSWERS = {
                     date_time
              from bids where price > 5000 and auction % 3 = 0""",
     "W2": "select auction, count(*) as bids, sum(price)::bigint as total, max(price) as top from bids group by auction",
-    "W3": """with latest as (select auction, last(category order by at) as category, last(seller order by at) as seller
+    "W3": """with latest as (select auction, last(category order by sent) as category, last(seller order by sent) as seller
                              from auctions group by auction)
              select category, seller, count(*) as bids, avg(price)::double as mean_price
              from bids join latest using (auction) group by category, seller""",
@@ -42,7 +42,7 @@ def answer(workload: Workload, shape: Shape, start: int, end: int) -> pa.Table:
         database.execute("set threads = 2")
         if workload.name == "W3":
             sent = generate.auctions(shape)
-            database.register("auctions", sent.append_column("at", pa.array(np.arange(sent.num_rows))))
+            database.register("auctions", sent.append_column("sent", pa.array(np.arange(sent.num_rows))))
         database.register("bids", pa.concat_tables(_rows(workload, shape, start, end)))
         return database.sql(ANSWERS[workload.name]).to_arrow_table()
 
