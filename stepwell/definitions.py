@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import logging
 import os
 import traceback
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table, TemporaryView
@@ -95,13 +95,18 @@ def _configure(spark: SparkSession, project: Project) -> None:
 
 @contextlib.contextmanager
 def quiet_spark() -> Iterator[None]:
-    """Spark's Python side logs every error of analysis, with the JVM's stack; here they are expected and translated."""
-    logger = logging.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
+    """Spark's Python side logs every error of analysis, with the JVM's stack; here they are expected and translated.
+
+    The loggers are asked for as Spark does: one that the plain logging module made first would fail on Spark's arguments."""
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = before
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -111,7 +112,7 @@ def test_a_topic_created_again_is_told_by_its_id(settings: KafkaSettings, topics
     recorded = topics.ensure(name, 1)
     require_same_ids(topics.describe([name]), {name: recorded.topic_id})
     delete_and_create(settings, topics, name, 1)
-    with pytest.raises(TopicRecreated, match=f"{name}.*{recorded.topic_id}.*full-refresh"):
+    with pytest.raises(TopicRecreated, match=f"{re.escape(name)}.*{re.escape(recorded.topic_id)}.*full-refresh"):
         require_same_ids(topics.describe([name]), {name: recorded.topic_id})
 
 

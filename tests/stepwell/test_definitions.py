@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark import pipelines as dp
+from pyspark.errors import ArithmeticException
 from pyspark.pipelines import cli, flow, graph_element_registry, output
 from pyspark.sql import SparkSession
 
@@ -214,3 +215,11 @@ def test_pysparks_definitions_api_is_the_one_we_adapt() -> None:
     assert names(cli.PipelineSpec) == "name storage catalog database configuration libraries"
     assert parameters(cli.find_pipeline_spec) == "current_dir"
     assert parameters(cli.unpack_pipeline_spec) == "spec_data"
+
+
+def test_spark_can_still_log_its_errors_after_being_quiet(spark: SparkSession) -> None:
+    """A logger of the wrong class would turn Spark's own error into a TypeError, from then on."""
+    with quiet_spark():
+        pass
+    with pytest.raises(ArithmeticException):
+        spark.sql("SELECT 1 / id FROM range(1)").collect()

@@ -186,8 +186,10 @@ def test_unreadable_types_are_refused_by_name() -> None:
         SourceFormat("h", BIDS, "upsert")
 
 
+# Java before 19 writes some doubles with a digit too many; none of six digits.
+SHORT_FLOATS = st.floats().map(lambda number: float(f"{number:.6g}"))
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=8),
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), SHORT_FLOATS, st.text(max_size=8),
     st.sampled_from([*m.TIMES[:60], "}", "{", '"', "Inf", ",-NaN"]),
 )  # fmt: skip
 TREES = st.recursive(
