@@ -275,6 +275,16 @@ class Trace:
         return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
+def as_rows(change: pa.Table) -> pa.Table:
+    """A Z-set as rows of a trace whose one accumulator is the weight."""
+    return change.rename_columns([*change.column_names[:-1], "a0"])
+
+
+def as_zset(rows: pa.Table) -> pa.Table:
+    """The reverse: rows of such a trace, without hash, as a Z-set."""
+    return rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT])
+
+
 def _as_run(table: pa.Table) -> Run:
     return Run(table, table.column(HASH).to_numpy())
 

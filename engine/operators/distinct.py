@@ -20,7 +20,7 @@ from engine.circuit import Deduplicate, Distinct
 from engine.hashing import hash_columns
 from engine.operators.base import StepContext
 from engine.operators.keys import distinct_keys
-from engine.trace import Trace
+from engine.trace import Trace, as_rows, as_zset
 
 
 def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -34,14 +34,10 @@ def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepConte
     keys = pa.Table.from_arrays(rows, [f"k{i}" for i in everything])
     before = trace.probe(keys, hashes).totals(delta.num_rows)
     after = before + zset.weights_of(delta)
-    trace.append(delta.rename_columns(_trace_names(delta)), hashes)
+    trace.append(as_rows(delta), hashes)
     change = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
     moved = np.flatnonzero(change)
     return zset.build([zset.take(c, pa.array(moved)) for c in rows], change[moved])
-
-
-def _trace_names(delta: pa.Table) -> list[str]:
-    return [*delta.column_names[:-1], "a0"]
 
 
 def step_deduplicate(node: Deduplicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -51,17 +47,13 @@ def step_deduplicate(node: Deduplicate, inputs: Sequence[pa.Table], context: Ste
     trace = context.trace(0, node.types, node.key)
     keys, hashes, _ = distinct_keys(delta, node.key)
     matches = trace.probe(keys, hashes)
-    stored = zset.consolidate(_as_zset(matches.rows))
+    stored = zset.consolidate(as_zset(matches.rows))
     if all(context.append_only):
         return _first_seen(node, delta, stored, trace)
     before = _least(node, stored)
     after = _least(node, zset.consolidate(zset.add([stored, delta])))
-    trace.append(delta.rename_columns(_trace_names(delta)))
+    trace.append(as_rows(delta))
     return zset.consolidate(zset.add([after, zset.negate(before)]))
-
-
-def _as_zset(rows: pa.Table) -> pa.Table:
-    return rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT])
 
 
 def _least(node: Deduplicate, content: pa.Table) -> pa.Table:
@@ -82,5 +74,5 @@ def _first_seen(node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Tra
     known = np.isin(group[stored.num_rows :], group[: stored.num_rows])
     fresh = least.filter(pa.array(~known))
     if fresh.num_rows:
-        trace.append(fresh.rename_columns(_trace_names(fresh)))
+        trace.append(as_rows(fresh))
     return fresh

@@ -15,7 +15,7 @@ from engine.circuit import Expression, Join
 from engine.expressions import evaluate
 from engine.operators.base import StepContext
 from engine.operators.keys import columns_at, hash_keys, matchable, only
-from engine.trace import Trace
+from engine.trace import Trace, as_rows
 
 
 def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -28,20 +28,16 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
         return zset.empty(node.types)
     left_trace = context.trace(0, left_types, node.left_key)
     right_trace = context.trace(1, right_types, node.right_key)
-    right_trace.append(_for_trace(right))
+    right_trace.append(as_rows(right))
     pairs = [
         _pairs(left, node.left_key, right_trace, delta_is_left=True),
         _pairs(right, node.right_key, left_trace, delta_is_left=False),
     ]
-    left_trace.append(_for_trace(left))
+    left_trace.append(as_rows(left))
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
     if node.residual is not None:
         joined = keep(joined, node.residual, node.types)
     return zset.consolidate(joined)
-
-
-def _for_trace(delta: pa.Table) -> pa.Table:
-    return delta.rename_columns([*delta.column_names[:-1], "a0"])
 
 
 def _pairs(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left: bool) -> pa.Table:

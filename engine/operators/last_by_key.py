@@ -20,6 +20,7 @@ from engine.circuit import LastByKey
 from engine.errors import DataError
 from engine.operators.base import StepContext
 from engine.operators.keys import distinct_keys
+from engine.trace import as_rows, as_zset
 
 
 def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -36,14 +37,14 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     last = order[ends]
     trace = context.trace(0, (*node.types, pa.int32()), node.key)
     matches = trace.probe(keys, hashes)
-    old = zset.consolidate(matches.rows.rename_columns([*matches.rows.column_names[:-1], zset.WEIGHT]))
+    old = zset.consolidate(as_zset(matches.rows))
     if node.handle not in context.grown:
         _check_partitions(node, context, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
 
     alive = last[~messages.column(width).to_numpy()[last]]
     new = zset.take_rows(zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages)), alive)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
-    trace.append(change.rename_columns([*change.column_names[:-1], "a0"]))
+    trace.append(as_rows(change))
     return zset.consolidate(zset.project(change, range(width)))
 
 

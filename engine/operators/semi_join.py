@@ -25,7 +25,7 @@ from engine.circuit import SemiJoin
 from engine.operators.base import StepContext
 from engine.operators.join import keep
 from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
-from engine.trace import Trace
+from engine.trace import Trace, as_rows, as_zset
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
 
@@ -49,10 +49,6 @@ def step_semi_join(node: SemiJoin, inputs: Sequence[pa.Table], context: StepCont
     return zset.consolidate(zset.add([zset.empty(node.types), *out]))
 
 
-def _for_trace(delta: pa.Table) -> pa.Table:
-    return delta.rename_columns([*delta.column_names[:-1], "a0"])
-
-
 def _types(table: pa.Table) -> list[pa.DataType]:
     return [field.type for field in table.schema][:-1]
 
@@ -73,17 +69,17 @@ def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     right_trace = context.trace(RIGHT, _types(change), every)
     before = _counts(right_trace, change, every)
     after = before + zset.weights_of(change)
-    right_trace.append(_for_trace(change))
+    right_trace.append(as_rows(change))
     flip = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
     flipped = np.flatnonzero(flip)
     moved = zset.take_rows(change, flipped)
     matches = left_trace.probe(columns_at(moved, every), hash_keys(moved, every))
     sign = -1 if node.anti else 1
-    stored = matches.rows.rename_columns([*matches.rows.column_names[:-1], zset.WEIGHT])
+    stored = as_zset(matches.rows)
     out = [_scaled(stored, sign * flip[flipped][matches.probe])]
     present = _counts(right_trace, left, node.left_key) > 0
     out.append(only(left, present != node.anti))
-    left_trace.append(_for_trace(left))
+    left_trace.append(as_rows(left))
     return out
 
 
@@ -92,15 +88,15 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     right_trace = context.trace(RIGHT, _types(right), node.right_key)
     keys, hashes, _ = distinct_keys(right, node.right_key)
     met = left_trace.probe(keys, hashes).rows
-    touched = zset.consolidate(met.rename_columns([*met.column_names[:-1], zset.WEIGHT]))
+    touched = zset.consolidate(as_zset(met))
     before = _match_counts(node, touched, right_trace) > 0
-    right_trace.append(_for_trace(right))
+    right_trace.append(as_rows(right))
     after = _match_counts(node, touched, right_trace) > 0
     sign = -1 if node.anti else 1
     out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
     present = _match_counts(node, left, right_trace) > 0
     out.append(only(left, present != node.anti))
-    left_trace.append(_for_trace(left))
+    left_trace.append(as_rows(left))
     return out
 
 
@@ -128,12 +124,12 @@ def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     new = old.plus(change)
     stored = _rows_to_review(node, change, old, new, left_trace)
     before = _stays(node, stored, old, right_trace)
-    right_trace.append(_for_trace(change))
+    right_trace.append(as_rows(change))
     new.save(context, old)
     after = _stays(node, stored, new, right_trace)
     out = [_scaled(stored, after.astype(np.int64) - before.astype(np.int64))]
     out.append(only(left, _stays(node, left, new, right_trace)))
-    left_trace.append(_for_trace(left))
+    left_trace.append(as_rows(left))
     return zset.consolidate(zset.add(out))
 
 
@@ -174,7 +170,7 @@ def _rows_to_review(node: SemiJoin, change: pa.Table, old: _Summary, new: _Summa
         rows = left_trace.scan()
     else:
         rows = left_trace.probe(columns_at(change, (0,)), hash_keys(change, (0,))).rows
-    return zset.consolidate(rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT]))
+    return zset.consolidate(as_zset(rows))
 
 
 def _stays(node: SemiJoin, left: pa.Table, right: _Summary, right_trace: Trace) -> Presence:

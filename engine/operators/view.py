@@ -15,7 +15,7 @@ from engine.circuit import View
 from engine.errors import DataError
 from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys, net_by_key
-from engine.trace import Trace
+from engine.trace import Trace, as_rows
 
 CONTENT = 0
 """The slot of the content's trace: a query reads it."""
@@ -30,7 +30,7 @@ def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> p
     trace = content(node, context)
     if node.key:
         _check_unique(node, delta, trace, context)
-    trace.append(delta.rename_columns([*delta.column_names[:-1], "a0"]))
+    trace.append(as_rows(delta))
     return delta
 
 
