@@ -68,6 +68,7 @@ class Pipeline:
         self._fold: threading.Thread | None = None
         self._fold_fault: BaseException | None = None
         self._until: dict[TopicPartition, int] | None = None
+        self._divide_ms = 0.0
 
     def run(
         self,
@@ -285,7 +286,7 @@ class Pipeline:
     def _times(self, result: StepResult, job_ms: float, write_ms: float) -> StepTimes:
         known = result.read_ms + result.compute_ms + result.state_ms
         return StepTimes(
-            divide=round(getattr(self, "_divide_ms", 0.0), 2),
+            divide=round(self._divide_ms, 2),
             read=round(result.read_ms, 2),
             compute=round(result.compute_ms, 2),
             state=round(result.state_ms, 2),

@@ -24,7 +24,8 @@ from engine.operators.table import TABLE
 from engine.parcels import DRIVER, Parcel, error_parcel, first_error, from_bytes, in_order, to_bytes
 from engine.placement import Placement
 from engine.stages import Channel, Plan
-from engine.store import Store, record_prefix
+from engine.store import Store
+from storage.keys import shard_prefix
 
 MARKER_TABLE, RESULT_TABLE = 1, 2
 """The engine's own tables: by stage, the last step run, and its parcels."""
@@ -56,7 +57,7 @@ def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Ou
     failed = first_error(inbox)
     if failed is not None:
         return _to_everyone(task, Parcel(task.worker, error=failed.error))
-    marker_key, result_key = record_prefix(MARKER_TABLE, task.stage), record_prefix(RESULT_TABLE, task.stage)
+    marker_key, result_key = shard_prefix(MARKER_TABLE, task.stage), shard_prefix(RESULT_TABLE, task.stage)
     marker = store.get(marker_key)
     last = -1 if marker is None else int.from_bytes(bytes(marker), "big", signed=True)
     if last == task.step:

@@ -1,17 +1,13 @@
 """What the engine needs of a database: ordered bytes, inside one transaction.
 
 `storage.Transaction` is one; `DictStore` is the other, for circuits that run without a database (tests, the benchmark's floor).
-Keys begin with (table, shard), both u16 big-endian, so that a shard of a table is one range of keys whatever the layout.
+Keys begin with (table, shard): `storage/keys.py` makes them.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Protocol
-
-_PREFIX = struct.Struct(">HH")
-_TABLE = struct.Struct(">H")
 
 
 class Store(Protocol):
@@ -24,20 +20,6 @@ class Store(Protocol):
     def delete(self, key: bytes) -> None: ...
 
     def keys(self, prefix: bytes) -> Iterator[bytes]: ...
-
-
-def record_prefix(table: int, shard: int) -> bytes:
-    return _PREFIX.pack(table, shard)
-
-
-def table_prefix(table: int) -> bytes:
-    return _TABLE.pack(table)
-
-
-def shard_of_key(key: bytes) -> int:
-    """The shard in a record's key."""
-    shard: int = _PREFIX.unpack_from(key)[1]
-    return shard
 
 
 class DictStore:

@@ -28,7 +28,8 @@ import pyarrow.compute as pc
 
 from engine import zset
 from engine.hashing import SHARDS_DEFAULT, Hashes, hash_columns, identity_columns, shard_of
-from engine.store import Store, record_prefix, table_prefix
+from engine.store import Store
+from storage.keys import PREFIX_BYTES, shard_prefix, table_prefix
 
 Combine = Literal["sum", "min", "max"]
 
@@ -37,7 +38,6 @@ BUCKET_ROWS_MAX = 1 << 16
 
 HASH = "hash"
 _RUN = struct.Struct(">QQ")
-_PREFIX_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Trace:
         self._runs: dict[bytes, Run] = {}
         self._next = 0
         for key in store.keys(table_prefix(layout.table)):
-            first, number = _RUN.unpack_from(key, _PREFIX_BYTES)
+            first, number = _RUN.unpack_from(key, PREFIX_BYTES)
             self._buckets.setdefault(first, []).append(key)
             self._next = max(self._next, number + 1)
 
@@ -222,7 +222,7 @@ class Trace:
 
     def _write(self, first: int, rows: pa.Table) -> None:
         shard = int(shard_of(np.array([first], dtype=np.uint64), self._shards)[0])
-        key = record_prefix(self.layout.table, shard) + _RUN.pack(first, self._next)
+        key = shard_prefix(self.layout.table, shard) + _RUN.pack(first, self._next)
         self._next += 1
         run = rows.combine_chunks()
         sink = pa.BufferOutputStream()

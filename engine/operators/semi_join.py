@@ -120,7 +120,7 @@ def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     change = net_by_key(right, node.right_key)
     left_trace = context.trace(LEFT, node.types, node.left_key)
     right_trace = context.trace(RIGHT, _types(change), (0,))
-    old = _Summary.load(context, _types(change))
+    old = _Summary.load(context)
     new = old.plus(change)
     stored = _rows_to_review(node, change, old, new, left_trace)
     before = _stays(node, stored, old, right_trace)
@@ -141,7 +141,7 @@ class _Summary:
     nulls: int
 
     @staticmethod
-    def load(context: StepContext, types: Sequence[pa.DataType]) -> _Summary:
+    def load(context: StepContext) -> _Summary:
         content = _summary_trace(context).scan()
         return _Summary(*(int(content.column(i).to_numpy().sum()) for i in (0, 1)))
 
