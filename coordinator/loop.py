@@ -33,7 +33,8 @@ from coordinator.truncation import snapshot_due, truncate
 from engine import database_jobs
 from engine.circuit import Aggregate, Constant
 from engine.errors import StaleTask
-from engine.spark_step import SparkStep, StepInput, TaskSetup
+from engine.step_runner import StepRunner
+from engine.tasks import StepInput, TaskSetup
 from io_kafka.division import Division, divide
 from io_kafka.formats import ENCODER_ID
 from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
@@ -123,7 +124,7 @@ class Pipeline:
                 checkpoint_step=version.step,
             )
             core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
-            step = SparkStep(self._context, setup)
+            step = StepRunner(self._context, setup, self._spec.driver_rows_max)
             try:
                 self._loop(core, step, setup)
                 return
@@ -147,7 +148,7 @@ class Pipeline:
         state = StepLogReader(self._spec.kafka, self._spec.log_topic).read()
         return Fenced(self._spec.transactional_id, self._writer.epoch, state.claim)
 
-    def _loop(self, core: Core, step: SparkStep, setup: TaskSetup) -> None:
+    def _loop(self, core: Core, step: StepRunner, setup: TaskSetup) -> None:
         last_checkpoint = time.monotonic()
         while True:
             self._take_requests(core)
@@ -264,13 +265,13 @@ class Pipeline:
 
     # A step
 
-    def _run_step(self, core: Core, spark_step: SparkStep, setup: TaskSetup) -> None:
+    def _run_step(self, core: Core, runner: StepRunner, setup: TaskSetup) -> None:
         record = self._writer.state.divisions[core.step]
         if not core.replaying:
             record = self._with_policy_in_force(record)
         began = time.monotonic()
         given = StepInput(core.step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
-        parcels = spark_step.run(given)
+        parcels = runner.run(given)
         result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
         computed = time.monotonic()
         if core.replaying and core.step in self._writer.state.step_records:

@@ -40,7 +40,7 @@ class OutputTopic:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage`: the folder of the databases. Intervals are in seconds."""
+    """`storage`: the folder of the databases. Intervals are in seconds. `driver_rows_max`: see engine/step_runner.py."""
 
     name: str
     storage: Path
@@ -55,6 +55,7 @@ class PipelineSpec:
     step_header: bool = True
     replication: int = -1
     steps_kept: int = 100_000
+    driver_rows_max: int = 0
 
     @property
     def log_topic(self) -> str:

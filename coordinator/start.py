@@ -24,8 +24,8 @@ from engine import database_jobs
 from engine.circuit import Circuit
 from engine.growth import append_only_inputs
 from engine.placement import Placement
-from engine.spark_step import TaskSetup
 from engine.stages import plan
+from engine.tasks import TaskSetup
 from io_kafka.log_records import CircuitRecord, LayoutRecord, TopicIdentity
 from io_kafka.step_log import StepLogState
 from io_kafka.topics import TopicFacts, Topics

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.spark_step import TaskSetup
+from engine.tasks import TaskSetup
 from storage.database import Database, Statistics
 from storage.description import VersionId
 from storage.errors import StorageError

@@ -10,8 +10,10 @@ expressions, while `CASE WHEN d <> 0 THEN n / d END` relies on the order in whic
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import threading
 
 import duckdb
 import pyarrow as pa
@@ -86,20 +88,27 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-_connections: dict[int, duckdb.DuckDBPyConnection] = {}
+_connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
+"""By process and thread: tasks in the driver run in threads, and a connection is for one at a time."""
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """This process's connection. A process forked from one that had a connection makes its own, and leaves the inherited one
+    """This thread's connection. A process forked from one that had a connection makes its own, and leaves the inherited one
     as it is: DuckDB's threads do not survive a fork, and closing would wait for them."""
-    pid = os.getpid()
-    if (known := _connections.get(pid)) is not None:
+    owner = os.getpid(), threading.get_ident()
+    if (known := _connections.get(owner)) is not None:
         return known
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("PRAGMA disable_optimizer")
     expression_functions.register(connection)
-    _connections[pid] = connection
+    _connections[owner] = connection
+    atexit.register(_close, owner)  # else its binding tells whoever ends the process of leaks
     return connection
+
+
+def _close(owner: tuple[int, int]) -> None:
+    if owner[0] == os.getpid() and (known := _connections.pop(owner, None)) is not None:
+        known.close()
 
 
 # What DuckDB says, and Spark's name for it. An error that our own SQL or functions raise begins with the name in brackets.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +36,12 @@ class Placement:
         assert set(self.owners) <= set(range(self.workers)), "a shard is owned by a worker that is not there"
 
     def worker_of(self, hashes: Hashes) -> npt.NDArray[np.int64]:
-        owners = np.array(self.owners, dtype=np.int64)
-        result: npt.NDArray[np.int64] = owners[shard_of(hashes, self.shards)]
+        result: npt.NDArray[np.int64] = self._owner_of_shard[shard_of(hashes, self.shards)]
         return result
+
+    @cached_property
+    def _owner_of_shard(self) -> npt.NDArray[np.int64]:
+        return np.array(self.owners, dtype=np.int64)
 
     def partition_owners(self, partitions: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """(topic, partition) -> worker, for topics with so many partitions each: dealt out in order of name and number.

@@ -18,8 +18,8 @@ from io_kafka.errors import OffsetGone
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 STEP_ROWS_MAX = 100_000
-"""The default bound of a step. Measured: above it the rate still rises by a tenth to a half, the step's time
-threefold."""
+"""A bound for who sets none. Above it the rate still rises by a tenth to a half, and the time of a step
+threefold; a service sets `stepwell.step.rows.max`."""
 
 MESSAGE_BYTES_ASSUMED = 256
 """What a message is taken to weigh where only a bound in bytes is given; the sizes themselves are not known before

@@ -19,6 +19,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -45,6 +46,13 @@ STALL_SECONDS_MAX = 60.0
 
 # A partition that is done goes on delivering while others are read. Beyond this it gives up its place, to bound memory.
 SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
+
+# What a reader may fetch of the next ranges while the caller works on this one. Two steps of the default size; with larger messages
+# fewer of them, for their bytes are what fills the memory.
+AHEAD_BYTES_MAX = 64 << 20
+
+# A pump that finds nothing so often, a millisecond apart, is at the end of what there is, and rests until the next read.
+AHEAD_EMPTY_LOOKS_MAX = 20
 
 # The log's end below a range's end, for so long, is no lag of a new leader but a log that lacks what was recorded.
 SHORT_LOG_SECONDS_MAX = 5.0
@@ -128,6 +136,10 @@ class _Place:
         return [below for below, _ in halves if len(below.offsets)]
 
     @property
+    def ahead_bytes(self) -> int:
+        return sum(chunk.values.nbytes for chunk in self.waiting)
+
+    @property
     def ahead(self) -> int:
         """Messages that nobody has asked for yet."""
         return sum(len(chunk.offsets) for chunk in self.waiting)
@@ -143,11 +155,56 @@ class _Positioned:
         self.trouble = "no answer"
         self.refusal: KafkaError | None = None
         self.closed = False
+        self.spoilt = False
+        """Reading ahead met a fault: the next read begins with a new consumer, and meets it at its own place if it is real."""
+        self._asked = threading.Event()
+        self._awaited = 0
+        self._pump: threading.Thread | None = None
         self._servers = settings.bootstrap_servers
         self._consumer = Consumer({**settings.consumer_config(), "error_cb": self._note}, logger=CLIENT_LOG)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The lock, for a reader, which goes before the pump."""
+        self._awaited += 1
+        try:
+            self.lock.acquire()
+        finally:
+            self._awaited -= 1
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def read_ahead(self) -> None:
+        """Lets what comes next go to its places, in a thread, until there is enough of it or the next read begins."""
+        if self._pump is None:
+            self._pump = threading.Thread(target=self._run_pump, name="read-ahead", daemon=True)
+            self._pump.start()
+        self._asked.set()
+
+    def _run_pump(self) -> None:
+        while not self.closed:
+            self._asked.wait()
+            self._asked.clear()
+            empty = 0
+            while empty < AHEAD_EMPTY_LOOKS_MAX and not self._awaited:
+                with self.lock:
+                    if self.closed or sum(place.ahead_bytes for place in self.places.values()) >= AHEAD_BYTES_MAX:
+                        break
+                    try:
+                        came = self._take_in(self._consumer.consume(CONSUME_MESSAGES_MAX, 0))
+                    except Exception as fault:
+                        CLIENT_LOG.info("reading ahead met a fault: %s", fault)
+                        self.spoilt = True
+                        return
+                empty = 0 if came else empty + 1
+                if not came:
+                    time.sleep(0.001)
+
     def close(self) -> None:
         self.closed = True
+        self._asked.set()
         self.places.clear()
         self._consumer.close()
 
@@ -175,6 +232,11 @@ class _Positioned:
         if not messages:
             messages = self._consumer.consume(1, CONSUME_SECONDS_MAX)
             messages += self._consumer.consume(CONSUME_MESSAGES_MAX, 0)
+        self._take_in(messages)
+
+    def _take_in(self, messages: list[Message]) -> bool:
+        """Whether anything came."""
+        came = bool(messages)
         events = [message for message in messages if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
@@ -185,11 +247,18 @@ class _Positioned:
         self._pass_markers()
         if self.refusal is not None:
             self._refused(self.refusal)
+        return came
 
     def shed(self, wanted: Iterable[TopicPartition]) -> None:
         """Leave the partitions that are not wanted now and have run far ahead."""
         keep = set(wanted)
-        self.leave([w for w, p in self.places.items() if w not in keep and p.ahead > SURPLUS_MESSAGES_MAX])
+        self.leave(
+            w
+            for w, p in list(self.places.items())
+            if w not in keep
+            and p.ahead > SURPLUS_MESSAGES_MAX
+            and (self._pump is None or p.ahead_bytes > AHEAD_BYTES_MAX)
+        )
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
         """Neighbours of one partition, together."""
@@ -285,8 +354,9 @@ class RangeReader:
         self._settings = settings
         self._stall_s = stall_s
 
-    def read(self, ranges: Sequence[OffsetRange]) -> list[RawBatch]:
-        """One batch a range, in the order of `ranges`; one range a partition at most.
+    def read(self, ranges: Sequence[OffsetRange], *, ahead: bool = False) -> list[RawBatch]:
+        """One batch a range, in the order of `ranges`; one range a partition at most. `ahead`: go on fetching what comes after them,
+        in the background; it is handed out by later reads only.
 
         Raises OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or ReadDeadline when nothing came for
         `stall_s`.
@@ -296,11 +366,16 @@ class RangeReader:
         assert len({span.where for span in ranges}) == len(ranges), "two ranges of one partition"
         while True:
             held = self._positioned()
-            with held.lock:
+            with held.held():
                 if held.closed:  # another thread's read failed while this one waited
+                    continue
+                if held.spoilt:
+                    self._drop(held)
                     continue
                 try:
                     taken = self._take(held, [span for span in ranges if span.length])
+                    if ahead:
+                        held.read_ahead()
                     return [_batch(span, taken.get(span.where, [])) for span in ranges]
                 except BaseException:
                     self._drop(held)
@@ -310,7 +385,7 @@ class RangeReader:
         """Close this process's consumer; the next read makes a new one."""
         held = _POSITIONED.get((os.getpid(), self._settings))
         if held is not None:
-            with held.lock:
+            with held.held():
                 self._drop(held)
 
     def _positioned(self) -> _Positioned:

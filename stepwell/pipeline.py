@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.circuit import Circuit
 from engine.sources import SourceTable
@@ -10,7 +12,14 @@ from io_kafka.division import Limits
 from io_kafka.formats import SourceFormat
 from stepwell.catalyst.types import arrow_schema
 from stepwell.plans import ResolvedProject
+from stepwell.session import cores
 from stepwell.tables import OutputSpec, SourceSpec
+
+DRIVER_CORES_MAX = 2
+"""Up to so many cores the driver is faster than a Spark job at every size: 400k rows a step 490k rows/s against 300k on two."""
+
+DRIVER_ROWS_MAX = 20_000
+"""On a larger machine: a Spark job of fewer rows takes longer than the driver alone."""
 
 
 def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
@@ -31,7 +40,14 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
         steps_kept=settings.steps_kept,
+        driver_rows_max=_driver_rows_max(settings.step_driver_rows_max),
     )
+
+
+def _driver_rows_max(asked: int) -> int:
+    if asked >= 0:
+        return asked
+    return sys.maxsize if cores() <= DRIVER_CORES_MAX else DRIVER_ROWS_MAX
 
 
 def _input(source: SourceSpec) -> InputTopic:

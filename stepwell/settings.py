@@ -71,10 +71,13 @@ class StepwellSettings(BaseSettings):
     workers: int = Field(default=1, ge=1, le=1024)
     # Replay after a crash takes at most about this long again. Below 100 ms checkpoints would never stop.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
-    # Where a backlog is read, larger steps are faster and answer later: 100k rows take about 0.2 s.
-    step_rows_max: int = Field(default=100_000, ge=1, le=10_000_000)
+    # Where a backlog is read, larger steps are faster and answer later: 100k rows take about 0.2 s, 400k 0.7 s.
+    step_rows_max: int = Field(default=400_000, ge=1, le=10_000_000)
     # Bounds the memory of a step where rows are large; counted in bytes of the messages.
-    step_bytes_max: Bytes = Field(default="64m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
+    step_bytes_max: Bytes = Field(default="128m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
+    # A step of at most so many rows runs in the driver, without a Spark job. -1: every step on a machine of one or two cores, where the
+    # driver was faster at all sizes; small ones on a larger machine, where Spark's tasks have more cores than the driver can use.
+    step_driver_rows_max: int = Field(default=-1, ge=-1, le=10_000_000)
     # Of output topics that Stepwell creates; an existing topic keeps its own number.
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
     # -1 is the broker's own default.

@@ -273,11 +273,19 @@ def as_bytes(value: Value) -> bytes | None:
     return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
-def renamed(resolved: Resolved, suffix: str, workers: int) -> Resolved:
+def renamed(resolved: Resolved, suffix: str, workers: int, driver_rows_max: int | None = None) -> Resolved:
     """The same circuit over the same input, as another pipeline with state and output topics of its own."""
     spec = resolved.spec
     outputs = tuple(replace(o, topic=o.topic + suffix) for o in spec.outputs)
+    driver_rows_max = spec.driver_rows_max if driver_rows_max is None else driver_rows_max
     return Resolved(
         resolved.project,
-        replace(spec, name=spec.name + suffix, storage=spec.storage / suffix, outputs=outputs, workers=workers),
+        replace(
+            spec,
+            name=spec.name + suffix,
+            storage=spec.storage / suffix,
+            outputs=outputs,
+            workers=workers,
+            driver_rows_max=driver_rows_max,
+        ),
     )

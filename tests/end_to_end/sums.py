@@ -18,9 +18,19 @@ CREATE MATERIALIZED VIEW sums TBLPROPERTIES ('topic' = '@out', 'mode' = 'upsert'
     }
 
 
-def project(play: Playground, source: str = "", *, rows: int = 2, workers: int = 1, total: str = "sum(n)") -> Resolved:
-    """`rows`: of a step, at most."""
+def project(
+    play: Playground,
+    source: str = "",
+    *,
+    rows: int = 2,
+    workers: int = 1,
+    total: str = "sum(n)",
+    in_spark: bool = False,
+) -> Resolved:
+    """`rows`: of a step, at most. `in_spark`: steps so small would run in the driver."""
     conf: dict[str, Any] = {"stepwell.step.rows.max": rows, "stepwell.workers": workers}
+    if in_spark:
+        conf["stepwell.step.driver.rows.max"] = 0
     return play.resolve(files(source, total), conf)
 
 

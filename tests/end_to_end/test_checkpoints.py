@@ -9,7 +9,7 @@ import pytest
 from coordinator.errors import StateLost
 from coordinator.loop import Pipeline
 from engine import database_jobs
-from engine.spark_step import TaskSetup
+from engine.tasks import TaskSetup
 from io_kafka.step_log import BrokenStepLog
 from io_kafka.writer import PipelineWriter
 from storage.errors import StorageFull

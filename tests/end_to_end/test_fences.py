@@ -17,6 +17,7 @@ from coordinator.errors import CircuitChanged, LayoutChanged
 from engine import spark_step
 from engine.parcels import Parcel
 from engine.spark_step import region_task
+from engine.tasks import StepInput
 from io_kafka.output_progress import DigestMismatch
 from io_kafka.writer import Fenced
 from tests.end_to_end import sums
@@ -57,16 +58,16 @@ def test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number
     assert play.check(again) == {"sums": 3}
 
 
-def waiting_region_task(folder: Path, shared: Any, step: int, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def waiting_region_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
     """Its first run in step 2 begins only when it is told to: a zombie, by then."""
-    if step == 2:
+    if given.step == 2:
         try:
             (folder / "here").touch(exist_ok=False)
         except FileExistsError:
             pass
         else:
             wait_until((folder / "go").exists)
-    return region_task(shared, step, *rest)
+    return region_task(shared, given, *rest)
 
 
 def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once(
@@ -75,7 +76,7 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
     monkeypatch.setattr(spark_step, "region_task", partial(waiting_region_task, tmp_path))
     play.topic("in")
     play.send("in", sums.rows(0, 8))
-    resolved = sums.project(play, workers=2)
+    resolved = sums.project(play, workers=2, in_spark=True)
     with play.running(resolved) as first:
         wait_until((tmp_path / "here").exists)
         second = play.run(resolved, expect_epoch=0)  # while a task of the first one's step 2 waits
@@ -91,10 +92,10 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
     assert play.check_steps(resolved) == 5
 
 
-def dying_region_task(corpse: Path, shared: Any, step: int, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def dying_region_task(corpse: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
     """Dies once, in step 2: after the database has the step, before anybody has the result."""
-    result = list(region_task(shared, step, *rest))
-    if step == 2 and not corpse.exists():
+    result = list(region_task(shared, given, *rest))
+    if given.step == 2 and not corpse.exists():
         corpse.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return iter(result)
@@ -106,7 +107,7 @@ def test_a_killed_python_worker_is_recovered_from_at_the_last_checkpoint(
     monkeypatch.setattr(spark_step, "region_task", partial(dying_region_task, tmp_path / "corpse"))
     play.topic("in")
     play.send("in", sums.rows(0, 8))
-    resolved = sums.project(play, workers=2)
+    resolved = sums.project(play, workers=2, in_spark=True)
     status = play.run(resolved)
     assert (status["recoveries"], status["steps_replayed"]) == (1, 2)
     assert play.check(resolved) == {"sums": 3}
@@ -127,7 +128,7 @@ def region_task_twice(*arguments: Any) -> Iterator[tuple[int, Parcel]]:
 def test_every_task_may_run_twice(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_step, "region_task", region_task_twice)
     play.topic("in")
-    resolved = sums.project(play, workers=2)
+    resolved = sums.project(play, workers=2, in_spark=True)
     for first in (0, 6):
         play.send("in", sums.rows(first, 6))
         assert play.run(resolved)["recoveries"] == 0

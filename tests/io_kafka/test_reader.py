@@ -6,7 +6,8 @@ import multiprocessing
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -351,3 +352,44 @@ def recreate(settings: KafkaSettings, topic: str) -> None:
         assert time.monotonic() < deadline, "the topic was not deleted"
         time.sleep(0.05)
     topics.ensure(topic, 3)
+
+
+def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
+    settings: KafkaSettings,
+    reader: RangeReader,
+    topic: str,
+    transactions: Transactions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = [b"%d" % n for n in range(9)]
+    transactions.put(topic, list(sent))  # 0 to 8, marker 9
+    transactions.put(topic, [b"z"], commit=False)  # 10, marker 11
+    transactions.put(topic, [b"last"])  # 12
+    await_end(settings, topic, 0, 14)
+    for fault in (False, True):
+        (first,) = reader.read([OffsetRange(topic, 0, 0, 2)], ahead=True)
+        held = reader._positioned()
+        place = held.places[TopicPartition(topic, 0)]
+        if fault:
+            with held.held():
+                monkeypatch.setattr(held, "_take_in", failing)
+            held.read_ahead()
+            wait_for(partial(getattr, held, "spoilt"))
+        else:
+            wait_for(partial(lambda p: p.reached >= 13, place))
+            assert place.ahead == 8
+        (second,) = reader.read([OffsetRange(topic, 0, 2, 13)], ahead=True)
+        found = [*rows(first), *rows(second)]
+        assert [value for _, value in found] == [*sent, b"last"]
+        assert held.closed == fault
+
+
+def failing(messages: object) -> bool:
+    raise RuntimeError("a fault while nobody waits")
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

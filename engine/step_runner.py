@@ -1,0 +1,30 @@
+"""Where a step runs: a small one in the driver's process, a large one as a Spark job. The bytes are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.driver_step import DriverStep
+from engine.parcels import Parcel
+from engine.spark_step import SparkStep
+from engine.tasks import StepInput, TaskSetup
+
+
+class StepRunner:
+    """`driver_rows_max`: the most offsets of a step that runs in the driver; 0 for none. It counts only where Spark's executors are on
+    this host, for the databases are beside them."""
+
+    def __init__(self, context: Any, setup: TaskSetup, driver_rows_max: int) -> None:
+        is_local = str(context.master).startswith("local")
+        self._rows_max = driver_rows_max if is_local else 0
+        self._in_driver = DriverStep(setup)
+        self._in_spark = SparkStep(context, setup)
+
+    def run(self, given: StepInput) -> list[Parcel]:
+        """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError."""
+        rows = sum(span.length for span in given.ranges)
+        return (self._in_driver if rows <= self._rows_max else self._in_spark).run(given)
+
+    def close(self) -> None:
+        self._in_driver.close()
+        self._in_spark.close()
