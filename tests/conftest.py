@@ -15,6 +15,9 @@ from pyspark.sql import SparkSession
 from io_kafka.broker import LocalBroker
 from stepwell.session import make_session
 
+# Every JVM of a test run is short-lived: what the second compiler and a collector of many threads would give comes too late.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # The time that an example takes says how busy the machine is, and nothing of the code.
 hypothesis.settings.register_profile("stepwell", deadline=None)
 hypothesis.settings.load_profile("stepwell")

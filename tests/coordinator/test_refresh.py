@@ -102,7 +102,8 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("owner", "name", "call"), PLACES)
-@pytest.mark.parametrize("after", [False, True])
+# After a call is before the next one, but for what lies between: those take their time in `make soak`.
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_refresh_that_was_broken_off_is_finished(
     play: Playground,
     written: Resolved,

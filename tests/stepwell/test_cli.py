@@ -49,10 +49,10 @@ def running(line: CommandLine) -> Iterator[Service]:
 
 
 def test_a_life(shop: CommandLine) -> None:
-    described = shop.done("dry-run")
-    assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
     assert shop("status").code == 8
     with running(shop) as service:
+        described = shop.done("dry-run")
+        assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
         service.wait_until(lambda status: bool(status["rows"] == 320))
         _pauses_and_resumes(shop)
         _answers_whoever_may_ask(shop)
