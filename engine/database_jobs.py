@@ -1,7 +1,5 @@
 """What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
 
-Steps wait for a freeze, which takes a few milliseconds and a job ten times that: so it is done in the driver where the databases are there.
-
 `versions`, `open`, `freeze`, `fold`, `statistics`: the seed's worker interface, without the loop, which is the coordinator's.
 """
 
@@ -12,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.tasks import TaskSetup, databases_are_here
+from engine.tasks import TaskSetup
 from storage.database import Database, Statistics
 from storage.description import VersionId
 from storage.errors import StorageError
@@ -32,11 +30,7 @@ def open_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
 
 def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
     """At a boundary: sets every worker's changes aside as `version`."""
-    if databases_are_here(context):
-        for worker in range(len(setup.databases)):
-            _freeze(setup, version, worker)
-    else:
-        _on_workers(context, len(setup.databases), partial(_freeze, setup, version))
+    _on_workers(context, len(setup.databases), partial(_freeze, setup, version))
 
 
 def fold_all(context: Any, setup: TaskSetup) -> None:

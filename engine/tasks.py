@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from engine.errors import EngineError
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
@@ -72,11 +71,6 @@ class StepInput:
     ranges: tuple[OffsetRange, ...]
     on_error: Mapping[str, str]
     grown: frozenset[str] = frozenset()
-
-
-def databases_are_here(context: Any) -> bool:
-    """Whether Spark's executors, beside which the databases are, are on the driver's host."""
-    return str(context.master).startswith("local")
 
 
 def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outbox:
