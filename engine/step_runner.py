@@ -9,6 +9,9 @@ from engine.parcels import Parcel
 from engine.spark_step import SparkStep
 from engine.tasks import StepInput, TaskSetup
 
+DRIVER_WORKERS_MAX = 16
+"""One process has room for some hundred maps of a terabyte of address space, and a worker's database takes up to three."""
+
 
 class StepRunner:
     """`driver_rows_max`: the most offsets of a step that runs in the driver; 0 for none. It counts only where Spark's executors are on
@@ -16,7 +19,8 @@ class StepRunner:
 
     def __init__(self, context: Any, setup: TaskSetup, driver_rows_max: int) -> None:
         is_local = str(context.master).startswith("local")
-        self._rows_max = driver_rows_max if is_local else 0
+        here = is_local and setup.placement.workers <= DRIVER_WORKERS_MAX
+        self._rows_max = driver_rows_max if here else 0
         self._in_driver = DriverStep(setup)
         self._in_spark = SparkStep(context, setup)
 
