@@ -1,14 +1,7 @@
+"""The coordinator's tests play with whole pipelines, as the end-to-end tests do."""
+
 from __future__ import annotations
 
-from pathlib import Path
+from tests.end_to_end.conftest import play
 
-import pytest
-from pyspark.sql import SparkSession
-
-from tests.conftest import Broker
-from tests.end_to_end.harness import Playground
-
-
-@pytest.fixture
-def play(spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str) -> Playground:
-    return Playground(spark, broker.bootstrap_servers, tmp_path, topic_prefix)
+__all__ = ["play"]
