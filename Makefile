@@ -37,6 +37,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
+	$(BIN)/python -m stepwell.class_archive
 	@touch $@
 
 clean:

@@ -171,7 +171,7 @@ class Pipeline:
                 case Action.RUN_STEP:
                     self._run_step(core, step, setup)
                 case _:
-                    self._checkpoint(core, action, setup)
+                    self._checkpoint(core, action, step, setup)
             self._notice_fold(core)
 
     def _phase(self, core: Core) -> str:
@@ -196,24 +196,38 @@ class Pipeline:
 
     def _divide(self, core: Core) -> None:
         began = time.monotonic()
-        if self._until is None and began - self._growth_at > GROWTH_SECONDS:
-            self._look_for_growth()
-        ends = self._ends()
-        division = divide(core.step, self._positions, ends, self._spec.limits)
+        division = self._choose(core.step)
         if division is None and core.step == 0 and _speaks_first(self._spec):
             division = Division(
                 0, tuple(OffsetRange(p.topic, p.partition, o, o) for p, o in sorted(self._positions.items()))
             )
-        self._board.update(lag={str(p): ends[p] - self._positions[p] for p in ends})
         if division is None:
             core.nothing_to_read()
             if self._until is None:
                 self._requests.wait(IDLE_SECONDS)
             return
         self._writer.append([self._division_record(division)])
+        self._divided(core, division)
+        self._divide_ms = 1e3 * (time.monotonic() - began)
+
+    def _choose(self, step: int) -> Division | None:
+        if self._until is None and time.monotonic() - self._growth_at > GROWTH_SECONDS:
+            self._look_for_growth()
+        ends = self._ends()
+        self._board.update(lag={str(p): ends[p] - self._positions[p] for p in ends})
+        return divide(step, self._positions, ends, self._spec.limits)
+
+    def _divide_ahead(self, core: Core) -> Division | None:
+        """The division after the step that is about to be written, where a whole step waits already: recorded with the output, it costs no
+        transaction of its own. Where less waits it is chosen later, and what comes until then is in it."""
+        if core.replaying or core.step < core.divided:
+            return None
+        division = self._choose(core.step + 1)
+        return division if division is not None and division.rows >= self._spec.limits.rows else None
+
+    def _divided(self, core: Core, division: Division) -> None:
         self._positions.update(division.ends)
         core.log_divided(division.step)
-        self._divide_ms = 1e3 * (time.monotonic() - began)
 
     def _ends(self) -> dict[TopicPartition, int]:
         """The last stable offsets; with --available-now those of the start, once."""
@@ -282,12 +296,22 @@ class Pipeline:
         if core.replaying and core.step in self._writer.state.step_records:
             compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])
         replayed = core.replaying
+        ahead = self._divide_ahead(core)
+        chosen = time.monotonic()
         self._writer.write_step(
-            core.step, result.outputs, encoder=ENCODER_ID, inputs=result.inputs, skipped=result.skipped
+            core.step,
+            result.outputs,
+            encoder=ENCODER_ID,
+            inputs=result.inputs,
+            skipped=result.skipped,
+            division_next=None if ahead is None else self._division_record(ahead),
         )
-        times = self._times(result, 1e3 * (computed - began), 1e3 * (time.monotonic() - computed))
+        times = self._times(result, 1e3 * (computed - began), 1e3 * (time.monotonic() - chosen))
         self._board.stepped(core.step, result.rows, times, replayed=replayed, skipped=result.skipped)
         core.stepped()
+        if ahead is not None:
+            self._divided(core, ahead)
+            self._divide_ms = 1e3 * (chosen - computed)
 
     def _times(self, result: StepResult, job_ms: float, write_ms: float) -> StepTimes:
         known = result.read_ms + result.compute_ms + result.state_ms
@@ -302,7 +326,7 @@ class Pipeline:
 
     # A checkpoint
 
-    def _checkpoint(self, core: Core, action: Action, setup: TaskSetup) -> None:
+    def _checkpoint(self, core: Core, action: Action, runner: StepRunner, setup: TaskSetup) -> None:
         match action:
             case Action.INTEND:
                 self._checkpoint_began = time.monotonic()
@@ -311,7 +335,7 @@ class Pipeline:
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=_logged(core.pending))])
             case Action.FREEZE:
                 assert core.pending is not None
-                database_jobs.freeze_all(self._context, setup, core.pending)
+                runner.freeze(core.pending)
                 core.frozen()
             case Action.FOLD:
                 self._start_fold(setup)

@@ -30,7 +30,7 @@ def open_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
 
 def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
     """At a boundary: sets every worker's changes aside as `version`."""
-    _on_workers(context, len(setup.databases), partial(_freeze, setup, version))
+    _on_workers(context, len(setup.databases), partial(freeze, setup, version))
 
 
 def fold_all(context: Any, setup: TaskSetup) -> None:
@@ -51,7 +51,8 @@ def _open(setup: TaskSetup, version: VersionId, worker: int) -> None:
     Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker))
 
 
-def _freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
+def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
+    """As `freeze_all`, of one worker and in this process."""
     database = setup.attach(worker)
     with database.transaction() as transaction:
         transaction.set_step(version.step)  # a circuit without state has no region that says it

@@ -21,6 +21,7 @@ from engine.sources import of_worker
 from engine.tasks import StepInput, TaskSetup, run_region, run_source
 from io_kafka.raw import RawBatch
 from io_kafka.reader import RangeReader
+from storage.database import Database
 
 PARALLEL_ROWS_MIN = 5_000
 """Of a step whose tasks run side by side: for a smaller one the hand-over between threads costs more than it saves."""
@@ -61,7 +62,10 @@ class DriverStep:
         return parcels
 
     def close(self) -> None:
+        """A process that runs one pipeline after another has not the address space for all their databases."""
         self._threads.shutdown()
+        for folder, _ in self._setup.databases:
+            Database.close(folder)
 
     def _of_worker(self, given: StepInput, worker: int, batches: Sequence[RawBatch]) -> list[RawBatch]:
         mine = of_worker(given.ranges, self._owners, worker)

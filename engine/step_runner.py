@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine import database_jobs
 from engine.driver_step import DriverStep
 from engine.parcels import Parcel
 from engine.spark_step import SparkStep
 from engine.tasks import StepInput, TaskSetup
+from storage.description import VersionId
 
 DRIVER_WORKERS_MAX = 16
 """One process has room for some hundred maps of a terabyte of address space, and a worker's database takes up to three."""
@@ -20,6 +22,7 @@ class StepRunner:
     def __init__(self, context: Any, setup: TaskSetup, driver_rows_max: int) -> None:
         is_local = str(context.master).startswith("local")
         here = is_local and setup.placement.workers <= DRIVER_WORKERS_MAX
+        self._context, self._setup = context, setup
         self._rows_max = driver_rows_max if here else 0
         self._in_driver = DriverStep(setup)
         self._in_spark = SparkStep(context, setup)
@@ -28,6 +31,15 @@ class StepRunner:
         """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError."""
         rows = sum(span.length for span in given.ranges)
         return (self._in_driver if rows <= self._rows_max else self._in_spark).run(given)
+
+    def freeze(self, version: VersionId) -> None:
+        """At a boundary: sets every worker's changes aside as `version`. Steps wait for it, and a job takes ten times as long as what it
+        does: so it is done here where steps may run here."""
+        if self._rows_max == 0:
+            database_jobs.freeze_all(self._context, self._setup, version)
+        else:
+            for worker in range(self._setup.placement.workers):
+                database_jobs.freeze(self._setup, version, worker)
 
     def close(self) -> None:
         self._in_driver.close()

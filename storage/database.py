@@ -230,6 +230,11 @@ class Database:
         return Statistics(present.last, sizes, present.table_bytes)
 
     @staticmethod
+    def close(path: Path) -> None:
+        """Closes this process's environments of one database, each when its last user is done. Handles open them again."""
+        environments.retire_except(path.resolve())
+
+    @staticmethod
     def close_all() -> None:
         """Closes every environment of this process. Never needed; handles open them again."""
         environments.close_all()

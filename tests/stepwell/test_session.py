@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from stepwell import class_archive
+
 SCRIPT = """
 import json
 from stepwell.session import cores, make_session
@@ -18,6 +20,7 @@ print(json.dumps({
     "sockets": session.conf.get("spark.python.unix.domain.socket.enabled"),
     "bound": session.sparkContext.master == f"local[{cores()}]",
     "where": where,
+    "jvm": list(session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()),
 }))
 session.stop()
 """
@@ -29,8 +32,23 @@ def test_a_session_is_in_utc_quiet_and_its_workers_find_our_packages(tmp_path: P
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{SCRIPT}"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    assert json.loads(run.stdout) == {
-        "zone": "UTC", "own": "7", "sockets": "true", "bound": True, "where": str(root / "stepwell"),
-    }  # fmt: skip
+    told = json.loads(run.stdout)
+    jvm = told.pop("jvm")
+    assert told == {"zone": "UTC", "own": "7", "sockets": "true", "bound": True, "where": str(root / "stepwell")}
+    archive = class_archive.archive()
+    assert archive is not None
+    assert (f"-XX:SharedArchiveFile={archive}" in jvm) == archive.exists()
     assert "WARN " not in run.stderr
     assert "log level" not in run.stderr
+
+
+def test_an_archive_of_classes_that_is_broken_is_done_without(tmp_path: Path) -> None:
+    broken = tmp_path / "classes.jsa"
+    broken.write_bytes(b"no archive" * 1000)
+    script = f"""
+from stepwell.session import make_session
+session = make_session("t", java_options="-XX:SharedArchiveFile={broken} -Xshare:auto")
+print(session.range(3).count())
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.splitlines()[-1] == "3"

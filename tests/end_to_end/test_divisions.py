@@ -1,0 +1,65 @@
+"""When the next step is divided: with the output of the one before it where a whole step waits, after it where less does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from coordinator.loop import Pipeline
+from coordinator.requests import Requests
+from coordinator.status import StatusBoard
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground, Resolved
+
+
+def transactions(play: Playground, resolved: Resolved) -> list[list[str]]:
+    """The log's divisions and steps, by the transaction that they stand in: the end of one takes an offset too."""
+    found: list[list[str]] = []
+    offset_next = -1
+    for message in play.read(resolved.spec.log_topic, prefixed=False):
+        assert message.value is not None
+        record = json.loads(message.value)
+        if message.offset != offset_next:
+            found.append([])
+        offset_next = message.offset + 1
+        if record["kind"] in ("division", "step"):
+            found[-1].append(f"{record['kind']} {record['step']}")
+    return [records for records in found if records]
+
+
+def test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction(play: Playground) -> None:
+    play.topic("in", partitions=2)
+    resolved = sums.project(play)
+    for partition in (0, 1):
+        play.send("in", sums.rows(4 * partition, 4 - partition), partition)
+    play.run(resolved)
+    assert transactions(play, resolved) == [
+        ["division 0"],
+        ["step 0", "division 1"],
+        ["step 1", "division 2"],
+        ["step 2"],
+        ["division 3"],  # one row was left: it might have been more by now
+        ["step 3"],
+    ]
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -> None:
+    play.topic("in")
+    resolved = sums.project(play)
+    play.send("in", sums.rows(0, 8))
+    requests = Requests()
+
+    class StopsAfterStep1(StatusBoard):
+        def stepped(self, step: int, *args: Any, **named: Any) -> None:
+            super().stepped(step, *args, **named)
+            if step == 1:
+                requests.ask("stop")
+
+    Pipeline(resolved.spec, play.spark.sparkContext, requests, StopsAfterStep1(resolved.spec.name)).run()
+    state = play.log(resolved)
+    assert ([record.step for record in state.pending], state.steps, state.checkpoints[-1].step) == ([2], 2, 2)
+    assert play.run(resolved)["steps_replayed"] == 0
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
