@@ -1,32 +1,58 @@
-"""The command line: `stepwell COMMAND`, in the project's folder or with --spec FILE."""
+"""The command line: `stepwell COMMAND`, in the project's folder or with --spec FILE.
+
+A command's module is imported when it is called: `status` needs neither Spark nor the engine, and is asked often.
+"""
 
 from __future__ import annotations
 
-import typer
+from importlib import import_module
+from typing import Any
 
-from stepwell.commands import control, dev
-from stepwell.commands.doctor import doctor
-from stepwell.commands.dry_run import dry_run
-from stepwell.commands.init import init
-from stepwell.commands.query import query
-from stepwell.commands.run import run
-from stepwell.commands.steps import steps
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = {
+    "init": "stepwell.commands.init",
+    "dry-run": "stepwell.commands.dry_run",
+    "run": "stepwell.commands.run",
+    "status": "stepwell.commands.control",
+    "pause": "stepwell.commands.control",
+    "resume": "stepwell.commands.control",
+    "stop": "stepwell.commands.control",
+    "checkpoint": "stepwell.commands.control",
+    "query": "stepwell.commands.query",
+    "steps": "stepwell.commands.steps",
+    "doctor": "stepwell.commands.doctor",
+    "dev": "stepwell.commands.dev",
+}
+"""In the order of a project's life. A module has a function of the command's name, or an `app` of commands."""
+
+
+class _Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name])
+        group = getattr(module, "app", None)
+        if group is None:
+            group = typer.Typer(add_completion=False)
+            group.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        command = typer.main.get_command(group)
+        command.name = cmd_name
+        return command
+
 
 app = typer.Typer(
-    name="stepwell",
-    help="Runs a Spark Declarative Pipelines project incrementally, exactly once, over Kafka.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+    name="stepwell", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
 )
 
-COMMANDS = (
-    init, dry_run, run, control.status, control.pause, control.resume, control.stop, control.checkpoint, query, steps,
-    doctor,
-)  # fmt: skip
-for command in COMMANDS:
-    app.command(command.__name__.replace("_", "-"))(command)
-app.add_typer(dev.app, name="dev")
+
+@app.callback()
+def stepwell() -> None:
+    """Runs a Spark Declarative Pipelines project incrementally, exactly once, over Kafka."""
 
 
 def main() -> None:

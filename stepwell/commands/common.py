@@ -28,20 +28,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from coordinator.core import NoCommonVersion
-from coordinator.errors import CircuitChanged, CoordinatorError, LayoutChanged, TopicChanged
-from engine.errors import EngineError
-from io_kafka.errors import BadOption, JarsUnavailable, KafkaFault
-from io_kafka.formats import FormatError
-from io_kafka.output_progress import DigestMismatch
-from io_kafka.writer import Fenced
-from stepwell.commands.spark import SparkUnavailable
-from stepwell.errors import StepwellError
 from stepwell.project import Project, load_project
-from stepwell.query import NoState
-from stepwell.service.client import NotRunning
-from stepwell.service.holder import HeldByAnother
-from storage.errors import StorageError
 
 
 class Exit(IntEnum):
@@ -57,28 +44,6 @@ class Exit(IntEnum):
     MACHINE = 9
     INTERRUPTED = 130
 
-
-_CODES: tuple[tuple[type[Exception], Exit], ...] = (
-    (NotRunning, Exit.NOT_RUNNING),
-    (HeldByAnother, Exit.HELD),
-    (Fenced, Exit.HELD),
-    (DigestMismatch, Exit.STATE),
-    (BadOption, Exit.PROJECT),
-    (FormatError, Exit.PROJECT),
-    (SparkUnavailable, Exit.MACHINE),
-    (JarsUnavailable, Exit.MACHINE),
-    (KafkaFault, Exit.KAFKA),
-    (StorageError, Exit.STATE),
-    (NoState, Exit.STATE),
-    (CircuitChanged, Exit.STATE),
-    (LayoutChanged, Exit.STATE),
-    (TopicChanged, Exit.KAFKA),
-    (CoordinatorError, Exit.STATE),
-    (NoCommonVersion, Exit.STATE),
-    (EngineError, Exit.DATA),
-    (StepwellError, Exit.PROJECT),
-)
-"""The first that fits: subclasses stand before their bases."""
 
 WIDTH_WITHOUT_TERMINAL = 200
 """Columns of a table in a pipe or a file: rich would take 80 and cut names short."""
@@ -145,4 +110,6 @@ def reported(as_json: bool = False) -> Iterator[None]:
 
 def exit_code_of(error: Exception) -> Exit | None:
     """None for a mistake of ours."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), None)
+    from stepwell.commands import exit_codes  # which knows the errors of all rooms: a second of imports
+
+    return exit_codes.exit_code_of(error)

@@ -16,7 +16,7 @@ from io_kafka.topics import Topics
 from stepwell.commands.common import JsonOption, reported, show
 from stepwell.settings import BOOTSTRAP_SERVERS_DEFAULT
 
-app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True)
+app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True, add_completion=False)
 
 PORT_DEFAULT = int(BOOTSTRAP_SERVERS_DEFAULT.rsplit(":", 1)[1])
 
