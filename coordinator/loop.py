@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from typing import Any
 import structlog
 from py4j.protocol import Py4JError
 
+from coordinator.background_fold import BackgroundFold
 from coordinator.core import Action, Core
 from coordinator.errors import RecoveryFailed
 from coordinator.positions import starting_positions
@@ -31,8 +31,8 @@ from coordinator.start import check_topics, open_latest, prepare
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
 from coordinator.truncation import snapshot_due, truncate
-from engine import database_jobs
 from engine.circuit import Aggregate, Constant
+from engine.database_jobs import Folded
 from engine.errors import StaleTask
 from engine.step_runner import StepRunner
 from engine.tasks import StepInput, TaskSetup
@@ -70,8 +70,8 @@ class Pipeline:
         self._spec, self._context, self._requests, self._board = spec, context, requests, board
         self._topics = Topics(spec.kafka)
         self._writer = PipelineWriter(spec.kafka, spec.transactional_id, spec.log_topic, step_header=spec.step_header)
-        self._fold: threading.Thread | None = None
-        self._fold_fault: BaseException | None = None
+        self._fold: BackgroundFold | None = None
+        self._folded: dict[int, Folded] = {}
         self._until: dict[TopicPartition, int] | None = None
         self._divide_ms = 0.0
 
@@ -338,29 +338,15 @@ class Pipeline:
                 runner.freeze(core.pending)
                 core.frozen()
             case Action.FOLD:
-                self._start_fold(setup)
+                self._fold = BackgroundFold(self._context, setup, self._requests.wake)
                 core.folding()
             case Action.COMPLETE:
                 self._complete(core, setup)
 
-    def _start_fold(self, setup: TaskSetup) -> None:
-        def fold() -> None:
-            try:
-                database_jobs.fold_all(self._context, setup)
-            except BaseException as fault:
-                self._fold_fault = fault
-            finally:
-                self._requests.wake()
-
-        self._fold_fault = None
-        self._fold = threading.Thread(target=fold, name="fold", daemon=True)
-        self._fold.start()
-
     def _notice_fold(self, core: Core) -> None:
-        if self._fold is not None and not self._fold.is_alive():
-            self._fold = None
-            if self._fold_fault is not None:
-                raise self._fold_fault
+        if self._fold is not None and self._fold.is_over:
+            fold, self._fold = self._fold, None
+            self._folded = fold.result()
             core.folded()
 
     def _join_fold(self) -> None:
@@ -371,7 +357,7 @@ class Pipeline:
 
     def _complete(self, core: Core, setup: TaskSetup) -> None:
         former = core.version
-        core.completed(database_jobs.versions(self._context, [folder for folder, _ in setup.databases]))
+        core.completed({worker: folded.versions for worker, folded in self._folded.items()})
         self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(core.version))])
         if snapshot_due(self._writer.state):
             self._writer.append([self._writer.state.snapshot()])
@@ -384,11 +370,11 @@ class Pipeline:
     def _measure_state(self, setup: TaskSetup) -> None:
         tables: dict[str, int] = {}
         disk: dict[str, int] = {}
-        for found in database_jobs.statistics(self._context, setup).values():
-            for table, size in found.table_bytes.items():
+        for folded in self._folded.values():
+            for table, size in folded.statistics.table_bytes.items():
                 owner = setup.owner_of_table(table)
                 tables[owner] = tables.get(owner, 0) + size
-            for layer, size in found.disk_bytes.items():
+            for layer, size in folded.statistics.disk_bytes.items():
                 disk[layer] = disk.get(layer, 0) + size
         self._board.update(state_bytes=tables, disk_bytes=disk)
 

@@ -1,11 +1,12 @@
 """What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
 
-`versions`, `open`, `freeze`, `fold`, `statistics`: the seed's worker interface, without the loop, which is the coordinator's.
+`versions`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,14 @@ from storage.description import VersionId
 from storage.errors import StorageError
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a worker says after a fold: what its database can open now, and how large it is."""
+
+    versions: tuple[VersionId, ...]
+    statistics: Statistics
 
 
 def versions(context: Any, folders: list[Path]) -> dict[int, tuple[VersionId, ...]]:
@@ -33,13 +42,9 @@ def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
     _on_workers(context, len(setup.databases), partial(freeze, setup, version))
 
 
-def fold_all(context: Any, setup: TaskSetup) -> None:
+def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
     """Makes the frozen changes durable; steps may run meanwhile."""
-    _on_workers(context, len(setup.databases), partial(_fold, setup))
-
-
-def statistics(context: Any, setup: TaskSetup) -> dict[int, Statistics]:
-    return _on_workers(context, len(setup.databases), partial(_statistics, setup))
+    return _on_workers(context, len(setup.databases), partial(_fold, setup))
 
 
 def _versions(folders: list[Path], worker: int) -> tuple[VersionId, ...]:
@@ -59,12 +64,10 @@ def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
     database.freeze(version)
 
 
-def _fold(setup: TaskSetup, worker: int) -> None:
-    setup.attach(worker).fold()
-
-
-def _statistics(setup: TaskSetup, worker: int) -> Statistics:
-    return setup.attach(worker).statistics()
+def _fold(setup: TaskSetup, worker: int) -> Folded:
+    database = setup.attach(worker)
+    database.fold()
+    return Folded(Database.versions(database.path), database.statistics())
 
 
 def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:

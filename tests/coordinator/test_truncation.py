@@ -5,10 +5,11 @@ from __future__ import annotations
 from coordinator.truncation import snapshot_due, truncate
 from io_kafka.clients import KafkaSettings
 from io_kafka.log_records import DivisionRecord, InputRange
-from io_kafka.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.step_log_reader import ensure_step_log
 from io_kafka.topics import Topics
 from io_kafka.writer import PipelineWriter
 from tests.conftest import Broker
+from tests.settled import settled_log
 
 
 def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_prefix: str) -> None:
@@ -29,17 +30,17 @@ def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_
 
     writer = run(0, 23)
     assert [steps for _, steps in writer.state.snapshots] == [5, 10, 15, 20]
-    whole = StepLogReader(settings, log).read()
+    whole = settled_log(settings, log)
     assert truncate(topics, writer.state, 23, kept=4, steps_min=11) is None, "only ten steps can go"
     assert truncate(topics, writer.state, 9, kept=4, steps_min=1) is None, "a worker may have to replay step 9"
     point = truncate(topics, writer.state, 18, kept=4, steps_min=10)
     assert point == whole.snapshots[2][0]
-    cut = StepLogReader(settings, log).read()
+    cut = settled_log(settings, log)
     cut.check()
     assert cut.snapshot() == whole.snapshot() and cut.first == 15
     assert cut.step_records == {s: r for s, r in whole.step_records.items() if s >= 15}
     assert cut.snapshots == writer.state.snapshots
     writer.close()
     writer = run(23, 26)
-    assert (writer.epoch, StepLogReader(settings, log).read().steps) == (1, 26)
+    assert (writer.epoch, settled_log(settings, log).steps) == (1, 26)
     writer.close()

@@ -28,7 +28,6 @@ from coordinator.status import StatusBoard
 from io_kafka.clients import KafkaSettings
 from io_kafka.log_records import StepRecord
 from io_kafka.step_log import StepLogState
-from io_kafka.step_log_reader import StepLogReader
 from io_kafka.topics import Topics
 from io_kafka.writer import STEP_HEADER
 from stepwell.batch import Comparison, TopicMessage, batch_answer, compare, published
@@ -36,6 +35,7 @@ from stepwell.lowering.driver import lower
 from stepwell.pipeline import pipeline_spec
 from stepwell.plans import ResolvedProject, resolve
 from stepwell.project import load_project
+from tests.settled import settled_log
 
 READ_SECONDS_MAX = 30.0
 WAIT_SECONDS_MAX = 90.0
@@ -218,7 +218,7 @@ class Playground:
             assert not run.thread.is_alive(), "the run does not stop"
 
     def log(self, resolved: Resolved) -> StepLogState:
-        return StepLogReader(self.settings, resolved.spec.log_topic).read()
+        return settled_log(self.settings, resolved.spec.log_topic)
 
     # What must hold
 

@@ -9,6 +9,7 @@ import pytest
 from coordinator.errors import StateLost
 from coordinator.loop import Pipeline
 from engine import database_jobs
+from engine.database_jobs import Folded
 from engine.tasks import TaskSetup
 from io_kafka.step_log import BrokenStepLog
 from io_kafka.writer import PipelineWriter
@@ -35,10 +36,13 @@ def test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened(
     assert play.read("out") == []
 
 
-def fold_of_worker_0(setup: TaskSetup, worker: int) -> None:
+real_fold = database_jobs._fold
+
+
+def fold_of_worker_0(setup: TaskSetup, worker: int) -> Folded:
     if worker != 0:
         raise StorageFull(setup.databases[worker][0], "a disk that is full on one worker", 0)
-    setup.attach(worker).fold()
+    return real_fold(setup, worker)
 
 
 def test_all_workers_go_back_to_v_where_one_lacks_the_next(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:

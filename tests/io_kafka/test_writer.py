@@ -22,10 +22,11 @@ from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
 from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, StepRecord, VersionId
 from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
 from io_kafka.step_log import BrokenStepLog
-from io_kafka.step_log_reader import StepLogReader, UnsuitableStepLog, ensure_step_log
+from io_kafka.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.topics import Topics
 from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
 from tests.conftest import Broker
+from tests.settled import settled_log
 
 ENCODER = "test-1"
 PARTITIONS = 3
@@ -98,7 +99,7 @@ class Pipe:
 
     def check_exactly(self, steps: int) -> None:
         """The output topics have the steps 0 .. steps - 1, each once; and so says the log."""
-        state = StepLogReader(self.settings, self.log).read()
+        state = settled_log(self.settings, self.log)
         state.check()
         assert state.steps == steps
         for topic, partitions in (("view", PARTITIONS), ("dead", 1)):
@@ -132,7 +133,7 @@ def test_steps_are_written_with_their_digests_and_ends(pipe: Pipe) -> None:
             assert pipe.visible(part.handle, part.partition, part.end) == pipe.expected(
                 part.handle, part.partition, range(step + 1)
             )
-    read = StepLogReader(pipe.settings, pipe.log).read()
+    read = settled_log(pipe.settings, pipe.log)
     assert [read.step_records[s] for s in range(4)] == records
     assert read.__dict__ == writer.state.__dict__
     writer.close()
@@ -142,7 +143,7 @@ def test_the_next_division_travels_with_the_step(pipe: Pipe) -> None:
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
     writer.write_step(0, pipe.outputs(0), encoder=ENCODER, division_next=pipe.division(1, writer.epoch))
-    assert [d.step for d in StepLogReader(pipe.settings, pipe.log).read().pending] == [1]
+    assert [d.step for d in settled_log(pipe.settings, pipe.log).pending] == [1]
     pipe.step(writer, 1, divide=False)
     pipe.check_exactly(2)
 
@@ -179,7 +180,7 @@ def test_a_claim_over_another_holder_than_the_one_looked_at_is_refused(pipe: Pip
     late = pipe.writer()
     with pytest.raises(Fenced, match="epoch 0"):
         late.start(pipeline="p", host="there", pid=1, expect_epoch=-1)
-    assert StepLogReader(pipe.settings, pipe.log).read().epoch == holder.epoch
+    assert settled_log(pipe.settings, pipe.log).epoch == holder.epoch
 
 
 # Crashes of the writer
@@ -273,17 +274,17 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
     writer.instead = fault
     assert writer.start(pipeline="p", host="here", pid=os.getpid()) == 0  # also the claim's own
-    assert StepLogReader(pipe.settings, pipe.log).read().epoch == 0
+    assert settled_log(pipe.settings, pipe.log).epoch == 0
     for step in range(3):
         writer.append([pipe.division(step, 0)])
         writer.instead = fault
         record = pipe.step(writer, step, divide=False)
-        assert record == StepLogReader(pipe.settings, pipe.log).read().step_records[step]
+        assert record == settled_log(pipe.settings, pipe.log).step_records[step]
     writer.instead = fault
     intent = CheckpointIntent(epoch=0, version=VersionId(version=0, step=3, checkpoint_id="c"))
     writer.append([intent])
     pipe.check_exactly(3)
-    assert StepLogReader(pipe.settings, pipe.log).read().__dict__ == writer.state.__dict__
+    assert settled_log(pipe.settings, pipe.log).__dict__ == writer.state.__dict__
     assert writer.state.intent == intent.version
 
 
@@ -320,7 +321,7 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
     for step in (2, 3):
         pipe.step(writer, step)
     pipe.check_exactly(4)
-    assert StepLogReader(pipe.settings, pipe.log).read().__dict__ == writer.state.__dict__
+    assert settled_log(pipe.settings, pipe.log).__dict__ == writer.state.__dict__
 
 
 # Refusals
