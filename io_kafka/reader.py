@@ -36,7 +36,7 @@ from io_kafka.raw import RawBatch, raw_batch
 from io_kafka.topics import fault_of
 
 # A call for fewer messages costs more a message; a larger one has no effect and holds more memory.
-CONSUME_MESSAGES_MAX = 10_000
+CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
 
 # How long one call may wait: a pending signal is served only between calls.
 CONSUME_SECONDS_MAX = 0.25
@@ -223,15 +223,17 @@ class _Positioned:
             for where in held:
                 del self.places[where]
 
-    def receive(self) -> None:
-        """Wait for something, then let all that has come go to its places.
+    def receive(self, missing: int) -> None:
+        """Wait for something, then let what has come go to its places: not much more than is `missing`, or one small step in ten would
+        pay for the reading of all.
 
         A call for many messages would wait its whole time for the last of them, so only a call for one may wait.
         """
-        messages = self._consumer.consume(CONSUME_MESSAGES_MAX, 0)
+        most = min(max(missing, CONSUME_MESSAGES_MIN), CONSUME_MESSAGES_MAX)
+        messages = self._consumer.consume(most, 0)
         if not messages:
             messages = self._consumer.consume(1, CONSUME_SECONDS_MAX)
-            messages += self._consumer.consume(CONSUME_MESSAGES_MAX, 0)
+            messages += self._consumer.consume(most, 0)
         self._take_in(messages)
 
     def _take_in(self, messages: list[Message]) -> bool:
@@ -422,7 +424,7 @@ class RangeReader:
                 moved_at = time.monotonic()
             else:
                 self._judge(held, list(missing.values()), time.monotonic() - moved_at)
-            held.receive()
+            held.receive(sum(span.end - held.places[where].reached for where, span in missing.items()))
 
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:
         """A read stands still: raise if the log is too short, or if it has stood still too long."""
