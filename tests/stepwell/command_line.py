@@ -8,11 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from typer.testing import CliRunner
+
+from stepwell.cli import app
 
 ROOMS = Path(__file__).resolve().parents[2]
 
@@ -55,6 +59,12 @@ class CommandLine:
         ended = self(*arguments, "--json")
         assert ended.code == 0, ended
         return ended.json
+
+    def here(self, *arguments: str) -> Ended:
+        """In this process, which has imported all that a new one would have to: for what ends before Spark starts."""
+        with chdir(self.folder):
+            ran = CliRunner().invoke(app, list(arguments), env=self.environment)
+        return Ended(ran.exit_code, ran.stdout, ran.stderr)
 
     def start(self, *arguments: str) -> Service:
         return Service(self, self._command(arguments))
