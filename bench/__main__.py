@@ -158,13 +158,14 @@ def measure(run: Run, progress: Progress, jobs: list[Job]) -> None:
     task = progress.add_task("", total=len(jobs))
     for name, job in jobs:
         progress.update(task, description=name)
+        began = time.monotonic()
         try:
             result = job()
         except Exception as error:
             result = _failed(name, error)
             (BUILD / "failures.log").open("a").write(f"{name}\n{traceback.format_exc()}\n")
         run.results.append(result)
-        progress.console.print(_line(result))
+        progress.console.print(f"{_line(result)}  {time.monotonic() - began:.0f} s")
         run.write()
         progress.advance(task)
 

@@ -33,6 +33,7 @@ class DriverStep:
 
     def __init__(self, setup: TaskSetup) -> None:
         self._setup = setup
+        self._reader = RangeReader(setup.kafka)
         self._threads = ThreadPoolExecutor(min(setup.placement.workers, os.cpu_count() or 1), "step")
         self._owners = setup.placement.partition_owners(setup.input_partitions)
 
@@ -42,7 +43,7 @@ class DriverStep:
         began = time.perf_counter()
         # All ranges in one call: one consumer has them all, and while it waits for one partition the others run ahead.
         side_by_side = sum(span.length for span in given.ranges) >= PARALLEL_ROWS_MIN
-        batches = RangeReader(self._setup.kafka).read([s for s in given.ranges if s.length], ahead=side_by_side)
+        batches = self._reader.read([s for s in given.ranges if s.length], ahead=side_by_side)
         each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map
 
         def source(worker: int) -> Outbox:
@@ -64,6 +65,7 @@ class DriverStep:
     def close(self) -> None:
         """A process that runs one pipeline after another has not the address space for all their databases."""
         self._threads.shutdown()
+        self._reader.close()
         for folder, _ in self._setup.databases:
             Database.close(folder)
 

@@ -202,6 +202,11 @@ class _Positioned:
                 if not came:
                     time.sleep(0.001)
 
+    def await_pump(self) -> None:
+        """After `close`, without the lock: a thread that a process leaves running keeps all that it refers to from being freed."""
+        if self._pump is not None:
+            self._pump.join()
+
     def close(self) -> None:
         self.closed = True
         self._asked.set()
@@ -389,6 +394,7 @@ class RangeReader:
         if held is not None:
             with held.held():
                 self._drop(held)
+            held.await_pump()
 
     def _positioned(self) -> _Positioned:
         key = (os.getpid(), self._settings)
