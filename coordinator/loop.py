@@ -147,6 +147,7 @@ class Pipeline:
                     ) from fault
             finally:
                 step.close()
+                gc.unfreeze()  # a process that ends frozen cannot free what is in cycles, and libraries tell of it
 
     def _fenced(self) -> Fenced:
         """What a database's fence means: who has taken over is in the step log."""

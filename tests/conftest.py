@@ -18,6 +18,10 @@ from stepwell.session import make_session
 # Every JVM of a test run is short-lived: what the second compiler and a collector of many threads would give comes too late.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# A user's settings are in force in every project, and would be in those of the tests.
+for name in [name for name in os.environ if name.startswith("STEPWELL_") and name != "STEPWELL_TEST_BOOTSTRAP"]:
+    del os.environ[name]
+
 # The time that an example takes says how busy the machine is, and nothing of the code.
 hypothesis.settings.register_profile("stepwell", deadline=None)
 hypothesis.settings.load_profile("stepwell")
