@@ -102,7 +102,7 @@ def test_killed_at_random_with_every_operator(play: Playground, tmp_path: Path, 
     for kill in range(3):
         everything.send(play, 10 * seed + kill, orders=90)
         with service(resolved, tmp_path / "service.log") as process:
-            kind = r.choice(["step", "division", "checkpoint_intent", "checkpoint_complete", "snapshot"])
+            kind = r.choice(["step", "division", "checkpoint_intent", "checkpoint_complete"])
             kill_at(play, resolved, process, kind, r.randint(1, 8) if kind in ("step", "division") else 1)
     status = play.run(resolved)
     play.check(resolved)
