@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.core import context as spark_context
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -51,6 +51,14 @@ def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSe
         finally:
             with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone has stopped
                 session.stop()
+
+
+def _say_nothing(*_: object) -> None:
+    """When the JVM dies, its connection to PySpark's server of accumulators breaks; what that means is told by `spark_session`."""
+
+
+for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+    _server.handle_error = _say_nothing
 
 
 def jvm_is_gone() -> bool:
