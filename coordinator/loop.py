@@ -36,6 +36,7 @@ from engine.database_jobs import Folded
 from engine.errors import StaleTask
 from engine.step_runner import StepRunner
 from engine.tasks import StepInput, TaskSetup
+from faults.points import reached
 from io_kafka.division import Division, divide
 from io_kafka.formats import ENCODER_ID
 from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
@@ -202,6 +203,7 @@ class Pipeline:
             division = Division(
                 0, tuple(OffsetRange(p.topic, p.partition, o, o) for p, o in sorted(self._positions.items()))
             )
+        reached("division.chosen")
         if division is None:
             core.nothing_to_read()
             if self._until is None:
@@ -291,9 +293,11 @@ class Pipeline:
             record = self._with_policy_in_force(record)
         began = time.monotonic()
         given = StepInput(core.step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
+        reached("step.begun")
         parcels = runner.run(given)
         result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
         computed = time.monotonic()
+        reached("step.gathered")
         if core.replaying and core.step in self._writer.state.step_records:
             compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])
         replayed = core.replaying
@@ -307,6 +311,7 @@ class Pipeline:
             skipped=result.skipped,
             division_next=None if ahead is None else self._division_record(ahead),
         )
+        reached("replay.compared" if replayed else "step.complete")
         times = self._times(result, 1e3 * (computed - began), 1e3 * (time.monotonic() - chosen))
         self._board.stepped(core.step, result.rows, times, replayed=replayed, skipped=result.skipped)
         core.stepped()
@@ -331,12 +336,15 @@ class Pipeline:
         match action:
             case Action.INTEND:
                 self._checkpoint_began = time.monotonic()
+                reached("checkpoint.paused")
                 core.intended(uuid.uuid4().hex)
                 assert core.pending is not None
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=_logged(core.pending))])
             case Action.FREEZE:
                 assert core.pending is not None
+                reached("checkpoint.intended")
                 runner.freeze(core.pending)
+                reached("checkpoint.frozen")
                 core.frozen()
             case Action.FOLD:
                 self._fold = BackgroundFold(self._context, setup, self._requests.wake)
@@ -357,13 +365,17 @@ class Pipeline:
             self._fold = None
 
     def _complete(self, core: Core, setup: TaskSetup) -> None:
+        reached("checkpoint.folded")
         former = core.version
         core.completed({worker: folded.versions for worker, folded in self._folded.items()})
         self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(core.version))])
+        reached("checkpoint.completed")
         if snapshot_due(self._writer.state):
             self._writer.append([self._writer.state.snapshot()])
+            reached("checkpoint.snapshot")
         self._writer.state.forget(former.step)
-        truncate(self._topics, self._writer.state, former.step, self._spec.steps_kept)
+        if truncate(self._topics, self._writer.state, former.step, self._spec.steps_kept) is not None:
+            reached("checkpoint.truncated")
         took_ms = 1e3 * (time.monotonic() - self._checkpoint_began)
         self._board.checkpointed(core.version.version, core.version.step, took_ms)
         self._measure_state(setup)
