@@ -15,6 +15,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import structlog
@@ -114,41 +115,44 @@ class Pipeline:
             self._board.update(phase="stopped")
 
     def _recover_and_loop(self, setup: TaskSetup, available_now: bool) -> None:
-        failures, step_before = 0, -1
+        failures, failed_before = 0, -1
         while True:
-            began = time.monotonic()
-            self._join_fold()
-            self._check_topics()
-            version = open_latest(self._context, setup, self._writer.state)
-            if self._writer.state.intent == _logged(version):  # every worker had it; the run ended before it said so
-                self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
-            self._writer.state.forget(version.step)
-            self._board.update(
-                recovery_ms=round(1e3 * (time.monotonic() - began), 1),
-                checkpoint_version=version.version,
-                checkpoint_step=version.step,
-            )
-            core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
-            _settle_memory()
-            step = StepRunner(self._context, setup, self._spec.driver_rows_max)
+            core: Core | None = None
             try:
-                self._loop(core, step, setup)
+                core = self._recover(setup, available_now)
+                _settle_memory()
+                with closing(StepRunner(self._context, setup, self._spec.driver_rows_max)) as step:
+                    self._loop(core, step, setup)
                 return
             except (StaleTask, NotOpen, Py4JError) as fault:
-                failures = failures + 1 if core.step <= step_before else 1
-                step_before = core.step
-                _log.warning(
-                    "a task was lost; going back to the last checkpoint", step=core.step, fault=str(fault)[:500]
-                )
+                at = self._writer.state.steps if core is None else core.step
+                failures = failures + 1 if at <= failed_before else 1
+                failed_before = at
+                _log.warning("a task was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
                 self._board.update(recoveries=self._board.show()["recoveries"] + 1)
                 if failures >= RECOVERIES_MAX:
                     raise RecoveryFailed(
-                        f"step {core.step} (epoch {self._writer.epoch}) failed {failures} times in a row: {str(fault)[:2000]}",
+                        f"step {at} (epoch {self._writer.epoch}) failed {failures} times in a row: {str(fault)[:2000]}",
                         "Nothing was lost; see Spark's log for the cause, mend it, and run again.",
                     ) from fault
             finally:
-                step.close()
                 gc.unfreeze()  # a process that ends frozen cannot free what is in cycles, and libraries tell of it
+
+    def _recover(self, setup: TaskSetup, available_now: bool) -> Core:
+        """Opens the last checkpoint that all workers have."""
+        began = time.monotonic()
+        self._join_fold()
+        self._check_topics()
+        version = open_latest(self._context, setup, self._writer.state)
+        if self._writer.state.intent == _logged(version):  # every worker had it; the run ended before it said so
+            self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
+        self._writer.state.forget(version.step)
+        self._board.update(
+            recovery_ms=round(1e3 * (time.monotonic() - began), 1),
+            checkpoint_version=version.version,
+            checkpoint_step=version.step,
+        )
+        return Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
 
     def _fenced(self) -> Fenced:
         """What a database's fence means: who has taken over is in the step log."""

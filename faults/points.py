@@ -9,7 +9,8 @@ The environment arms points in a process and all that it starts:
         stop     SIGSTOP to this process, which SIGCONT lets go on: a zombie
         raise    raises `Crash`, which no handler of faults catches
 
-A test arms points of its own process with `arm`. Each order is obeyed once a process.
+A test arms points of its own process with `arm`. Each order is obeyed once a process; once in all where STEPWELL_CRASH_ONCE names a folder, for
+a worker that Spark forks anew would come by again.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 VARIABLE = "STEPWELL_CRASH"
+ONCE_VARIABLE = "STEPWELL_CRASH_ONCE"
 
 START = (
     "start.fenced",  # no older writer can commit any more
@@ -116,7 +119,20 @@ def _obey(point: str, worker: int | None) -> None:
     with _lock:  # tasks run in threads
         due = [order for order in _orders if order.concerns(point, worker)]
     for order in due:
+        if not _first_in_all(order):
+            continue
         _ACTIONS[order.action](f"{point} (worker {worker}, visit {order.visit})")
+
+
+def _first_in_all(order: Order) -> bool:
+    folder = os.environ.get(ONCE_VARIABLE)
+    if folder is None:
+        return True
+    try:
+        Path(folder, f"{order.point}-{order.worker}-{order.visit}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _kill(_: str) -> None:

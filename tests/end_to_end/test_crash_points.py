@@ -21,7 +21,7 @@ import pytest
 from coordinator import loop
 from coordinator.truncation import snapshot_due, truncate
 from engine import database_jobs
-from faults.points import CHECKPOINT, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
+from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved
@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LEAVES_A_STEP = ("output.committed",)
 """Written, and in no checkpoint: the recoveries after it have something to compare."""
 
-SEQUENCE = START + STEP + CHECKPOINT + LEAVES_A_STEP + RECOVERY
+TRUNCATED = "checkpoint.truncated"
+SEQUENCE = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
 Result = TypeVar("Result")
 
 
@@ -52,23 +53,31 @@ def send(play: Playground, number: int) -> None:
 def test_a_run_broken_off_at_every_point(play: Playground, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     monkeypatch.setattr(database_jobs, "_on_workers", here)
     monkeypatch.setattr(loop, "snapshot_due", partial(snapshot_due, steps_min=1))
-    monkeypatch.setattr(loop, "truncate", partial(truncate, steps_min=1))
-    assert set(SEQUENCE) == set(POINTS)
+    assert {*SEQUENCE, TRUNCATED} == set(POINTS)
     resolved = project(play, workers, **{"stepwell.steps.kept": 1})
     for number, point in enumerate(SEQUENCE):
-        send(play, number)
-        of_last = workers - 1 if point.startswith(("region", "freeze", "fold", "open", "source")) else None
-        with arm(Order(point, "raise", worker=of_last)), pytest.raises(Crash, match=point):
-            play.run(resolved)
-        Database.close_all()
-    status = play.run(resolved)
+        break_off(play, resolved, number, point)
+    play.run(resolved)
     assert play.check(resolved) == {"sums": 3}
-    assert status["epoch"] >= len(SEQUENCE) - len(START)
+    assert play.check_steps(resolved) > len(SEQUENCE)
+    monkeypatch.setattr(loop, "truncate", partial(truncate, steps_min=1))
+    break_off(play, resolved, len(SEQUENCE), TRUNCATED)
+    assert play.run(resolved)["epoch"] >= len(SEQUENCE) - len(START)
+    assert play.check(resolved) == {"sums": 3}
+
+
+def break_off(play: Playground, resolved: Resolved, number: int, point: str) -> None:
+    send(play, number)
+    of_a_task = point.startswith(("region", "freeze", "fold", "open", "source"))
+    order = Order(point, "raise", worker=resolved.spec.workers - 1 if of_a_task else None)
+    with arm(order), pytest.raises(Crash, match=point):
+        play.run(resolved)
+    Database.close_all()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("point", [point for point in POINTS if point != "checkpoint.truncated"])  # after 10,000 steps
+@pytest.mark.parametrize("point", [point for point in POINTS if point != TRUNCATED])  # after 10,000 steps
 def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point: str, workers: int) -> None:
     resolved = project(play, workers, **{"stepwell.checkpoint.interval": "300ms", "spark.master": "local[2]"})
     send(play, 0)
@@ -78,7 +87,7 @@ def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point
         Database.close_all()
     for number in range(1, 60 if point == "checkpoint.snapshot" else 3):
         send(play, number)
-    killed = run_service(resolved, tmp_path / "service.log", {VARIABLE: f"{point}=kill"})
+    killed = run_service(resolved, tmp_path / "service.log", {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)})
     in_a_task = point.startswith(("fold", "open"))  # Spark's worker dies, and the service recovers by itself
     assert killed == (0 if in_a_task else -signal.SIGKILL), (tmp_path / "service.log").read_text()[-2000:]
     status = play.run(resolved)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.points import POINTS, VARIABLE, Crash, Order, arm, parse, reached
+from faults.points import ONCE_VARIABLE, POINTS, VARIABLE, Crash, Order, arm, parse, reached
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("coordinator", "engine", "storage", "io_kafka")
@@ -54,6 +54,13 @@ def test_a_process_dies_where_the_environment_says() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (died.returncode, died.stdout) == (-signal.SIGKILL, "on\n")
+
+
+def test_an_order_can_be_obeyed_once_by_all_processes(tmp_path: Path) -> None:
+    script = "from faults.points import reached\nreached('step.begun')"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: "step.begun=kill", ONCE_VARIABLE: str(tmp_path)}
+    codes = [subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode for _ in range(2)]
+    assert codes == [-signal.SIGKILL, 0]
 
 
 def test_every_point_is_in_the_code_and_nothing_else_is() -> None:
