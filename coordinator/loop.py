@@ -62,7 +62,7 @@ COLLECT_OBJECTS = 50_000
 """New objects between two collections of the youngest. Python's own 700 makes 14 rounds for one call that reads messages."""
 
 RECOVERIES_MAX = 3
-"""Times in a row that a lost task is recovered from without a step having succeeded in between."""
+"""Times in a row that a lost task is recovered from without a new step, or a lost fold without a checkpoint, in between."""
 
 
 class Pipeline:
@@ -72,7 +72,9 @@ class Pipeline:
         self._spec, self._context, self._requests, self._board = spec, context, requests, board
         self._topics = Topics(spec.kafka)
         self._writer = PipelineWriter(spec.kafka, spec.transactional_id, spec.log_topic, step_header=spec.step_header)
+        self._standing: str | None = None  # "stop" or "pause", asked for and in force: a recovery does not forget it
         self._fold: BackgroundFold | None = None
+        self._folds_failed = 0  # since the last checkpoint
         self._folded: dict[int, Folded] = {}
         self._until: dict[TopicPartition, int] | None = None
         self._divide_ms = 0.0
@@ -117,22 +119,26 @@ class Pipeline:
     def _recover_and_loop(self, setup: TaskSetup, available_now: bool) -> None:
         failures, failed_before = 0, -1
         while True:
-            core: Core | None = None
+            over = False
             try:
                 core = self._recover(setup, available_now)
                 _settle_memory()
                 with closing(StepRunner(self._context, setup, self._spec.driver_rows_max)) as step:
                     self._loop(core, step, setup)
+                    over = True
                 return
             except (StaleTask, NotOpen, Py4JError) as fault:
-                at = self._writer.state.steps if core is None else core.step
+                if over:
+                    raise
+                at = self._writer.state.steps
                 failures = failures + 1 if at <= failed_before else 1
                 failed_before = at
                 _log.warning("a task was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
                 self._board.update(recoveries=self._board.show()["recoveries"] + 1)
-                if failures >= RECOVERIES_MAX:
+                if max(failures, self._folds_failed) >= RECOVERIES_MAX:
+                    what = f"step {at}" if failures >= RECOVERIES_MAX else f"the checkpoint before step {at}"
                     raise RecoveryFailed(
-                        f"step {at} (epoch {self._writer.epoch}) failed {failures} times in a row: {str(fault)[:2000]}",
+                        f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {str(fault)[:2000]}",
                         "Nothing was lost; see Spark's log for the cause, mend it, and run again.",
                     ) from fault
             finally:
@@ -152,7 +158,10 @@ class Pipeline:
             checkpoint_version=version.version,
             checkpoint_step=version.step,
         )
-        return Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
+        core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
+        if self._standing is not None:
+            {"stop": core.request_stop, "pause": core.request_pause}[self._standing]()
+        return core
 
     def _fenced(self) -> Fenced:
         """What a database's fence means: who has taken over is in the step log."""
@@ -188,6 +197,8 @@ class Pipeline:
     def _take_requests(self, core: Core) -> None:
         for what in self._requests.take():
             _log.info("asked", what=what)
+            if what in ("stop", "pause", "resume") and self._standing != "stop":
+                self._standing = None if what == "resume" else what
             {
                 "pause": core.request_pause,
                 "resume": core.request_resume,
@@ -359,7 +370,9 @@ class Pipeline:
     def _notice_fold(self, core: Core) -> None:
         if self._fold is not None and self._fold.is_over:
             fold, self._fold = self._fold, None
+            self._folds_failed += 1
             self._folded = fold.result()
+            self._folds_failed = 0
             core.folded()
 
     def _join_fold(self) -> None:

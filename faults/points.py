@@ -115,6 +115,11 @@ def reached(point: str, worker: int | None = None) -> None:
         _obey(point, worker)
 
 
+def is_armed(point: str) -> bool:
+    """Whether an order waits there: for what makes a point worth dying at and would cost too much without."""
+    return any(order.point == point for order in _orders)
+
+
 def _obey(point: str, worker: int | None) -> None:
     with _lock:  # tasks run in threads
         due = [order for order in _orders if order.concerns(point, worker)]

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from faults.points import reached
+from faults.points import is_armed, reached
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import digests, partition_bounds
 from io_kafka.log_records import (
@@ -163,7 +163,9 @@ class PipelineWriter(FencedTransactions):
             part = output.messages.slice(bounds[number], bounds[number + 1] - bounds[number])
             rows = zip(part.column("key").to_pylist(), part.column("value").to_pylist(), strict=True)
             self._produce(producer, delivery, TopicPartition(output.topic, number), rows, len(part), extra)
-            if number == output.partitions // 2:
+            if number == (output.partitions - 1) // 2:
+                if is_armed("output.half"):
+                    self._flush(producer, delivery)
                 reached("output.half")
 
     def _parts(self, output: StepOutput, texts: Sequence[str], delivery: Delivery) -> Iterator[OutputPart]:
