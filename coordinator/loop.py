@@ -15,6 +15,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import structlog
@@ -36,6 +37,7 @@ from engine.database_jobs import Folded
 from engine.errors import StaleTask
 from engine.step_runner import StepRunner
 from engine.tasks import StepInput, TaskSetup
+from faults.points import reached
 from io_kafka.division import Division, divide
 from io_kafka.formats import ENCODER_ID
 from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
@@ -60,7 +62,7 @@ COLLECT_OBJECTS = 50_000
 """New objects between two collections of the youngest. Python's own 700 makes 14 rounds for one call that reads messages."""
 
 RECOVERIES_MAX = 3
-"""Times in a row that a lost task is recovered from without a step having succeeded in between."""
+"""Times in a row that a lost task is recovered from without a new step, or a lost fold without a checkpoint, in between."""
 
 
 class Pipeline:
@@ -70,7 +72,9 @@ class Pipeline:
         self._spec, self._context, self._requests, self._board = spec, context, requests, board
         self._topics = Topics(spec.kafka)
         self._writer = PipelineWriter(spec.kafka, spec.transactional_id, spec.log_topic, step_header=spec.step_header)
+        self._standing: str | None = None  # "stop" or "pause", asked for and in force: a recovery does not forget it
         self._fold: BackgroundFold | None = None
+        self._folds_failed = 0  # since the last checkpoint
         self._folded: dict[int, Folded] = {}
         self._until: dict[TopicPartition, int] | None = None
         self._divide_ms = 0.0
@@ -113,41 +117,51 @@ class Pipeline:
             self._board.update(phase="stopped")
 
     def _recover_and_loop(self, setup: TaskSetup, available_now: bool) -> None:
-        failures, step_before = 0, -1
+        failures, failed_before = 0, -1
         while True:
-            began = time.monotonic()
-            self._join_fold()
-            self._check_topics()
-            version = open_latest(self._context, setup, self._writer.state)
-            if self._writer.state.intent == _logged(version):  # every worker had it; the run ended before it said so
-                self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
-            self._writer.state.forget(version.step)
-            self._board.update(
-                recovery_ms=round(1e3 * (time.monotonic() - began), 1),
-                checkpoint_version=version.version,
-                checkpoint_step=version.step,
-            )
-            core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
-            _settle_memory()
-            step = StepRunner(self._context, setup, self._spec.driver_rows_max)
+            over = False
             try:
-                self._loop(core, step, setup)
+                core = self._recover(setup, available_now)
+                _settle_memory()
+                with closing(StepRunner(self._context, setup, self._spec.driver_rows_max)) as step:
+                    self._loop(core, step, setup)
+                    over = True
                 return
             except (StaleTask, NotOpen, Py4JError) as fault:
-                failures = failures + 1 if core.step <= step_before else 1
-                step_before = core.step
-                _log.warning(
-                    "a task was lost; going back to the last checkpoint", step=core.step, fault=str(fault)[:500]
-                )
+                if over:
+                    raise
+                at = self._writer.state.steps
+                failures = failures + 1 if at <= failed_before else 1
+                failed_before = at
+                _log.warning("a task was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
                 self._board.update(recoveries=self._board.show()["recoveries"] + 1)
-                if failures >= RECOVERIES_MAX:
+                if max(failures, self._folds_failed) >= RECOVERIES_MAX:
+                    what = f"step {at}" if failures >= RECOVERIES_MAX else f"the checkpoint before step {at}"
                     raise RecoveryFailed(
-                        f"step {core.step} (epoch {self._writer.epoch}) failed {failures} times in a row: {str(fault)[:2000]}",
+                        f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {str(fault)[:2000]}",
                         "Nothing was lost; see Spark's log for the cause, mend it, and run again.",
                     ) from fault
             finally:
-                step.close()
                 gc.unfreeze()  # a process that ends frozen cannot free what is in cycles, and libraries tell of it
+
+    def _recover(self, setup: TaskSetup, available_now: bool) -> Core:
+        """Opens the last checkpoint that all workers have."""
+        began = time.monotonic()
+        self._join_fold()
+        self._check_topics()
+        version = open_latest(self._context, setup, self._writer.state)
+        if self._writer.state.intent == _logged(version):  # every worker had it; the run ended before it said so
+            self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
+        self._writer.state.forget(version.step)
+        self._board.update(
+            recovery_ms=round(1e3 * (time.monotonic() - began), 1),
+            checkpoint_version=version.version,
+            checkpoint_step=version.step,
+        )
+        core = Core(version, self._writer.state.division_next - 1, self._writer.state.steps - 1, available_now)
+        if self._standing is not None:
+            {"stop": core.request_stop, "pause": core.request_pause}[self._standing]()
+        return core
 
     def _fenced(self) -> Fenced:
         """What a database's fence means: who has taken over is in the step log."""
@@ -183,6 +197,8 @@ class Pipeline:
     def _take_requests(self, core: Core) -> None:
         for what in self._requests.take():
             _log.info("asked", what=what)
+            if what in ("stop", "pause", "resume") and self._standing != "stop":
+                self._standing = None if what == "resume" else what
             {
                 "pause": core.request_pause,
                 "resume": core.request_resume,
@@ -202,6 +218,7 @@ class Pipeline:
             division = Division(
                 0, tuple(OffsetRange(p.topic, p.partition, o, o) for p, o in sorted(self._positions.items()))
             )
+        reached("division.chosen")
         if division is None:
             core.nothing_to_read()
             if self._until is None:
@@ -291,9 +308,11 @@ class Pipeline:
             record = self._with_policy_in_force(record)
         began = time.monotonic()
         given = StepInput(core.step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
+        reached("step.begun")
         parcels = runner.run(given)
         result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
         computed = time.monotonic()
+        reached("step.gathered")
         if core.replaying and core.step in self._writer.state.step_records:
             compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])
         replayed = core.replaying
@@ -307,6 +326,7 @@ class Pipeline:
             skipped=result.skipped,
             division_next=None if ahead is None else self._division_record(ahead),
         )
+        reached("replay.compared" if replayed else "step.complete")
         times = self._times(result, 1e3 * (computed - began), 1e3 * (time.monotonic() - chosen))
         self._board.stepped(core.step, result.rows, times, replayed=replayed, skipped=result.skipped)
         core.stepped()
@@ -331,12 +351,15 @@ class Pipeline:
         match action:
             case Action.INTEND:
                 self._checkpoint_began = time.monotonic()
+                reached("checkpoint.paused")
                 core.intended(uuid.uuid4().hex)
                 assert core.pending is not None
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=_logged(core.pending))])
             case Action.FREEZE:
                 assert core.pending is not None
+                reached("checkpoint.intended")
                 runner.freeze(core.pending)
+                reached("checkpoint.frozen")
                 core.frozen()
             case Action.FOLD:
                 self._fold = BackgroundFold(self._context, setup, self._requests.wake)
@@ -347,7 +370,9 @@ class Pipeline:
     def _notice_fold(self, core: Core) -> None:
         if self._fold is not None and self._fold.is_over:
             fold, self._fold = self._fold, None
+            self._folds_failed += 1
             self._folded = fold.result()
+            self._folds_failed = 0
             core.folded()
 
     def _join_fold(self) -> None:
@@ -357,13 +382,17 @@ class Pipeline:
             self._fold = None
 
     def _complete(self, core: Core, setup: TaskSetup) -> None:
+        reached("checkpoint.folded")
         former = core.version
         core.completed({worker: folded.versions for worker, folded in self._folded.items()})
         self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(core.version))])
+        reached("checkpoint.completed")
         if snapshot_due(self._writer.state):
             self._writer.append([self._writer.state.snapshot()])
+            reached("checkpoint.snapshot")
         self._writer.state.forget(former.step)
-        truncate(self._topics, self._writer.state, former.step, self._spec.steps_kept)
+        if truncate(self._topics, self._writer.state, former.step, self._spec.steps_kept) is not None:
+            reached("checkpoint.truncated")
         took_ms = 1e3 * (time.monotonic() - self._checkpoint_began)
         self._board.checkpointed(core.version.version, core.version.step, took_ms)
         self._measure_state(setup)

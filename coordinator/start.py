@@ -26,6 +26,7 @@ from engine.growth import append_only_inputs
 from engine.placement import Placement
 from engine.stages import plan
 from engine.tasks import TaskSetup
+from faults.points import reached
 from io_kafka.log_records import CircuitRecord, LayoutRecord, TopicIdentity
 from io_kafka.step_log import StepLogState
 from io_kafka.topics import TopicFacts, Topics
@@ -85,7 +86,9 @@ def prepare(
 def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
     """Intersects the versions of all workers, takes the maximum, and opens it everywhere. No step may be in it whose output is not
     committed (invariant 6)."""
-    version = common_version(database_jobs.versions(context, [folder for folder, _ in setup.databases]))
+    held = database_jobs.versions(context, [folder for folder, _ in setup.databases])
+    reached("recovery.versions")
+    version = common_version(held)
     if version.step > state.steps:
         raise StateLost(
             f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
@@ -96,7 +99,9 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
             f"the databases are at step {version.step}, and the step log begins at step {state.first}.",
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
+    reached("recovery.chosen")
     database_jobs.open_all(context, setup, version)
+    reached("recovery.opened")
     return version
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engine.errors import EngineError, StaleTask
 from engine.tasks import TaskSetup
 from storage.database import Database, Statistics
 from storage.description import VersionId
@@ -60,7 +61,12 @@ def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
     """As `freeze_all`, of one worker and in this process."""
     database = setup.attach(worker)
     with database.transaction() as transaction:
-        transaction.set_step(version.step)  # a circuit without state has no region that says it
+        if setup.plan.stages == 1:
+            transaction.set_step(version.step)  # no region says it
+        elif (step := transaction.get_step()) != version.step:
+            raise StaleTask(
+                f"worker {worker} is at step {step}, its checkpoint is for step {version.step}; nothing was changed."
+            )
     database.freeze(version)
 
 
@@ -83,8 +89,8 @@ def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> di
 
 def _guarded(
     work: Callable[[int], Result], worker: int, _: Iterable[int]
-) -> Iterator[tuple[int, Result | None, StorageError | None]]:
+) -> Iterator[tuple[int, Result | None, StorageError | EngineError | None]]:
     try:
         yield worker, work(worker), None
-    except StorageError as fault:
+    except (StorageError, EngineError) as fault:
         yield worker, None, fault

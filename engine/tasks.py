@@ -20,6 +20,7 @@ from engine.reports import RegionReport
 from engine.sources import SourceTable, of_worker, read_sources
 from engine.stages import Plan
 from engine.store import DictStore
+from faults.points import reached
 from io_kafka.clients import KafkaSettings
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange
@@ -89,18 +90,22 @@ def run_source(
 ) -> Outbox:
     """Stage 0 on what was read. `read_began`: moment of `time.perf_counter`."""
     task = setup.task(given.step, 0, worker, given.grown)
+    reached("source.read", worker)
     try:
         rows, report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
         report.read_ms = 1e3 * (time.perf_counter() - read_began)
-        return run_stage(task, DictStore(), (), rows, (report.packed(),))
+        outbox = run_stage(task, DictStore(), (), rows, (report.packed(),))
     except EngineError as error:
         return failed_outbox(task, error)
+    reached("source.done", worker)
+    return outbox
 
 
 def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[Parcel]) -> Outbox:
     """Stage k > 0 of one worker: one transaction of its database."""
     task = setup.task(given.step, stage, worker, given.grown)
     began = time.perf_counter()
+    reached("region.before", worker)
     try:
         with setup.attach(worker).transaction() as transaction:
             opened = time.perf_counter()
@@ -108,6 +113,8 @@ def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbo
             ran = time.perf_counter()
             if task.is_last and not any(parcel.error for parcel in outbox.values()):
                 transaction.set_step(given.step + 1)
+            reached("region.inside", worker)
+        reached("region.committed", worker)
         state_ms = 1e3 * (opened - began + time.perf_counter() - ran)
         return with_report(task, outbox, RegionReport(stage, worker, 1e3 * (ran - opened), state_ms).packed())
     except (EngineError, StorageError) as error:

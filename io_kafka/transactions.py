@@ -37,6 +37,7 @@ import structlog
 import tenacity
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from faults.points import reached
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, ReadDeadline
 from io_kafka.log_records import Claim, Record, encode
@@ -160,23 +161,26 @@ class FencedTransactions:
 
     # One transaction
 
-    def _transact(self, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
-        """`send` produces the messages and returns the log's records, which go last. Returns when they are
-        committed."""
+    def _transact(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
+        """`kind`: log or output, for crash points. `send` produces the messages and returns the log's records, which go last. Returns when
+        they are committed."""
         with self._bounded(what):
             for attempt in self._tries(NotCommitted):
                 with attempt:
                     self._settle()
-                    self._attempt(what, send)
+                    self._attempt(kind, what, send)
 
-    def _attempt(self, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
+    def _attempt(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
         assert self._producer is not None
         producer, delivery, records = self._producer, Delivery({}), list[Record]()
         try:
             producer.begin_transaction()
+            reached(f"{kind}.begun")
             records = send(producer, delivery)
             after = self._produce_records(producer, delivery, records)
+            reached(f"{kind}.sent")
             self._commit(producer)
+            reached(f"{kind}.committed")
             self._listen(producer)
             if not self._doubtful:
                 self._state = after
@@ -257,7 +261,9 @@ class FencedTransactions:
         producer, delivery = self._producer, Delivery({})
         producer.begin_transaction()
         after = self._produce_records(producer, delivery, [claim])
+        reached("claim.sent")
         self._commit(producer)
+        reached("claim.committed")
         self._listen(producer)
         if self._doubtful:
             raise NotCommitted

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Producer
 
+from faults.points import is_armed, reached
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import digests, partition_bounds
 from io_kafka.log_records import (
@@ -72,10 +73,12 @@ class PipelineWriter(FencedTransactions):
         `expect_epoch`: the epoch whose holder was found silent; a claim by anyone else since then is Fenced."""
         assert self._claim is None, "started already"
         self._state = self._reader.read()
+        reached("start.log_read")
         before = self._state.epoch if expect_epoch is None else expect_epoch
 
         def claim() -> int:
             self._renew()
+            reached("start.fenced")
             holder = self._state.claim
             if holder is None or holder.run_id != self.run_id:
                 if self._state.epoch != before:
@@ -93,7 +96,9 @@ class PipelineWriter(FencedTransactions):
     def append(self, records: Sequence[Record]) -> None:
         """Commits these records of the log, in order, in one transaction."""
         assert records and self._claim is not None
-        self._transact("a record of the step log: " + ", ".join(r.kind for r in records), lambda _p, _d: list(records))
+        self._transact(
+            "log", "a record of the step log: " + ", ".join(r.kind for r in records), lambda _p, _d: list(records)
+        )
 
     def write_step(
         self,
@@ -133,7 +138,7 @@ class PipelineWriter(FencedTransactions):
             )
             return [record] if division_next is None else [record, division_next]
 
-        self._transact(f"step {step}", send)
+        self._transact("output", f"step {step}", send)
         return self._state.step_records[step]
 
     def take_back(self, generation: int, output: StepOutput) -> None:
@@ -148,7 +153,7 @@ class PipelineWriter(FencedTransactions):
             )
             return [TakenBack(epoch=self.epoch, generation=generation, ends=ends)]
 
-        self._transact(f"tombstones for {output.topic}", send)
+        self._transact("output", f"tombstones for {output.topic}", send)
 
     def _produce_output(self, producer: Producer, delivery: Delivery, step: int | None, output: StepOutput) -> None:
         bounds = partition_bounds(output.messages, output.partitions)
@@ -158,6 +163,10 @@ class PipelineWriter(FencedTransactions):
             part = output.messages.slice(bounds[number], bounds[number + 1] - bounds[number])
             rows = zip(part.column("key").to_pylist(), part.column("value").to_pylist(), strict=True)
             self._produce(producer, delivery, TopicPartition(output.topic, number), rows, len(part), extra)
+            if number == (output.partitions - 1) // 2:
+                if is_armed("output.half"):
+                    self._flush(producer, delivery)
+                reached("output.half")
 
     def _parts(self, output: StepOutput, texts: Sequence[str], delivery: Delivery) -> Iterator[OutputPart]:
         bounds = partition_bounds(output.messages, output.partitions)

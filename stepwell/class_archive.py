@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def archive() -> Path | None:
 def java_options() -> str:
     """For a JVM that uses the archive; empty where there is none."""
     found = archive()
-    return f"-XX:SharedArchiveFile={found} -Xshare:auto {_QUIET}" if found is not None and found.exists() else ""
+    return f'"-XX:SharedArchiveFile={found}" -Xshare:auto {_QUIET}' if found is not None and found.exists() else ""
 
 
 def make(place: Path) -> None:
@@ -49,7 +50,7 @@ def make(place: Path) -> None:
 
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}")
-    session = make_session("classes", java_options=f"-XX:ArchiveClassesAtExit={draft} {_QUIET}")
+    session = make_session("classes", java_options=f'"-XX:ArchiveClassesAtExit={draft}" {_QUIET}')
     session.range(9).groupBy("id").count().collect()
     session.stop()
     gateway = SparkContext._gateway
@@ -65,4 +66,9 @@ if __name__ == "__main__":
     if wanted is None:
         sys.exit("there is no Java: neither JAVA_HOME nor the path names one")
     if not wanted.exists():
-        make(wanted)
+        try:
+            make(wanted)
+        except (OSError, subprocess.TimeoutExpired) as fault:
+            sys.stderr.write(
+                f"no archive of classes: this Java wrote none ({fault}); sessions start without, a little later\n"
+            )

@@ -29,6 +29,10 @@ COMMANDS = {
 
 
 class _Commands(TyperGroup):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # their names, which suggestions are made from
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 

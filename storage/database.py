@@ -28,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from faults.points import reached
 from storage import description as described
 from storage import environments, folding, records
 from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, VersionId
@@ -98,6 +99,7 @@ class Database:
                     raise DatabaseExists(path) from fault
                 raise
             _sync(path.parent)
+        reached("create.done", identity.worker)
 
     @staticmethod
     def versions(path: Path) -> tuple[VersionId, ...]:
@@ -115,6 +117,7 @@ class Database:
         lets in the tasks of `epoch`. Raises StaleEpoch, UnknownVersion, WrongDatabase, WriterBlocked, StorageFull,
         CorruptRecord."""
         path = path.resolve()
+        reached("open.before", identity.worker)
         with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
             old = _load(path, writer)
             _check_owner(path, old, identity, epoch)
@@ -132,6 +135,8 @@ class Database:
             ))  # fmt: skip
             new = replace(new, opened=new.layers_made)
             described.save(writer, new)
+            reached("open.undone", identity.worker)
+        reached("open.done", identity.worker)
         return Database(path, identity, epoch, new.opened)
 
     @staticmethod
@@ -187,6 +192,8 @@ class Database:
             assert version.version == old.last.version + 1, f"{version} does not follow {old.last}"
             assert version.step == step, f"{version} is frozen before step {step}"
             described.save(writer, _with_working(self.path, replace(old, frozen=old.working, freezing=version)))
+            reached("freeze.inside", self.identity.worker)
+        reached("freeze.done", self.identity.worker)
 
     def fold(self) -> VersionId:
         """Completes the frozen version, durably: from now on it and the one before can be opened. In any process or
@@ -214,7 +221,10 @@ class Database:
                 table_bytes=folding.add_sizes(old.table_bytes, grown),
             )  # fmt: skip
             described.save(writer, new)
+            reached("fold.inside", self.identity.worker)
+        reached("fold.synced", self.identity.worker)
         environments.remove(folder)
+        reached("fold.done", self.identity.worker)
         return new.last
 
     def commit(self, version: VersionId) -> VersionId:

@@ -11,10 +11,11 @@ ROOT = Path(__file__).parent.parent
 
 MAY_IMPORT = {
     "stepwell": {"stepwell", "coordinator", "engine", "storage", "io_kafka"},
-    "coordinator": {"coordinator", "engine", "storage", "io_kafka"},
-    "engine": {"engine", "storage", "io_kafka"},
-    "storage": {"storage"},
-    "io_kafka": {"io_kafka"},
+    "coordinator": {"coordinator", "engine", "storage", "io_kafka", "faults"},
+    "engine": {"engine", "storage", "io_kafka", "faults"},
+    "storage": {"storage", "faults"},
+    "io_kafka": {"io_kafka", "faults"},
+    "faults": {"faults"},
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from coordinator.errors import StateLost
-from coordinator.loop import Pipeline
+from coordinator.errors import RecoveryFailed, StateLost
+from coordinator.loop import RECOVERIES_MAX, Pipeline
 from engine import database_jobs
 from engine.database_jobs import Folded
+from engine.errors import StaleTask
+from engine.step_runner import StepRunner
 from engine.tasks import TaskSetup
 from io_kafka.step_log import BrokenStepLog
 from io_kafka.writer import PipelineWriter
+from storage.description import VersionId
 from storage.errors import StorageFull
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground
@@ -84,6 +88,57 @@ def test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_i
     assert [version.version for version in play.log(resolved).checkpoints] == [2, 3]
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
+
+
+def test_a_stop_survives_a_recovery(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 4))
+    resolved = sums.project(play)
+    monkeypatch.setattr(database_jobs, "fold_all", failing(1, database_jobs.fold_all))
+    with play.running(resolved) as run:
+        run.wait_until(lambda status: status["rows"] == 4)
+    assert run.fault is None
+    assert run.board.show()["recoveries"] == 1
+    assert play.run(resolved)["steps_replayed"] == 2
+    assert play.check(resolved) == {"sums": 3}
+
+
+def test_a_fold_that_fails_again_and_again_ends_the_run(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 4))
+    resolved = sums.project(play)
+    monkeypatch.setattr(database_jobs, "fold_all", failing(RECOVERIES_MAX, database_jobs.fold_all))
+    with pytest.raises(RecoveryFailed, match="a fold that was lost"):
+        play.run(resolved)
+    assert play.run(resolved)["steps_replayed"] == 2
+    assert play.check(resolved) == {"sums": 3}
+
+
+def failing(times: int, real: Callable[..., Any]) -> Callable[..., Any]:
+    left = [times]
+
+    def fold_all(*given: Any) -> Any:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise StaleTask("a fold that was lost")
+        return real(*given)
+
+    return fold_all
+
+
+def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 4))
+    resolved = sums.project(play)
+    real = StepRunner.freeze
+    with monkeypatch.context() as sabotage:
+        sabotage.setattr(
+            StepRunner, "freeze", lambda self, v: real(self, VersionId(v.version, v.step + 1, v.checkpoint_id))
+        )
+        with pytest.raises(RecoveryFailed, match="worker 0 is at step 2, its checkpoint is for step 3"):
+            play.run(resolved)
+    assert play.run(resolved)["checkpoint_step"] == 2
+    assert play.check(resolved) == {"sums": 3}
 
 
 def stop_here(*_: Any) -> None:

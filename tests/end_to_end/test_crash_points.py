@@ -1,0 +1,117 @@
+"""A crash at every named point, one run after another over one pipeline: every step once, and the batch answer.
+
+In the suite a run is broken off by an exception that no handler of faults catches, and its open transaction and its databases are left as
+they are; in `make soak` a service of its own is killed there. Where a fault is armed in this process, what Spark would do in workers of its
+own is done here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from coordinator import loop
+from coordinator.truncation import snapshot_due, truncate
+from engine import database_jobs
+from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
+from storage.database import Database
+from tests.end_to_end import sums
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAVES_A_STEP = ("output.committed",)
+"""Written, and in no checkpoint: the recoveries after it have something to compare."""
+
+TRUNCATED = "checkpoint.truncated"
+SEQUENCE = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
+Result = TypeVar("Result")
+
+
+def here(_: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:
+    return {worker: work(worker) for worker in range(workers)}
+
+
+def project(play: Playground, workers: int, **conf: Any) -> Resolved:
+    play.topic("in", 2)
+    return play.resolve(sums.files(), {"stepwell.step.rows.max": 3, "stepwell.workers": workers, **conf})
+
+
+def send(play: Playground, number: int) -> None:
+    for partition in (0, 1):
+        play.send("in", sums.rows(10 * number + partition, 4), partition)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_run_broken_off_at_every_point(play: Playground, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    monkeypatch.setattr(database_jobs, "_on_workers", here)
+    monkeypatch.setattr(loop, "snapshot_due", partial(snapshot_due, steps_min=1))
+    assert {*SEQUENCE, TRUNCATED} == set(POINTS)
+    resolved = project(play, workers, **{"stepwell.steps.kept": 1})
+    for number, point in enumerate(SEQUENCE):
+        break_off(play, resolved, number, point)
+    play.run(resolved)
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) > len(SEQUENCE)
+    monkeypatch.setattr(loop, "truncate", partial(truncate, steps_min=1))
+    break_off(play, resolved, len(SEQUENCE), TRUNCATED)
+    assert play.run(resolved)["epoch"] >= len(SEQUENCE) - len(START)
+    assert play.check(resolved) == {"sums": 3}
+
+
+def break_off(play: Playground, resolved: Resolved, number: int, point: str) -> None:
+    send(play, number)
+    of_a_task = point.startswith(("region", "freeze", "fold", "open", "source"))
+    order = Order(point, "raise", worker=resolved.spec.workers - 1 if of_a_task else None)
+    with arm(order), pytest.raises(Crash, match=point):
+        play.run(resolved)
+    Database.close_all()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("point", [point for point in POINTS if point != TRUNCATED])  # after 10,000 steps
+def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point: str, workers: int) -> None:
+    resolved = project(play, workers, **{"stepwell.checkpoint.interval": "300ms", "spark.master": "local[2]"})
+    send(play, 0)
+    if point in RECOVERY:
+        with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+            play.run(resolved)
+        Database.close_all()
+    for number in range(1, 60 if point == "checkpoint.snapshot" else 3):
+        send(play, number)
+    killed = run_service(resolved, tmp_path / "service.log", {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)})
+    in_a_task = point.startswith(("fold", "open"))  # Spark's worker dies, and the service recovers by itself
+    assert killed == (0 if in_a_task else -signal.SIGKILL), (tmp_path / "service.log").read_text()[-2000:]
+    status = play.run(resolved)
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == status["step"] + 1
+
+
+def run_service(resolved: Resolved, log: Path, environment: dict[str, str]) -> int:
+    command = [
+        sys.executable,
+        "-m",
+        "stepwell.cli",
+        "run",
+        "--available-now",
+        "--spec",
+        str(resolved.project.project.spec_file),
+    ]
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            stdout=out, stderr=out, start_new_session=True,
+        )  # fmt: skip
+        try:
+            return process.wait(WAIT_SECONDS_MAX)
+        finally:
+            if process.poll() is None:
+                process.kill()
