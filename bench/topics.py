@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ SEND_MESSAGES_MAX = 100_000
 
 READ_SECONDS_MAX = 30.0
 """Without a message, where the end is not reached: the broker is gone."""
+
+CONSUME_MESSAGES, CONSUME_SECONDS = 20_000, 0.05
+"""Of one call, which waits its whole time if there are fewer messages."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +144,13 @@ def _read_partition(consumer: Consumer, topic: str, partition: int, begin: int, 
     times: list[pa.Array] = []
     here = ClientPartition(topic, partition, begin)
     consumer.assign([here])
-    at = begin
+    at, moved_at = begin, time.monotonic()
     while at < end:
-        batch = consumer.consume(20_000, READ_SECONDS_MAX if not values else 1.0)
+        batch = consumer.consume(CONSUME_MESSAGES, CONSUME_SECONDS)
         position = consumer.position([ClientPartition(topic, partition)])[0].offset
-        assert batch or position > at or position >= end, f"{topic}/{partition} ends at {at} of {end}"
+        if batch or position > at:
+            moved_at = time.monotonic()
+        assert time.monotonic() - moved_at < READ_SECONDS_MAX, f"{topic}/{partition} stays at {at} of {end}"
         at = max(at, position)
         batch = [m for m in batch if m.error() is None and m.offset() < end]
         keys.append(pa.array([m.key() for m in batch], pa.binary()))
