@@ -25,8 +25,9 @@ class BackgroundFold:
     def is_over(self) -> bool:
         return not self._thread.is_alive()
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, seconds: float) -> None:
+        """Waits for its end, so long at most."""
+        self._thread.join(seconds)
 
     def result(self) -> dict[int, Folded]:
         """Of every worker, once it is over. Raises what ended it."""

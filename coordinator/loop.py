@@ -61,6 +61,10 @@ GROWTH_SECONDS = 10.0
 COLLECT_OBJECTS = 50_000
 """New objects between two collections of the youngest. Python's own 700 makes 14 rounds for one call that reads messages."""
 
+FOLD_SECONDS_MAX = 60.0
+"""For the fold of a lost attempt to end before databases are opened again. One that hangs is fenced by that, or holds a database's lock,
+which `open` then tells."""
+
 RECOVERIES_MAX = 3
 """Times in a row that a lost task is recovered from without a new step, or a lost fold without a checkpoint, in between."""
 
@@ -378,7 +382,7 @@ class Pipeline:
     def _join_fold(self) -> None:
         """Before databases are opened again, the fold of the former attempt is over."""
         if self._fold is not None:
-            self._fold.join()
+            self._fold.join(FOLD_SECONDS_MAX)
             self._fold = None
 
     def _complete(self, core: Core, setup: TaskSetup) -> None:
