@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from engine.parcels import DRIVER, Parcel, error_of, first_error
+from engine.parcels import DRIVER, Parcel
 from engine.region import Outbox
 from engine.sources import of_worker
 from engine.tasks import StepInput, TaskSetup, run_region, run_source
@@ -38,7 +38,7 @@ class DriverStep:
         self._owners = setup.placement.partition_owners(setup.input_partitions)
 
     def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError."""
+        """The parcels for the driver, faults among them."""
         workers = range(self._setup.placement.workers)
         began = time.perf_counter()
         # All ranges in one call: one consumer has them all, and while it waits for one partition the others run ahead.
@@ -56,11 +56,7 @@ class DriverStep:
         for stage in range(1, self._setup.plan.stages):
             inboxes = [_inbox(outboxes, worker) for worker in workers]
             outboxes = list(each(partial(region, stage), workers, inboxes))
-        parcels = _inbox(outboxes, DRIVER)
-        failed = first_error(parcels)
-        if failed is not None:
-            raise error_of(failed)
-        return parcels
+        return _inbox(outboxes, DRIVER)
 
     def close(self) -> None:
         """A process that runs one pipeline after another has not the address space for all their databases."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine import database_jobs
 from engine.driver_step import DriverStep
-from engine.parcels import Parcel
+from engine.parcels import Parcel, error_of, first_error
 from engine.spark_step import SparkStep
 from engine.tasks import StepInput, TaskSetup
 from storage.description import VersionId
@@ -30,7 +30,11 @@ class StepRunner:
     def run(self, given: StepInput) -> list[Parcel]:
         """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError."""
         rows = sum(span.length for span in given.ranges)
-        return (self._in_driver if rows <= self._rows_max else self._in_spark).run(given)
+        parcels = (self._in_driver if rows <= self._rows_max else self._in_spark).run(given)
+        failed = first_error(parcels)
+        if failed is not None:
+            raise error_of(failed)
+        return parcels
 
     def freeze(self, version: VersionId) -> None:
         """At a boundary: sets every worker's changes aside as `version`. Steps wait for it, and a job takes ten times as long as what it

@@ -69,9 +69,8 @@ def make_session(
     if "log4j2.configurationFile" not in options:
         options = f"-Dlog4j2.configurationFile={_LOG4J_FILE.as_uri()} {options}"
     ours = class_archive.java_options() if java_options is None else java_options
-    chosen["spark.driver.extraJavaOptions"] = (
-        f"{ours} {options}".strip()
-    )  # of two of a kind the JVM takes the last: the project's
+    # Of two options of a kind the JVM takes the last: the project's.
+    chosen["spark.driver.extraJavaOptions"] = f"{ours} {options}".strip()
     # Spark would take whatever `python3` is on the path; the tasks need this environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)

@@ -7,11 +7,15 @@ ours, and is compared with Spark's batch answer.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +42,7 @@ from stepwell.project import load_project
 from tests.settled import settled_log
 
 READ_SECONDS_MAX = 30.0
+ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS_MAX = 90.0
 """For what takes a second or two on a quiet machine."""
 LOOK_SECONDS = 0.02
@@ -252,6 +257,31 @@ class Playground:
         )
         assert written == recorded
         return len(records)
+
+
+@contextmanager
+def service(resolved: Resolved, log: Path, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`stepwell run` in a process group of its own, of which nothing is left at the end of the block."""
+    command = [
+        sys.executable,
+        "-m",
+        "stepwell.cli",
+        "run",
+        "--spec",
+        str(resolved.project.project.spec_file),
+        *arguments,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its JVM and Python workers
 
 
 def step_records(play: Playground, resolved: Resolved) -> dict[int, StepRecord]:

@@ -7,10 +7,7 @@ own is done here.
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,9 +21,8 @@ from engine import database_jobs
 from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
 from storage.database import Database
 from tests.end_to_end import sums
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service
 
-ROOT = Path(__file__).resolve().parents[2]
 LEAVES_A_STEP = ("output.committed",)
 """Written, and in no checkpoint: the recoveries after it have something to compare."""
 
@@ -87,31 +83,11 @@ def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point
         Database.close_all()
     for number in range(1, 60 if point == "checkpoint.snapshot" else 3):
         send(play, number)
-    killed = run_service(resolved, tmp_path / "service.log", {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)})
+    orders = {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)}
+    with service(resolved, tmp_path / "service.log", "--available-now", **orders) as process:
+        killed = process.wait(WAIT_SECONDS_MAX)
     in_a_task = point.startswith(("fold", "open"))  # Spark's worker dies, and the service recovers by itself
     assert killed == (0 if in_a_task else -signal.SIGKILL), (tmp_path / "service.log").read_text()[-2000:]
     play.run(resolved)
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == play.log(resolved).steps
-
-
-def run_service(resolved: Resolved, log: Path, environment: dict[str, str]) -> int:
-    command = [
-        sys.executable,
-        "-m",
-        "stepwell.cli",
-        "run",
-        "--available-now",
-        "--spec",
-        str(resolved.project.project.spec_file),
-    ]
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            stdout=out, stderr=out, start_new_session=True,
-        )  # fmt: skip
-        try:
-            return process.wait(WAIT_SECONDS_MAX)
-        finally:
-            if process.poll() is None:
-                process.kill()

@@ -7,40 +7,17 @@ Spark's JVM and the Python workers live on for a moment as zombies, as they do i
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.end_to_end import everything, sums
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@contextmanager
-def service(resolved: Resolved, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`stepwell run` in a process group of its own, of which nothing is left at the end of the block."""
-    command = [sys.executable, "-m", "stepwell.cli", "run", "--spec", str(resolved.project.project.spec_file)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with log.open("ab") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its JVM and Python workers
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service
 
 
 def kill_at(play: Playground, resolved: Resolved, process: subprocess.Popen[bytes], kind: str, nth: int) -> None:
