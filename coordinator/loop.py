@@ -242,10 +242,11 @@ class Pipeline:
     def _divide_ahead(self, core: Core) -> Division | None:
         """The division after the step that is about to be written, where a whole step waits already: recorded with the output, it costs no
         transaction of its own. Where less waits it is chosen later, and what comes until then is in it."""
-        if core.replaying or core.step < core.divided:
-            return None
+        whole = self._spec.limits.rows
+        if core.replaying or core.step < core.divided or self._writer.state.divisions[core.step].division.rows < whole:
+            return None  # where this step is not a whole one there was no backlog: the end offsets are asked for once, by the next division
         division = self._choose(core.step + 1)
-        return division if division is not None and division.rows >= self._spec.limits.rows else None
+        return division if division is not None and division.rows >= whole else None
 
     def _divided(self, core: Core, division: Division) -> None:
         self._positions.update(division.ends)
