@@ -147,6 +147,40 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True)
+class PartialAggregate(Node):
+    """Rows -> *partials*: a row for each group of the change, its columns followed by counts and exact sums (int64, in the order of
+    `engine/operators/aggregate_plan`). A partial counts as often as its weight says: partials are a Z-set, and no memory is needed.
+
+    `calls`: those of the FinalAggregate above, over this node's input: count, and sum and avg of integers and decimals."""
+
+    group: tuple[Column, ...]
+    calls: tuple[AggregateCall, ...]
+
+
+@dataclass(frozen=True)
+class JoinPartials(Node):
+    """Inner equi-join of partials, on the left, with rows; output = left columns, then right columns. What it keeps of the left is one
+    partial a group, however long the history is. `carries`: of each sum (they are the last columns of the left), whether it is a limb
+    whose bits above 32 belong to the next."""
+
+    left_key: tuple[Column, ...]
+    right_key: tuple[Column, ...]
+    null_safe: tuple[bool, ...]
+    carries: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class FinalAggregate(Node):
+    """Aggregate over partials. `first_sum`: the column where the sums begin; `calls` name their argument by its place in
+    `argument_types`."""
+
+    group: tuple[Column, ...]
+    calls: tuple[AggregateCall, ...]
+    argument_types: tuple[pa.DataType, ...]
+    first_sum: Column
+
+
+@dataclass(frozen=True)
 class View(Node):
     """The boundary of a materialized view or table: its content, under its name. `names`: the columns' names.
 
@@ -173,7 +207,8 @@ class Output(Node):
 NODE_KINDS: dict[str, type[Node]] = {
     kind.__name__: kind
     for kind in (
-        Source, LastByKey, Constant, Map, Union, Distinct, Deduplicate, Join, SemiJoin, Aggregate, View, Output,
+        Source, LastByKey, Constant, Map, Union, Distinct, Deduplicate, Join, SemiJoin, Aggregate, PartialAggregate, JoinPartials,
+        FinalAggregate, View, Output,
     )
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ an append-only topic. The analysis is a function of the circuit; `retracts` name
 
 from __future__ import annotations
 
-from engine.circuit import Aggregate, Circuit, LastByKey, Node, SemiJoin, Source
+from engine.circuit import Aggregate, Circuit, FinalAggregate, LastByKey, Node, SemiJoin, Source
 
 
 def retracts(circuit: Circuit) -> list[int | None]:
@@ -31,4 +31,4 @@ def _begins(node: Node) -> bool:
         return node.retracts
     if isinstance(node, SemiJoin):
         return node.anti
-    return isinstance(node, LastByKey | Aggregate)
+    return isinstance(node, LastByKey | Aggregate | FinalAggregate)

@@ -25,10 +25,13 @@ from engine.circuit import (
     Column,
     Deduplicate,
     Distinct,
+    FinalAggregate,
     Join,
+    JoinPartials,
     LastByKey,
     Map,
     Node,
+    PartialAggregate,
     SemiJoin,
     Union,
     View,
@@ -109,9 +112,11 @@ def _arrange(node: Node, inputs: Sequence[Key | None]) -> tuple[list[Key | None]
     if isinstance(node, Union):
         alike = all(placement == inputs[0] for placement in inputs)
         return [None] * len(inputs), inputs[0] if alike else None
-    if isinstance(node, Join | SemiJoin):
+    if isinstance(node, PartialAggregate):
+        return [None], _through_group(node, inputs[0])
+    if isinstance(node, Join | JoinPartials | SemiJoin):
         return _arrange_join(node, inputs)
-    if isinstance(node, Aggregate):
+    if isinstance(node, Aggregate | FinalAggregate):
         key, placement = _by(node.group, inputs[0])
         return [key], tuple(node.group.index(column) for column in placement)
     if isinstance(node, View):
@@ -146,7 +151,9 @@ def _arrange_view(node: View, placement: Key | None) -> tuple[list[Key | None], 
     return [key], after
 
 
-def _arrange_join(node: Join | SemiJoin, inputs: Sequence[Key | None]) -> tuple[list[Key | None], Key | None]:
+def _arrange_join(
+    node: Join | JoinPartials | SemiJoin, inputs: Sequence[Key | None]
+) -> tuple[list[Key | None], Key | None]:
     """Both sides by the same columns of the join's key: by those that a side is placed by already, else by all."""
     if isinstance(node, SemiJoin) and node.null_aware:
         return [None if placement == () else () for placement in inputs], ()
@@ -159,6 +166,13 @@ def _arrange_join(node: Join | SemiJoin, inputs: Sequence[Key | None]) -> tuple[
     left, right = tuple(pair[0] for pair in chosen), tuple(pair[1] for pair in chosen)
     keys: list[Key | None] = [None if inputs[0] == left else left, None if inputs[1] == right else right]
     return keys, left
+
+
+def _through_group(node: PartialAggregate, placement: Key | None) -> Key | None:
+    """Where rows of one group are placed together already, so are the partials."""
+    if placement is None or not set(placement) <= set(node.group):
+        return None
+    return tuple(node.group.index(column) for column in placement)
 
 
 def _through_map(node: Map, placement: Key | None) -> Key | None:

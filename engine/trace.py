@@ -27,11 +27,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine import zset
+from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
 from engine.hashing import SHARDS_DEFAULT, Hashes, hash_columns, identity_columns, shard_of
 from engine.store import Store
 from storage.keys import PREFIX_BYTES, shard_prefix, table_prefix
 
-Combine = Literal["sum", "min", "max"]
+Combine = Literal["sum", "carry", "min", "max"]
+"""How equal rows' accumulators become one. `carry`: a sum of limbs in [0, 2**32), whose bits above 32 go to the next accumulator: so
+totals have one form, and no history is too long for them."""
 
 BUCKET_ROWS_MAX = 1 << 16
 """Rows of the largest merge: some 20 ms of work; smaller buckets would make a step of many keys open more runs."""
@@ -45,7 +48,7 @@ class TraceLayout:
     """The shape of a trace's rows: `types` of the row's columns, then one column an accumulator.
 
     `key`: the columns that find a row. `ordered`: rows of one key stand in the order of their last column (for extremes),
-    not of their hash. A row vanishes when all its sums are 0."""
+    not of their hash. A row vanishes when all its sums (and limbs) are 0."""
 
     table: int
     types: tuple[pa.DataType, ...]
@@ -252,6 +255,7 @@ class Trace:
         accumulators = [
             _combine(table.column(width + i), order, starts, how) for i, how in enumerate(self.layout.combines)
         ]
+        accumulators = _carried(accumulators, self.layout.combines)
         chosen = order[starts]
         kept = self._kept(accumulators, len(starts))
         if not kept.all():
@@ -265,7 +269,7 @@ class Trace:
     def _kept(self, accumulators: list[pa.Array], length: int) -> npt.NDArray[np.bool_]:
         kept = np.zeros(length, dtype=bool)
         for array, how in zip(accumulators, self.layout.combines, strict=True):
-            if how == "sum":
+            if how in ("sum", "carry"):
                 kept |= array.to_numpy() != 0
         return kept
 
@@ -289,9 +293,20 @@ def _as_run(table: pa.Table) -> Run:
     return Run(table, table.column(HASH).to_numpy())
 
 
+def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
+    """With the carries of limbs moved up."""
+    carried = list(accumulators)
+    for place, how in enumerate(combines):
+        if how == "carry":
+            limb, above = carried[place].to_numpy(), carried[place + 1].to_numpy()
+            carried[place] = pa.array(limb & LIMB_MASK)
+            carried[place + 1] = pa.array(above + (limb >> LIMB_BITS))
+    return carried
+
+
 def _combine(column: pa.ChunkedArray, order: zset.Indices, starts: zset.Indices, how: Combine) -> pa.Array:
     """One value a group of neighbours. Nulls are the identity of min and max; sums have none."""
-    if how == "sum":
+    if how in ("sum", "carry"):
         return pa.array(np.add.reduceat(column.to_numpy()[order], starts), column.type)
     if len(starts) == len(order):
         return zset.take(column, pa.array(order))

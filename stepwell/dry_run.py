@@ -19,7 +19,9 @@ from engine.circuit import (
     Constant,
     Deduplicate,
     Distinct,
+    FinalAggregate,
     Join,
+    JoinPartials,
     LastByKey,
     Node,
     Output,
@@ -167,6 +169,10 @@ def _trace(node: Node) -> str:
             return "all rows, by key"
         case Join() | SemiJoin():
             return "both inputs, by key"
+        case JoinPartials():
+            return "the left's sums a group, and the right, by key"
+        case FinalAggregate():
+            return "one accumulator a group"
         case Aggregate():
             return "one accumulator a group" + (
                 ", and the values of min, max and distinct" if _keeps_values(node) else ""

@@ -27,8 +27,9 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 LIMB_BITS = 32
+LIMB_MASK = (1 << LIMB_BITS) - 1
 WEIGHT_SUM_MAX = 1 << 30  # limbs < 2**32 times this stay below 2**62
-_MASK = (1 << LIMB_BITS) - 1
+_EXACT_BELOW = 2.0**62
 _INT64_MAX = (1 << 63) - 1
 
 
@@ -49,11 +50,19 @@ def sum_limbs(values: pa.Array, weights: Int64s, groups: Int64s, group_count: in
     if not len(numbers):
         return np.zeros((width, group_count), dtype=np.int64)
     largest = max(abs(int(numbers.min())), abs(int(numbers.max())))
-    if largest * heaviest < 2.0**62:
+    if largest * heaviest < _EXACT_BELOW:
         totals = np.zeros(group_count, dtype=np.int64)
         np.add.at(totals, groups, numbers * weights)
         return _limbs_of_int64(totals)
     return normalise(_add_limbs(_limbs_of_int64(numbers), weights, groups, group_count))
+
+
+def weighted(limbs: Int64s, weights: Int64s, groups: Int64s, group_count: int) -> Int64s:
+    """Sums of sums: limbs (width, rows) times weights, added by group. Not in normal form where that is exact without."""
+    heaviest = float(np.abs(weights).sum(dtype=np.float64))
+    if limbs.size and float(np.abs(limbs).max()) * heaviest >= _EXACT_BELOW:
+        return _sum_exactly(totals(limbs), weights, groups, group_count, len(limbs))
+    return _add_limbs(limbs, weights, groups, group_count)
 
 
 def normalise(limbs: Int64s) -> Int64s:
@@ -61,7 +70,7 @@ def normalise(limbs: Int64s) -> Int64s:
     limbs = limbs.copy()
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> LIMB_BITS
-        limbs[place] &= _MASK
+        limbs[place] &= LIMB_MASK
     return limbs
 
 
@@ -74,7 +83,7 @@ def totals(limbs: Int64s) -> list[int]:
 def limbs_of_totals(numbers: list[int], width: int) -> Int64s:
     """Python integers -> limbs in normal form. OverflowError where the highest limb does not fit (64 bits above the
     others)."""
-    rows = [[(number >> (LIMB_BITS * i)) & _MASK for i in range(width - 1)] for number in numbers]
+    rows = [[(number >> (LIMB_BITS * i)) & LIMB_MASK for i in range(width - 1)] for number in numbers]
     tops = [number >> (LIMB_BITS * (width - 1)) for number in numbers]
     table = [[*row, top] for row, top in zip(rows, tops, strict=True)]
     return np.array(table, dtype=np.int64).reshape(-1, width).T.copy()
@@ -125,7 +134,7 @@ def decimal_averages(
     whole, rest = np.divmod(np.abs(total), count)
     quotients = np.sign(total) * (whole * factor + (2 * rest * factor + count) // (2 * count))
     sign = quotients >> 63
-    scaled[:, at] = np.stack([quotients & _MASK, (quotients >> LIMB_BITS) & _MASK, sign & _MASK, sign])
+    scaled[:, at] = np.stack([quotients & LIMB_MASK, (quotients >> LIMB_BITS) & LIMB_MASK, sign & LIMB_MASK, sign])
     slow = np.flatnonzero(~small & valid)
     exact = [
         _half_up(total * factor, count)
@@ -168,16 +177,16 @@ def to_python(values: pa.Array) -> list[int]:
 
 
 def _limbs_of_int64(numbers: Int64s) -> Int64s:
-    return np.stack([numbers & _MASK, numbers >> LIMB_BITS])
+    return np.stack([numbers & LIMB_MASK, numbers >> LIMB_BITS])
 
 
 def _limbs_of_decimals(values: pa.Array) -> Int64s:
     low, high = decimal_words(values)
     return np.stack(
         [
-            (low & np.uint64(_MASK)).view(np.int64),
+            (low & np.uint64(LIMB_MASK)).view(np.int64),
             (low >> np.uint64(LIMB_BITS)).view(np.int64),
-            high & _MASK,
+            high & LIMB_MASK,
             high >> LIMB_BITS,
         ]
     )

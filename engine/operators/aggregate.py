@@ -58,37 +58,72 @@ class NegativeCount(DataError):
     """More was retracted from a group than was ever in it."""
 
 
+_WIDER = "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
+
+
 class ResultOverflow(DataError):
     """A sum or an average does not fit the type that Spark gives it; in ANSI mode Spark fails too."""
+
+    @classmethod
+    def of_sum(cls) -> ResultOverflow:
+        return cls("A sum in an aggregate exceeds its accumulator.", _WIDER)
 
 
 def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """The change of the output. NegativeCount and ResultOverflow name the group; nothing of the step may be kept
     then."""
     delta = inputs[0]
-    begins = not node.group and context.step == 0 and context.owns_keyless
-    if delta.num_rows == 0 and not begins:
+    first = begins(node.group, context)
+    if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
     append_only = bool(context.append_only) and all(context.append_only)
-    plan = plan_of(node, delta.schema.types[:-1], append_only)
-    batch = _Batch(plan, delta)
-    traces = TotalsTraces(plan, batch.keys, context)
+    plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
+    batch = Batch(plan, delta)
+    fresh = fresh_totals(plan, batch, context)
+    return advance(plan, node.types, batch.keys, fresh, context, first, None if append_only else batch)
+
+
+def begins(group: Sequence[Column], context: StepContext) -> bool:
+    """Whether the one row of an aggregate without keys is put out now, for the first time."""
+    return not group and context.step == 0 and context.owns_keyless
+
+
+def advance(
+    plan: Plan,
+    types: Sequence[pa.DataType],
+    keys: Keys,
+    fresh: Totals,
+    context: StepContext,
+    first: bool,
+    searched: Batch | None = None,
+) -> pa.Table:
+    """Adds the totals of a change to the state; the change of the output. `searched`: the change whose minima and maxima are found among
+    all values, where the input can retract."""
+    traces = TotalsTraces(plan, keys, context)
     old = traces.read()
-    fresh = _fresh_totals(plan, batch, context)
     try:
         new = combine(plan, old, fresh)
     except OverflowError as error:
-        raise ResultOverflow("A sum in an aggregate exceeds its accumulator.", _WIDER) from error
-    _check_counts(plan, batch.keys, new)
+        raise ResultOverflow.of_sum() from error
+    _check_counts(plan, keys, new)
     traces.write(old, new)
-    if not append_only:
-        old.extremes, new.extremes = _searched(plan, batch, context)
-    existed = np.full(batch.keys.count, not begins) if not node.group else old.sums[0] > 0
-    exists = np.ones(batch.keys.count, np.bool_) if not node.group else new.sums[0] > 0
-    return _difference(plan, batch.keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
+    if searched is not None:
+        old.extremes, new.extremes = _searched(plan, searched, context)
+    existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
+    exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
+    return _difference(plan, types, keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
 
 
-class _Batch:
+def keys_of(columns: Sequence[pa.Array], length: int) -> tuple[Keys, Int64s]:
+    """(each group of the change once, the group of every row); without columns the one group there is."""
+    if not columns:
+        return Keys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64)), np.zeros(length, np.int64)
+    names = [f"k{i}" for i in range(len(columns))]
+    keys, hashes, groups = distinct_keys(pa.Table.from_arrays(list(columns), names), range(len(names)))
+    return Keys(keys, hashes), groups
+
+
+class Batch:
     """A change, its rows' groups numbered densely."""
 
     def __init__(self, plan: Plan, delta: pa.Table) -> None:
@@ -97,14 +132,7 @@ class _Batch:
         assert not plan.append_only or (self.weights >= 0).all(), "an append-only input retracted"
         if float(np.abs(self.weights).sum(dtype=np.float64)) >= COUNT_MAX:
             raise ResultOverflow("The weights of one step exceed what a count can hold.", "Take smaller steps.")
-        if plan.node.group:
-            names = [f"k{i}" for i in range(len(plan.node.group))]
-            columns = pa.Table.from_arrays([canonical(delta.column(i)) for i in plan.node.group], names)
-            keys, hashes, self.groups = distinct_keys(columns, range(len(names)))
-            self.keys = Keys(keys, hashes)
-        else:
-            self.groups = np.zeros(delta.num_rows, np.int64)
-            self.keys = Keys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64))
+        self.keys, self.groups = keys_of([canonical(delta.column(i)) for i in plan.group], delta.num_rows)
         self._present: dict[Column, tuple[pa.Array, Int64s, Int64s]] = {}
 
     def present(self, argument: Column) -> tuple[pa.Array, Int64s, Int64s]:
@@ -130,7 +158,7 @@ class _Batch:
         return values.take(chosen), encoded.take(chosen), totals[kept], groups[rows]
 
 
-def _fresh_totals(plan: Plan, batch: _Batch, context: StepContext) -> Totals:
+def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
     """The totals of the change alone."""
     fresh = nothing(plan, batch.keys.count)
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
@@ -143,7 +171,7 @@ def _fresh_totals(plan: Plan, batch: _Batch, context: StepContext) -> Totals:
                 values, weights, groups = batch.present(feed.argument)
             add_values(plan, feed, values, weights, groups, fresh)
     except OverflowError as error:
-        raise ResultOverflow("A sum in an aggregate exceeds its accumulator.", _WIDER) from error
+        raise ResultOverflow.of_sum() from error
     for number, extreme in enumerate(plan.kept_extremes()):
         values, weights, groups = batch.present(extreme.argument)
         if not weights.all():
@@ -185,7 +213,7 @@ class _ValueTraces:
         trace.append(pa.Table.from_arrays(rows, trace.layout.schema.names[:-1]), hashes)
 
 
-def _appearing(batch: _Batch, argument: Column, traces: _ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
+def _appearing(batch: Batch, argument: Column, traces: _ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
     """(values, +1 or -1, groups) of the values that appear in or vanish from their group."""
     values, encoded, weights, groups = batch.net(argument)
     trace = traces.trace(encoded.type)
@@ -202,7 +230,7 @@ def _appearing(batch: _Batch, argument: Column, traces: _ValueTraces) -> tuple[p
     return values.take(pa.array(rows)), change[rows], groups[rows]
 
 
-def _searched(plan: Plan, batch: _Batch, context: StepContext) -> tuple[list[pa.Array], list[pa.Array]]:
+def _searched(plan: Plan, batch: Batch, context: StepContext) -> tuple[list[pa.Array], list[pa.Array]]:
     """The extremes before and after, from the traces of values, which take the change."""
     traces = _ValueTraces(plan, batch.keys, context, EXTREMES_SLOT, ordered=True)
     before: dict[Extreme, pa.Array] = {}
@@ -243,26 +271,29 @@ def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
         raise _negative(keys, int(np.flatnonzero(wrong)[0]))
 
 
-def _difference(plan: Plan, keys: Keys, old: tuple[Bools, list[Result]], new: tuple[Bools, list[Result]]) -> pa.Table:
+def _difference(
+    plan: Plan,
+    types: Sequence[pa.DataType],
+    keys: Keys,
+    old: tuple[Bools, list[Result]],
+    new: tuple[Bools, list[Result]],
+) -> pa.Table:
     """Old rows with -1, new rows with +1; nothing of groups whose row is the same."""
     (existed, before), (exists, after) = old, new
-    for call, result in zip(plan.node.calls, after, strict=True):
+    for call, result in zip(plan.calls, after, strict=True):
         if (exists & ~result.fits).any():
             raise _overflow(call, keys, int(np.flatnonzero(exists & ~result.fits)[0]))
     old_columns, new_columns = [r.column for r in before], [r.column for r in after]
     same = zset.equal_rows(identity_columns(old_columns), identity_columns(new_columns), keys.count)
     gone = np.flatnonzero(existed & ~(exists & same))
     come = np.flatnonzero(exists & ~(existed & same))
-    groups = keys.arrays(np.concatenate([gone, come])) if plan.node.group else []
+    groups = keys.arrays(np.concatenate([gone, come])) if plan.group else []
     calls = [
         pa.concat_arrays([a.take(pa.array(gone)), b.take(pa.array(come))])
         for a, b in zip(old_columns, new_columns, strict=True)
     ]
     weights = np.concatenate([np.full(len(gone), -1, np.int64), np.ones(len(come), np.int64)])
-    return zset.build([*groups, *calls], weights).cast(zset.schema_of(plan.node.types))
-
-
-_WIDER = "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
+    return zset.build([*groups, *calls], weights).cast(zset.schema_of(types))
 
 
 def _overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from engine.accumulators.integers import width_of
 from engine.accumulators.order import has_codes, is_ordered
-from engine.circuit import Aggregate, AggregateCall, Column
+from engine.circuit import AggregateCall, Column
 from engine.trace import Combine
 
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
@@ -55,7 +55,8 @@ class Extreme:
 class Plan:
     """`sums`: how many; number 0 is the count of rows."""
 
-    node: Aggregate
+    group: tuple[Column, ...]
+    calls: tuple[AggregateCall, ...]
     feeds: tuple[Feed, ...]
     extremes: tuple[Extreme, ...]
     sums: int
@@ -84,11 +85,13 @@ class Plan:
         return self.extremes if self.append_only else ()
 
 
-def plan_of(node: Aggregate, types: Sequence[pa.DataType], append_only: bool) -> Plan:
-    """`types`: the input's columns. TypeError for an argument no call of its kind takes: lowering refuses it before."""
+def plan_of(
+    group: tuple[Column, ...], calls: tuple[AggregateCall, ...], types: Sequence[pa.DataType], append_only: bool
+) -> Plan:
+    """`types`: of the columns that the calls' arguments name. TypeError for an argument that no call of its kind takes: lowering refuses it."""
     wanted: dict[tuple[Column, bool], bool] = {}
     extremes: dict[tuple[Column, bool], Extreme] = {}
-    for call in node.calls:
+    for call in calls:
         if call.argument is None:
             assert call.function == "count" and not call.distinct, call
             continue
@@ -108,7 +111,7 @@ def plan_of(node: Aggregate, types: Sequence[pa.DataType], append_only: bool) ->
         feeds.append(Feed(argument, distinct, type_, sums, slice(sums + 1, sums + 1 + width), digits))
         sums += 1 + width
         digit_feeds += digits is not None
-    return Plan(node, tuple(feeds), tuple(extremes.values()), sums, digit_feeds, append_only)
+    return Plan(group, calls, tuple(feeds), tuple(extremes.values()), sums, digit_feeds, append_only)
 
 
 def _check(call: AggregateCall, type_: pa.DataType) -> None:

@@ -29,7 +29,7 @@ class Result(NamedTuple):
 
 def results_of(plan: Plan, totals: Totals) -> list[Result]:
     """One column a call, one row a group."""
-    return [_result(plan, totals, call) for call in plan.node.calls]
+    return [_result(plan, totals, call) for call in plan.calls]
 
 
 def _result(plan: Plan, totals: Totals, call: AggregateCall) -> Result:

@@ -5,11 +5,14 @@ from engine.circuit import (
     Constant,
     Deduplicate,
     Distinct,
+    FinalAggregate,
     Join,
+    JoinPartials,
     LastByKey,
     Map,
     Node,
     Output,
+    PartialAggregate,
     SemiJoin,
     Union,
     View,
@@ -21,6 +24,7 @@ from engine.operators.join import step_join
 from engine.operators.last_by_key import step_last_by_key
 from engine.operators.linear import step_constant, step_map, step_union
 from engine.operators.output import step_output
+from engine.operators.partials import step_final_aggregate, step_join_partials, step_partial_aggregate
 from engine.operators.semi_join import step_semi_join
 from engine.operators.view import step_view
 
@@ -29,10 +33,13 @@ TABLE: dict[type[Node], OperatorFunction] = {
     Constant: step_constant,
     Deduplicate: step_deduplicate,
     Distinct: step_distinct,
+    FinalAggregate: step_final_aggregate,
     Join: step_join,
+    JoinPartials: step_join_partials,
     LastByKey: step_last_by_key,
     Map: step_map,
     Output: step_output,
+    PartialAggregate: step_partial_aggregate,
     SemiJoin: step_semi_join,
     Union: step_union,
     View: step_view,

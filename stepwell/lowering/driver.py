@@ -17,6 +17,7 @@ from stepwell.catalyst.types import arrow_schema
 from stepwell.errors import ProjectError, UnsupportedError, raise_all
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
+from stepwell.lowering.eager_aggregation import aggregate_early
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.retractions import append_refusals
@@ -51,7 +52,7 @@ def survey(project: ResolvedProject) -> Lowered:
     driver = _Driver(project)
     for name in sorted(driver.views):
         driver.view(name)
-    lowered = Lowered(driver.builder.circuit(), driver.errors, driver.notes)
+    lowered = Lowered(aggregate_early(driver.builder.circuit()), driver.errors, driver.notes)
     for handle, reason in append_refusals(lowered.circuit).items():
         view = driver.outputs[handle]
         lowered.errors.append(

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from engine.circuit import Aggregate, Circuit, LastByKey, Node, Output, SemiJoin, Source
+from engine.circuit import Aggregate, Circuit, FinalAggregate, LastByKey, Node, Output, SemiJoin, Source
 from engine.growth import retracts
 
 
@@ -17,7 +17,7 @@ def reason(node: Node) -> str:
             return f"source {node.handle} is a changelog, whose messages update and delete rows"
         case LastByKey():
             return f"source {node.handle} has a key: a new message of a key replaces the row before"
-        case Aggregate():
+        case Aggregate() | FinalAggregate():
             return "an aggregate replaces a group's row when the group changes (GROUP BY, count, sum, ...)"
         case SemiJoin():
             return "a row without a match goes when a match comes (NOT IN, NOT EXISTS, EXCEPT, LEFT ANTI JOIN)"

@@ -13,11 +13,14 @@ from engine.circuit import (
     Constant,
     Deduplicate,
     Expression,
+    FinalAggregate,
     Join,
+    JoinPartials,
     LastByKey,
     Map,
     Node,
     Output,
+    PartialAggregate,
     SemiJoin,
     Source,
     View,
@@ -48,13 +51,13 @@ def _detail(node: Node) -> str:
         case Map():
             where = f" where {_expression(node.predicate)}" if node.predicate else ""
             return ", ".join(_expression(p) for p in node.projections) + where
-        case Join():
+        case Join() | JoinPartials():
             return _join(node)
         case SemiJoin():
             return ("anti " if node.anti else "") + ("null-aware " if node.null_aware else "") + _join(node)
-        case Aggregate():
+        case Aggregate() | PartialAggregate() | FinalAggregate():
             by = f"by {_columns(node.group)}: " if node.group else ""
-            return by + ", ".join(_call(call) for call in node.calls)
+            return by + ", ".join(_call(call, isinstance(node, FinalAggregate)) for call in node.calls)
         case View():
             kept = " kept" if node.kept else ""
             return f"{node.name}[{', '.join(node.names)}]{kept}" + (f" by {_columns(node.key)}" if node.key else "")
@@ -71,14 +74,16 @@ def _expression(expression: Expression) -> str:
     return f"c{expression.column}" if expression.column is not None else expression.sql
 
 
-def _join(node: Join | SemiJoin) -> str:
+def _join(node: Join | JoinPartials | SemiJoin) -> str:
     pairs = zip(node.left_key, node.right_key, node.null_safe, strict=True)
     keys = ", ".join(f"c{left} {'<=>' if safe else '='} c{right}" for left, right, safe in pairs)
-    return f"on {keys}" + (f" if {node.residual.sql}" if node.residual else "")
+    residual = None if isinstance(node, JoinPartials) else node.residual
+    return f"on {keys}" + (f" if {residual.sql}" if residual else "")
 
 
-def _call(call: AggregateCall) -> str:
-    argument = "*" if call.argument is None else f"c{call.argument}"
+def _call(call: AggregateCall, of_partials: bool) -> str:
+    """`s0` is the first argument that partials have sums of."""
+    argument = "*" if call.argument is None else f"{'s' if of_partials else 'c'}{call.argument}"
     return f"{call.function}({'distinct ' if call.distinct else ''}{argument})"
 
 

@@ -38,7 +38,7 @@ def test_a_filter_and_a_projection_are_one_map_and_an_append_output_is_not_kept(
     )
 
 
-def test_a_keyed_source_is_a_table_and_a_join_carries_only_what_is_read(spark: SparkSession) -> None:
+def test_a_keyed_source_is_a_table_and_a_join_carries_only_sums_of_what_is_read(spark: SparkSession) -> None:
     query = (
         "SELECT carrier, name, count(*) AS n, avg(delay) AS m FROM flights JOIN airlines USING (carrier) GROUP BY 1, 2"
     )
@@ -50,9 +50,9 @@ def test_a_keyed_source_is_a_table_and_a_join_carries_only_what_is_read(spark: S
         2: LastByKey(1) by c0
         3: Map(0) c0, c2 where (c0 IS NOT NULL)
         4: Map(2) c0, c1 where (c0 IS NOT NULL)
-        5: Join(3, 4) on c0 = c0
-        6: Map(5) c0, c3, c1
-        7: Aggregate(6) by c0, c1: count(*), avg(c2)
+        5: PartialAggregate(3) by c0: count(*), avg(c1)
+        6: JoinPartials(5, 4) on c0 = c0
+        7: FinalAggregate(6) by c0, c6: count(*), avg(s0)
         8: View(7) delays[carrier, name, n, m] kept by c0
         9: Output(8) delays upsert by c0
         """,

@@ -1,0 +1,141 @@
+"""Partial aggregation: sums taken before a join and put together after it (eager aggregation: Yan and Larson, VLDB 1995).
+
+Counts and exact sums are linear, so those of a join's rows are those of one side's groups times the weights of what they meet. So the
+rows of a side become *partials* before they are exchanged, the join keeps one partial a group in place of the rows themselves, and
+what it costs in time and in state no longer depends on how many rows there were.
+
+    rows -> PartialAggregate ~> JoinPartials <~ rows          ~> an exchange
+                                     ~> FinalAggregate -> a row a group
+
+A partial is a row like any other: the group's columns, then its sums as columns of int64, and a weight that multiplies them. Its sums
+stand in the order of `aggregate_plan.Plan`, which the first and the last of the three operators derive from the same calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine import zset
+from engine.accumulators import integers
+from engine.accumulators.canonical import canonical
+from engine.circuit import FinalAggregate, JoinPartials, PartialAggregate
+from engine.errors import DataError
+from engine.operators.aggregate import COUNT_MAX, Batch, ResultOverflow, advance, begins, fresh_totals, keys_of
+from engine.operators.aggregate_plan import Plan, plan_of
+from engine.operators.aggregate_totals import Totals, nothing
+from engine.operators.base import StepContext
+from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, only
+from engine.trace import Combine, Trace, as_rows
+
+Int64s = npt.NDArray[np.int64]
+
+WEIGHT_MAX = 1 << 30
+"""Of one row that partials meet: a limb of 32 bits times it is exact."""
+
+
+def step_partial_aggregate(node: PartialAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The partials of the change; no memory."""
+    delta = inputs[0]
+    if delta.num_rows == 0:
+        return zset.empty(node.types)
+    plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only=False)
+    batch = Batch(plan, delta)
+    totals = fresh_totals(plan, batch, context)
+    return _partials(batch.keys.arrays(), totals.sums)
+
+
+def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The product rule, as in `join`: the change of L x R is dL x (R + dR) + L x dR."""
+    left, right = inputs
+    left = only(left, matchable(left, node.left_key, node.null_safe))
+    right = zset.consolidate(only(right, matchable(right, node.right_key, node.null_safe)))
+    if not left.num_rows and not right.num_rows:
+        return zset.empty(node.types)
+    width = left.num_columns - 1 - len(node.carries)
+    right_trace = context.trace(1, right.schema.types[:-1], node.right_key)
+    right_trace.append(as_rows(right))
+    partials = _added_up(left, width)
+    joined = [_met(partials, node.left_key, right_trace)]
+    combines: list[Combine] = ["carry" if carries else "sum" for carries in node.carries]
+    sum_types = [pa.int64()] * len(combines)
+    left_trace = context.trace(0, left.schema.types[:width], node.left_key, combines, sum_types)
+    if right.num_rows:
+        joined.append(_meeting(right, node.right_key, left_trace))
+    left_trace.append(pa.Table.from_arrays(partials.columns[:-1], left_trace.layout.schema.names[:-1]))
+    return zset.add([part.cast(zset.schema_of(node.types)) for part in joined])
+
+
+def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """As `aggregate`, from partials."""
+    delta = inputs[0]
+    first = begins(node.group, context)
+    if delta.num_rows == 0 and not first:
+        return zset.empty(node.types)
+    plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
+    keys, groups = keys_of([canonical(delta.column(i)) for i in node.group], delta.num_rows)
+    sums = np.array([delta.column(node.first_sum + i).to_numpy() for i in range(plan.sums)])
+    fresh = _totals(plan, sums, zset.weights_of(delta), groups, keys.count)
+    return advance(plan, node.types, keys, fresh, context, first)
+
+
+def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
+    """Rows whose sums are all 0 say nothing."""
+    rows = np.flatnonzero(sums.any(axis=0))
+    if len(rows) < sums.shape[1]:
+        chosen = pa.array(rows)
+        columns, sums = [zset.take(column, chosen) for column in columns], sums[:, rows]
+    return zset.build([*columns, *map(pa.array, sums)], np.ones(len(rows), np.int64))
+
+
+def _added_up(partials: pa.Table, width: int) -> pa.Table:
+    """One partial a group, of weight 1; groups are the first `width` columns."""
+    weights = zset.weights_of(partials)
+    keys, _, groups = distinct_keys(partials, range(width))
+    sums = np.zeros((partials.num_columns - 1 - width, keys.num_rows), np.int64)
+    for place, total in enumerate(sums):
+        np.add.at(total, groups, partials.column(width + place).to_numpy() * weights)
+    return _partials([column.combine_chunks() for column in keys.columns], sums)
+
+
+def _met(partials: pa.Table, key: Sequence[int], rows: Trace) -> pa.Table:
+    """Changed partials beside the stored rows of their key."""
+    matches = rows.probe(columns_at(partials, key), hash_keys(partials, key))
+    mine = zset.take_rows(partials, matches.probe)
+    return zset.build([*mine.columns[:-1], *matches.rows.columns[:-1]], _checked(matches.rows.columns[-1].to_numpy()))
+
+
+def _meeting(rows: pa.Table, key: Sequence[int], partials: Trace) -> pa.Table:
+    """Stored partials beside the changed rows of their key."""
+    matches = partials.probe(columns_at(rows, key), hash_keys(rows, key))
+    mine = zset.take_rows(rows, matches.probe)
+    return zset.build([*matches.rows.columns, *mine.columns[:-1]], _checked(zset.weights_of(mine)))
+
+
+def _checked(weights: Int64s) -> Int64s:
+    if len(weights) and int(np.abs(weights).max()) > WEIGHT_MAX:
+        raise DataError(
+            f"A row of a join stands {int(np.abs(weights).max())} times in its input, more than {WEIGHT_MAX}.",
+            "Remove duplicates (SELECT DISTINCT, or a key for the source) before the join.",
+        )
+    return weights
+
+
+def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:
+    """Partials times their weights, added by group."""
+    fresh = nothing(plan, count)
+    heaviest = float(np.abs(weights).sum(dtype=np.float64))
+    try:
+        for place in (0, *(feed.count for feed in plan.feeds)):
+            if sums.size and float(np.abs(sums[place]).max()) * heaviest >= COUNT_MAX:
+                raise ResultOverflow("The rows of one step exceed what a count can hold.", "Take smaller steps.")
+            np.add.at(fresh.sums[place], groups, sums[place] * weights)
+        for feed in plan.feeds:
+            if feed.limbs.start < feed.limbs.stop:
+                fresh.sums[feed.limbs] = integers.weighted(sums[feed.limbs], weights, groups, count)
+    except OverflowError as error:
+        raise ResultOverflow.of_sum() from error
+    return fresh

@@ -1,0 +1,182 @@
+"""Sums before a join instead of after it, where nothing else reads the join: a circuit becomes one with the same answers.
+
+    Aggregate(Map(Join(side, other)))   ->   FinalAggregate(JoinPartials(PartialAggregate(side), other))
+
+A step then exchanges and joins a row a group of the side instead of each row, and the join keeps a sum a group instead of every row that
+ever came (engine/operators/partials.py). It is done where
+
+- every call is count, or sum or avg of whole numbers, decimals or intervals, none distinct, and all arguments come from one side:
+  sums of doubles are exact in another form, minima and maxima are not linear;
+- the Map only chooses columns and the Join has no condition but its keys: an expression moved below a join would be evaluated for
+  rows that the join drops, and may fail there;
+- the side may have several rows a group: where a key of the side is among the group's columns there is nothing to add up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from engine.circuit import (
+    Aggregate,
+    AggregateCall,
+    Circuit,
+    Column,
+    Distinct,
+    FinalAggregate,
+    Join,
+    JoinPartials,
+    LastByKey,
+    Map,
+    Node,
+    PartialAggregate,
+    View,
+)  # fmt: skip
+from engine.operators.aggregate_plan import plan_of
+from stepwell.lowering.builder import CircuitBuilder
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A join below an aggregate. `group` and `arguments`: columns of the join's output."""
+
+    join: Join
+    group: tuple[Column, ...]
+    arguments: tuple[Column | None, ...]
+
+
+def aggregate_early(circuit: Circuit) -> Circuit:
+    """The circuit with every aggregate of this form taken apart; the same circuit where there is none."""
+    builder = CircuitBuilder()
+    moved: list[int] = []
+    for node in circuit.nodes:
+        early = _early(circuit, node, builder, moved) if isinstance(node, Aggregate) else None
+        if early is None:
+            early = builder.add(replace(node, inputs=tuple(moved[i] for i in node.inputs)))
+        moved.append(early)
+    return builder.circuit()
+
+
+def _early(circuit: Circuit, node: Aggregate, builder: CircuitBuilder, moved: list[int]) -> int | None:
+    chosen = _join_below(circuit, node)
+    if chosen is None or not chosen.join.left_key:
+        return None
+    width = len(circuit.nodes[chosen.join.inputs[0]].types)
+    given = {argument < width for argument in chosen.arguments if argument is not None}
+    if len(given) > 1:
+        return None
+    for left in given or (True, False):
+        shape = _Shape(circuit, node, chosen, left)
+        if shape.adds_up():
+            return shape.build(builder, moved)
+    return None
+
+
+def _join_below(circuit: Circuit, node: Aggregate) -> _Chosen | None:
+    """The join, if only the aggregate reads it, through at most one Map that only chooses columns."""
+    readers = Counter(i for reader in circuit.nodes for i in reader.inputs)
+    at = node.inputs[0]
+    below, columns = circuit.nodes[at], tuple(range(len(circuit.nodes[at].types)))
+    if isinstance(below, Map) and readers[at] == 1:
+        plain = tuple(p.column for p in below.projections if p.column is not None)
+        if below.predicate is not None or len(plain) < len(below.projections):
+            return None
+        at, columns = below.inputs[0], plain
+        below = circuit.nodes[at]
+    if not isinstance(below, Join) or below.residual is not None or readers[at] != 1:
+        return None
+    arguments = tuple(None if call.argument is None else columns[call.argument] for call in node.calls)
+    return _Chosen(below, tuple(columns[column] for column in node.group), arguments)
+
+
+class _Shape:
+    """The circuit that the join's left (or right) side becomes the summed side of."""
+
+    def __init__(self, circuit: Circuit, node: Aggregate, chosen: _Chosen, left: bool) -> None:
+        self._circuit, self._node, self._chosen = circuit, node, chosen
+        join = chosen.join
+        width = len(circuit.nodes[join.inputs[0]].types)
+        self._side, self._other = join.inputs if left else join.inputs[::-1]
+        self._side_key, self._other_key = (join.left_key, join.right_key) if left else (join.right_key, join.left_key)
+        # Columns of the join's output, as (is it the summed side's, column there).
+        self._places = [
+            ((column < width) == left, column if column < width else column - width)
+            for column in range(len(join.types))
+        ]
+        self._types = circuit.nodes[self._side].types
+        own = [self._places[column][1] for column in chosen.group if self._places[column][0]]
+        self._group = tuple(dict.fromkeys([*self._side_key, *own]))
+
+    def adds_up(self) -> bool:
+        """Whether the calls are linear and the side may have several rows a group."""
+        calls = zip(self._node.calls, self._chosen.arguments, strict=True)
+        if not all(_is_linear(call, None if a is None else self._types[self._places[a][1]]) for call, a in calls):
+            return False
+        key = _key_of(self._circuit, self._side)
+        return key is None or not set(key) <= set(self._group)
+
+    def build(self, builder: CircuitBuilder, moved: list[int]) -> int:
+        arguments = [None if a is None else self._places[a][1] for a in self._chosen.arguments]
+        named = tuple(dict.fromkeys(a for a in arguments if a is not None))
+        below = tuple(replace(c, argument=a) for c, a in zip(self._node.calls, arguments, strict=True))
+        above = tuple(
+            replace(c, argument=None if a is None else named.index(a))
+            for c, a in zip(self._node.calls, arguments, strict=True)
+        )
+        types = tuple(self._types[column] for column in self._group)
+        carries = _carries(self._group, below, self._types)
+        sums = (pa.int64(),) * len(carries)
+        partial = builder.add(PartialAggregate((moved[self._side],), types + sums, self._group, below))
+        join = JoinPartials(
+            (partial, moved[self._other]),
+            types + sums + self._circuit.nodes[self._other].types,
+            tuple(self._group.index(column) for column in self._side_key),
+            self._other_key,
+            self._chosen.join.null_safe,
+            carries,
+        )
+        group = tuple(
+            self._group.index(column) if mine else len(types + sums) + column
+            for mine, column in (self._places[column] for column in self._chosen.group)
+        )
+        argument_types = tuple(self._types[column] for column in named)
+        final = FinalAggregate((builder.add(join),), self._node.types, group, above, argument_types, len(types))
+        return builder.add(final)
+
+
+def _is_linear(call: AggregateCall, argument: pa.DataType | None) -> bool:
+    if call.distinct:
+        return False
+    if call.function == "count":
+        return True
+    return call.function in ("sum", "avg") and argument is not None and not pa.types.is_floating(argument)
+
+
+def _carries(
+    group: tuple[Column, ...], calls: tuple[AggregateCall, ...], types: tuple[pa.DataType, ...]
+) -> tuple[bool, ...]:
+    """Of each sum of a partial, whether it is a limb with another above it."""
+    plan = plan_of(group, calls, types, append_only=False)
+    limbs = {place for feed in plan.feeds for place in range(feed.limbs.start, feed.limbs.stop - 1)}
+    return tuple(place in limbs for place in range(plan.sums))
+
+
+def _key_of(circuit: Circuit, index: int) -> tuple[Column, ...] | None:
+    """Columns of which a node has at most one row; None where it is not known."""
+    node: Node = circuit.nodes[index]
+    match node:
+        case LastByKey():
+            return node.key
+        case Aggregate() | FinalAggregate():
+            return tuple(range(len(node.group)))
+        case Distinct():
+            return tuple(range(len(node.types)))
+        case View():
+            return _key_of(circuit, node.inputs[0])
+        case Map():
+            key = _key_of(circuit, node.inputs[0])
+            at = {p.column: place for place, p in reversed(list(enumerate(node.projections)))}
+            return None if key is None or any(c not in at for c in key) else tuple(at[c] for c in key)
+    return None
