@@ -149,6 +149,13 @@ def test_a_sum_that_no_double_holds_meets_a_row_many_times() -> None:
     assert content == {(7, 2 * WEIGHT_MAX, Decimal((EXTREME - 5) * WEIGHT_MAX)): 1}
 
 
+def test_limbs_that_no_int64_holds_on_the_way_are_added_exactly() -> None:
+    steps = Steps(LONG)
+    rows = Counter({(key, -1): 1 for key in range(3)})
+    content = steps.run(rows, Counter({(key, 7): WEIGHT_MAX for key in range(3)}))
+    assert content == {(7, 3 * WEIGHT_MAX, Decimal(-3 * WEIGHT_MAX)): 1}
+
+
 def test_a_row_that_stands_too_often_is_refused_with_what_to_do() -> None:
     steps = Steps(LONG)
     with pytest.raises(DataError, match=f"stands {WEIGHT_MAX + 1} times.*Remove duplicates"):
