@@ -184,12 +184,18 @@ class FinalAggregate(Node):
 class View(Node):
     """The boundary of a materialized view or table: its content, under its name. `names`: the columns' names.
 
-    `kept`: the content is stored, by `key` (or by whole row), so that it can be queried."""
+    `kept`: the content can be queried. It is stored by `key` (or by whole row), or `derived` from the aggregate below when it is asked for
+    (engine/content.py)."""
 
     name: str
     names: tuple[str, ...]
     kept: bool
     key: tuple[Column, ...] = ()
+    derived: bool = False
+
+    @property
+    def stored(self) -> bool:
+        return self.kept and not self.derived
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _by(needed: Key, placement: Key | None) -> tuple[Key | None, Key]:
 
 
 def _arrange_view(node: View, placement: Key | None) -> tuple[list[Key | None], Key | None]:
-    if not node.kept:
+    if not node.stored:
         return [None], placement
     needed = node.key or tuple(range(len(node.types)))
     key, after = _by(needed, placement)

@@ -177,7 +177,7 @@ def _trace(node: Node) -> str:
             return "one accumulator a group" + (
                 ", and the values of min, max and distinct" if _keeps_values(node) else ""
             )
-        case View() if node.kept:
+        case View() if node.stored:
             return "the content, to be queried"
     return ""
 

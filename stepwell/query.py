@@ -26,8 +26,9 @@ from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
 from engine import zset
 from engine.circuit import Circuit, View
+from engine.content import content_of
 from engine.operators.base import StepContext
-from engine.operators.view import content
+from engine.placement import Placement
 from stepwell.definitions import quiet_spark
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.plans import ResolvedProject, ResolvedView
@@ -105,9 +106,13 @@ def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequ
     """The views' content over all workers. Raises NoState where they do not come to one version in time."""
     nodes = {node.name: (i, node) for i, node in enumerate(circuit.nodes) if isinstance(node, View)}
     databases = [folder / "workers" / f"{worker:04d}" for worker in range(owner.workers)]
+    keyless = int(Placement.even(owner.workers, owner.shards).worker_of(np.zeros(1, np.uint64))[0])
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     while True:
-        parts = [_read_worker(database, owner, [nodes[name] for name in names]) for database in databases]
+        parts = [
+            _read_worker(database, owner, worker == keyless, circuit, [nodes[name] for name in names])
+            for worker, database in enumerate(databases)
+        ]
         versions = {version for version, _ in parts}
         if len(versions) == 1:
             tables = {name: pa.concat_tables(p[i] for _, p in parts) for i, name in enumerate(names)}
@@ -122,11 +127,14 @@ def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequ
 
 
 def _read_worker(
-    database: Path, owner: StateOwner, nodes: Sequence[tuple[int, View]]
+    database: Path, owner: StateOwner, owns_keyless: bool, circuit: Circuit, nodes: Sequence[tuple[int, View]]
 ) -> tuple[VersionId, list[pa.Table]]:
     with Database.read_committed(database) as (version, transaction):
-        contexts = [(node, StepContext(transaction, version.step, i, shards=owner.shards)) for i, node in nodes]
-        return version, [_rows(content(node, context).scan(), node) for node, context in contexts]
+
+        def context_of(index: int) -> StepContext:
+            return StepContext(transaction, version.step, index, shards=owner.shards, owns_keyless=owns_keyless)
+
+        return version, [_rows(content_of(circuit, index, context_of), node) for index, node in nodes]
 
 
 def _rows(scanned: pa.Table, node: View) -> pa.Table:

@@ -16,7 +16,8 @@ state of a group lives in the group's shard, even where the key of a trace has m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,7 @@ from engine.trace import Trace
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Net = tuple[pa.Array, pa.Array, Int64s, Int64s]
 
 COUNT_MAX = 1 << 62
 """Counts are int64; a change that could bring one past this is refused, so that none can wrap."""
@@ -108,7 +110,7 @@ def advance(
     _check_counts(plan, keys, new)
     traces.write(old, new)
     if searched is not None:
-        old.extremes, new.extremes = _searched(plan, searched, context)
+        old.extremes, new.extremes = _searched(plan, keys, searched.net, context)
     existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
     exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
     return _difference(plan, types, keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
@@ -121,6 +123,20 @@ def keys_of(columns: Sequence[pa.Array], length: int) -> tuple[Keys, Int64s]:
     names = [f"k{i}" for i in range(len(columns))]
     keys, hashes, groups = distinct_keys(pa.Table.from_arrays(list(columns), names), range(len(names)))
     return Keys(keys, hashes), groups
+
+
+def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepContext) -> list[pa.Array]:
+    """The columns of all rows that the aggregate stands for: groups, then results; for queries and for tests."""
+    nobody, _ = keys_of([pa.array([], kind) for kind in group_types], 0)
+    stored = TotalsTraces(plan, nobody, context).stored_keys()
+    groups = [canonical(stored.column(i)) for i in range(len(group_types))]
+    keys, _ = keys_of(groups, stored.num_rows)
+    totals = TotalsTraces(plan, keys, context).read()
+    if plan.extremes and not plan.append_only:
+        totals.extremes, _ = _searched(plan, keys, partial(_no_change, plan), context)
+    exists = np.flatnonzero(totals.sums[0] > 0) if plan.group else np.zeros(1, np.int64)
+    results = [result.column.take(pa.array(exists)) for result in results_of(plan, totals)]
+    return [*(keys.arrays(exists) if plan.group else []), *results]
 
 
 class Batch:
@@ -146,7 +162,7 @@ class Batch:
             self._present[argument] = (column, weights, groups)
         return self._present[argument]
 
-    def net(self, argument: Column) -> tuple[pa.Array, pa.Array, Int64s, Int64s]:
+    def net(self, argument: Column) -> Net:
         """(values, encoded values, weights, groups): every (group, value) once, weights not 0."""
         values, weights, groups = self.present(argument)
         encoded = order.encode(values)
@@ -230,22 +246,30 @@ def _appearing(batch: Batch, argument: Column, traces: _ValueTraces) -> tuple[pa
     return values.take(pa.array(rows)), change[rows], groups[rows]
 
 
-def _searched(plan: Plan, batch: Batch, context: StepContext) -> tuple[list[pa.Array], list[pa.Array]]:
+def _no_change(plan: Plan, argument: Column) -> Net:
+    type_ = next(extreme.type for extreme in plan.extremes if extreme.argument == argument)
+    nothing_at_all, nowhere = pa.array([], type_), np.zeros(0, np.int64)
+    return nothing_at_all, order.encode(nothing_at_all), nowhere, nowhere
+
+
+def _searched(
+    plan: Plan, keys: Keys, net: Callable[[Column], Net], context: StepContext
+) -> tuple[list[pa.Array], list[pa.Array]]:
     """The extremes before and after, from the traces of values, which take the change."""
-    traces = _ValueTraces(plan, batch.keys, context, EXTREMES_SLOT, ordered=True)
+    traces = _ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
     before: dict[Extreme, pa.Array] = {}
     after: dict[Extreme, pa.Array] = {}
     for argument in dict.fromkeys(extreme.argument for extreme in plan.extremes):
-        _, encoded, weights, groups = batch.net(argument)
+        _, encoded, weights, groups = net(argument)
         trace = traces.trace(encoded.type)
         columns = traces.keys(argument)
-        keys = pa.Table.from_arrays(columns, trace.layout.schema.names[: len(columns)])
-        hashes = traces.hashes(argument, np.arange(batch.keys.count))
+        asked = pa.Table.from_arrays(columns, trace.layout.schema.names[: len(columns)])
+        hashes = traces.hashes(argument, np.arange(keys.count))
         for extreme in plan.extremes:
             if extreme.argument == argument:
-                found = search(trace, keys, hashes, Change(groups, encoded, weights), extreme.highest)
+                found = search(trace, asked, hashes, Change(groups, encoded, weights), extreme.highest)
                 if len(found.below_zero):
-                    raise _negative(batch.keys, int(found.below_zero[0]))
+                    raise _negative(keys, int(found.below_zero[0]))
                 before[extreme], after[extreme] = (_filled(extreme, a) for a in (found.before, found.after))
         traces.append(trace, [*traces.keys(argument, groups), encoded], weights, hashes[groups])
     return [before[extreme] for extreme in plan.extremes], [after[extreme] for extreme in plan.extremes]

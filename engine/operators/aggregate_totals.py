@@ -116,6 +116,10 @@ class TotalsTraces:
         if plan.digit_feeds:
             self._digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
 
+    def stored_keys(self) -> pa.Table:
+        """Every group that the state has totals of."""
+        return self._totals.scan().select(range(self._width))
+
     def read(self) -> Totals:
         """The totals of the keys."""
         totals = nothing(self._plan, self._keys.count)

@@ -1,4 +1,4 @@
-"""View: the content of a materialized view or table, kept so that it can be queried and published with retractions.
+"""View: the content of a materialized view or table, stored where nothing else holds it, so that it can be queried.
 
 With a key, at most one row of a key may be there at the end of a step: an upsert topic could not tell two apart.
 """
@@ -22,7 +22,7 @@ CONTENT = 0
 
 
 def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    if not node.kept:
+    if not node.stored:
         return inputs[0]
     delta = zset.consolidate(inputs[0])
     if delta.num_rows == 0:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from engine.circuit import Circuit, Constant, LastByKey, Output, Source, View
+from engine.content import derive_contents
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_schema
 from stepwell.errors import ProjectError, UnsupportedError, raise_all
@@ -52,7 +53,7 @@ def survey(project: ResolvedProject) -> Lowered:
     driver = _Driver(project)
     for name in sorted(driver.views):
         driver.view(name)
-    lowered = Lowered(aggregate_early(driver.builder.circuit()), driver.errors, driver.notes)
+    lowered = Lowered(derive_contents(aggregate_early(driver.builder.circuit())), driver.errors, driver.notes)
     for handle, reason in append_refusals(lowered.circuit).items():
         view = driver.outputs[handle]
         lowered.errors.append(

@@ -24,17 +24,14 @@ from engine.circuit import (
     AggregateCall,
     Circuit,
     Column,
-    Distinct,
     FinalAggregate,
     Join,
     JoinPartials,
-    LastByKey,
     Map,
-    Node,
     PartialAggregate,
-    View,
 )  # fmt: skip
 from engine.operators.aggregate_plan import plan_of
+from engine.uniqueness import key_of
 from stepwell.lowering.builder import CircuitBuilder
 
 
@@ -114,7 +111,7 @@ class _Shape:
         calls = zip(self._node.calls, self._chosen.arguments, strict=True)
         if not all(_is_linear(call, None if a is None else self._types[self._places[a][1]]) for call, a in calls):
             return False
-        key = _key_of(self._circuit, self._side)
+        key = key_of(self._circuit, self._side)
         return key is None or not set(key) <= set(self._group)
 
     def build(self, builder: CircuitBuilder, moved: list[int]) -> int:
@@ -161,22 +158,3 @@ def _carries(
     plan = plan_of(group, calls, types, append_only=False)
     limbs = {place for feed in plan.feeds for place in range(feed.limbs.start, feed.limbs.stop - 1)}
     return tuple(place in limbs for place in range(plan.sums))
-
-
-def _key_of(circuit: Circuit, index: int) -> tuple[Column, ...] | None:
-    """Columns of which a node has at most one row; None where it is not known."""
-    node: Node = circuit.nodes[index]
-    match node:
-        case LastByKey():
-            return node.key
-        case Aggregate() | FinalAggregate():
-            return tuple(range(len(node.group)))
-        case Distinct():
-            return tuple(range(len(node.types)))
-        case View():
-            return _key_of(circuit, node.inputs[0])
-        case Map():
-            key = _key_of(circuit, node.inputs[0])
-            at = {p.column: place for place, p in reversed(list(enumerate(node.projections)))}
-            return None if key is None or any(c not in at for c in key) else tuple(at[c] for c in key)
-    return None

@@ -59,7 +59,7 @@ def _detail(node: Node) -> str:
             by = f"by {_columns(node.group)}: " if node.group else ""
             return by + ", ".join(_call(call, isinstance(node, FinalAggregate)) for call in node.calls)
         case View():
-            kept = " kept" if node.kept else ""
+            kept = (" derived" if node.derived else " kept") if node.kept else ""
             return f"{node.name}[{', '.join(node.names)}]{kept}" + (f" by {_columns(node.key)}" if node.key else "")
         case Output():
             return f"{node.handle} {node.mode}" + (f" by {_columns(node.key)}" if node.key else "")

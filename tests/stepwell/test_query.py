@@ -36,6 +36,7 @@ CREATE STREAMING TABLE bids (item STRING, price DECIMAL(10, 2), at TIMESTAMP, ta
   USING kafka TBLPROPERTIES ('subscribe' = '@bids', 'format' = 'json');
 CREATE MATERIALIZED VIEW all_bids AS SELECT * FROM bids;
 CREATE MATERIALIZED VIEW best AS SELECT item, max(price) AS price, count(*) AS n FROM bids GROUP BY item;
+CREATE MATERIALIZED VIEW together AS SELECT count(*) AS n, avg(price) AS mean FROM bids;
 CREATE MATERIALIZED VIEW passed_on TBLPROPERTIES ('topic' = '@passed', 'mode' = 'append') AS SELECT item FROM bids;
 """
 
@@ -85,7 +86,7 @@ def test_content_is_the_batch_answer_and_names_its_step(auction: Auction) -> Non
     auction.send({"item": "vase", "price": 99})
     auction.run()
     expected = batch_answer(auction.project, {auction.topic: auction.messages})
-    for view in ("all_bids", "best"):
+    for view in ("all_bids", "best", "together"):
         answer = query(auction.project, auction.circuit, f"SELECT * FROM {view.upper()}")
         assert answer.step == 1
         assert compare(view, answer.rows, expected[view]).equal

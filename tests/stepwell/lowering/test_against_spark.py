@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from engine import zset
 from engine.circuit import Circuit, FinalAggregate, Source, View
+from engine.content import content_of
 from engine.growth import append_only_inputs
 from engine.operators.base import StepContext
 from engine.operators.table import TABLE
@@ -115,9 +116,35 @@ def test_a_lowered_query_holds_what_spark_answers(spark: SparkSession, name: str
     circuit = lower(bench.view("v", QUERIES[name]).project())
     histories = {table: list(_history(random.Random(f"{name}{table}"))) for table in TABLES}
     content: Rows = Counter()
-    for change in _run(circuit, histories):
+    store = DictStore()
+    for change in _run(circuit, store, histories):
         content = plus(content, change)
-    assert _comparable(content) == _comparable(_batch(bench, name, histories))
+    answer = _comparable(_batch(bench, name, histories))
+    assert _comparable(content) == answer
+    assert _comparable(_asked_for(circuit, store)) == answer
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "derived"),
+    [
+        ("SELECT a, count(*) AS n FROM t GROUP BY a", ("a",), True),
+        ("SELECT a, count(*) AS n FROM t GROUP BY a", (), True),
+        ("SELECT count(*) AS n FROM t", ("n",), True),
+        ("SELECT a, count(*) AS n FROM t GROUP BY a, s", ("a",), False),  # the key must be watched
+        ("SELECT a, count(*) AS n FROM t GROUP BY a, s", (), True),
+        ("SELECT a + 1 AS g, n FROM (SELECT a, count(*) AS n FROM t GROUP BY a)", ("g",), False),
+        ("SELECT DISTINCT a FROM t", ("a",), False),
+        ("SELECT a, b FROM t", (), False),
+    ],
+)
+def test_a_view_over_an_aggregate_stores_nothing_unless_its_key_must_be_watched(
+    spark: SparkSession, query: str, key: tuple[str, ...], derived: bool
+) -> None:
+    bench = Workbench(spark).source("t", TABLES["t"], "changelog").view("v", query, key=key)
+    view = lower(bench.project()).nodes[-1]
+    assert isinstance(view, View)
+    assert view.kept
+    assert view.derived == derived
 
 
 LATE = {
@@ -178,9 +205,15 @@ def _history(chance: random.Random) -> Iterator[Rows]:
 NAN = float("nan")
 
 
-def _run(circuit: Circuit, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
+def _asked_for(circuit: Circuit, store: DictStore) -> Rows:
+    """The content of the one view, as a query reads it after the last step."""
+    grow = append_only_inputs(circuit)
+    view = next(index for index, node in enumerate(circuit.nodes) if isinstance(node, View))
+    return to_rows(content_of(circuit, view, lambda index: StepContext(store, STEPS, index, grow[index])))
+
+
+def _run(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
     """The change of the one view at every step, node after node, on one worker."""
-    stores = DictStore()
     grow = append_only_inputs(circuit)
     for step in range(STEPS):
         changes: list[pa.Table] = []
@@ -188,7 +221,7 @@ def _run(circuit: Circuit, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
             if isinstance(node, Source):
                 changes.append(to_table(histories[node.handle][step], node.types))
                 continue
-            context = StepContext(stores, step, index, grow[index])
+            context = StepContext(store, step, index, grow[index])
             changes.append(TABLE[type(node)](node, [changes[i] for i in node.inputs], context))
             assert changes[-1].schema.types == zset.schema_of(node.types).types, (index, node)
             if isinstance(node, View):

@@ -82,7 +82,7 @@ def test_a_view_reads_the_boundary_of_another_whatever_their_names(spark: SparkS
         2: View(1) z[carrier] kept
         3: Map(2)
         4: Aggregate(3) count(*)
-        5: View(4) a[n] kept
+        5: View(4) a[n] derived
         """,
     )
 
