@@ -1,0 +1,201 @@
+"""Mistakes in the coordinator: what is next, the loop, the start and the recovery."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/start.py"
+TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
+
+COORDINATOR = (
+    Breakage(
+        "output-before-division",
+        "The core lets a step run whose division is not in the log yet.",
+        "1 division first",
+        (Edit(CORE, "        if self.step <= self.divided:\n", "        if self.step <= self.divided + 1:\n"),),
+        (f"{TEST_CORE}::TestRun",),
+    ),
+    Breakage(
+        "checkpoint-in-a-replay",
+        "A checkpoint is begun while steps that the log has are still replayed.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                "            if self.replaying:\n                return None",
+                "            if False:\n                return None",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint",),
+    ),
+    Breakage(
+        "version-by-bare-number",
+        "The versions of all workers are compared by their numbers, not by identity.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                "    shared = set.intersection(*(set(held) for held in versions.values())) if versions else set()\n",
+                "    numbers = set.intersection(*({v.version for v in held} for held in versions.values()))\n"
+                "    shared = {v for held in versions.values() for v in held if v.version in numbers}\n",
+            ),
+        ),
+        (f"{TEST_CORE}::test_versions_are_compared_by_identity_not_by_number",),
+    ),
+    Breakage(
+        "stop-without-checkpoint",
+        "A run that is stopped ends without the checkpoint that it owes.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                "        if self.step > self.version.step and not self.replaying:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_stop_waits_for_its_checkpoint",),
+    ),
+    Breakage(
+        "state-ahead-of-the-log",
+        "Databases are opened at a step whose output the log does not have.",
+        "6 two versions",
+        (Edit(START, "    if version.step > state.steps:\n", "    if False:\n"),),
+        (
+            f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened",
+        ),
+        tells="StepBeyondEnd",
+    ),
+    Breakage(
+        "positions-from-the-start",
+        "A run that goes on looks for its positions as if nothing had been read.",
+        "exactly once",
+        (
+            Edit(
+                LOOP,
+                "            self._find_positions(self._writer.state.positions)\n",
+                "            self._find_positions({})\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_a_stop_leaves_a_division_that_the_next_run_takes_up",),
+        tells="BrokenStepLog.*and should start at",
+    ),
+    Breakage(
+        "positions-stay-behind",
+        "What a division covers is not counted as read when the next one is chosen.",
+        "exactly once",
+        (Edit(LOOP, "        self._positions.update(division.ends)\n", ""),),
+        (f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",),
+        tells="BrokenStepLog.*and should start at",
+    ),
+    Breakage(
+        "division-ahead-of-a-partial-step",
+        "The next division is chosen ahead of the output although less than a whole step waits.",
+        "latency of a small step",
+        (
+            Edit(
+                LOOP,
+                "        return division if division is not None and division.rows >= whole else None\n",
+                "        return division\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",),
+    ),
+    Breakage(
+        "division-ahead-forgotten",
+        "The division that was written with the output is not taken over by the core.",
+        "1 division first",
+        (
+            Edit(
+                LOOP,
+                "        if ahead is not None:\n            self._divided(core, ahead)\n",
+                "        if ahead is not None:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",),
+        tells="BrokenStepLog",
+    ),
+    Breakage(
+        "replay-by-todays-policy",
+        "A replay treats malformed messages as the project says now, not as the division recorded.",
+        "2 determinism",
+        (
+            Edit(
+                LOOP,
+                "dict(record.on_error), frozenset(record.grown))",
+                "dict(self._spec.on_error), frozenset(record.grown))",
+            ),
+        ),
+        (f"{END_TO_END}/test_bad_input.py::test_dead_letters_are_replayed_where_the_policy_has_changed_since",),
+        tells="DigestMismatch",
+    ),
+    Breakage(
+        "policy-of-yesterday",
+        "A step without output runs by the policy that an earlier run recorded, whatever the project says now.",
+        "malformed messages",
+        (
+            Edit(
+                LOOP,
+                "        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):\n",
+                "        if record is not None:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_bad_input.py::test_after_a_stop_another_policy_lets_the_recorded_step_go_on",),
+        tells="DataError.*malformed message",
+    ),
+    Breakage(
+        "expected-epoch-dropped",
+        "The loop does not hand on which holder was found silent.",
+        "5 fences",
+        (Edit(LOOP, "            expect_epoch=expect_epoch,\n", "            expect_epoch=None,\n"),),
+        (f"{END_TO_END}/test_fences.py::test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once",),
+    ),
+    Breakage(
+        "recreated-topic-accepted",
+        "A topic that was deleted and created again passes for the one that was read.",
+        "no silence",
+        (Edit(START, "    if known.id != fact.topic_id:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_bad_input.py::test_a_topic_that_was_made_anew_is_told_apart",),
+        tells="OffsetGone|BrokenStepLog|DigestMismatch",
+    ),
+    Breakage(
+        "changed-circuit-accepted",
+        "A changed project runs on the state of the former one.",
+        "no silence",
+        (Edit(START, "    if fingerprint == circuit.fingerprint:\n", "    if fingerprint:\n"),),
+        (f"{END_TO_END}/test_fences.py::test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number",),
+    ),
+    Breakage(
+        "failed-fold-counts",
+        "A fold that failed in the background is taken for one that is done.",
+        "6 two versions",
+        (
+            Edit(
+                "coordinator/background_fold.py",
+                "        if self._fault is not None:\n            raise self._fault\n",
+                "",
+            ),
+        ),
+        (f"{END_TO_END}/test_checkpoints.py::test_all_workers_go_back_to_v_where_one_lacks_the_next",),
+        tells="NoCommonVersion",
+    ),
+    Breakage(
+        "stop-forgotten-in-a-recovery",
+        "A stop that was asked for is forgotten when a lost task is recovered from.",
+        "no silence",
+        (Edit(LOOP, "        if self._standing is not None:\n", "        if False:\n"),),
+        (f"{END_TO_END}/test_checkpoints.py::test_a_stop_survives_a_recovery",),
+    ),
+    Breakage(
+        "log-cut-above-a-checkpoint",
+        "The step log is truncated by the user's window alone, below which a worker may still have to replay.",
+        "6 two versions",
+        (
+            Edit(
+                "coordinator/truncation.py",
+                "state.truncation_point(min(earliest, state.steps - kept))",
+                "state.truncation_point(state.steps - kept)",
+            ),
+        ),
+        ("tests/coordinator/test_truncation.py::test_a_truncated_log_begins_at_a_snapshot_and_goes_on",),
+    ),
+)
