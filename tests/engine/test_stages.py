@@ -14,6 +14,7 @@ from engine.circuit import (
     Aggregate,
     AggregateCall,
     Circuit,
+    Constant,
     Distinct,
     Expression,
     Join,
@@ -27,6 +28,7 @@ from engine.circuit import (
 )
 from engine.errors import DataError
 from engine.in_process import InProcess
+from engine.parcels import to_bytes
 from engine.placement import Placement
 from engine.stages import plan
 from io_kafka.digest import canonical
@@ -91,6 +93,18 @@ def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: 
     alone = run(whole_circuit(), steps, 1)
     for workers in (2, 3, 5):
         assert run(whole_circuit(), steps, workers) == alone
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_constants_are_put_out_once_whatever_the_workers(workers: int) -> None:
+    rows = pa.table({"c0": pa.array([1, 2], LONG), "c1": ["a", "b"]})
+    nodes = (
+        Constant((), TYPES, to_bytes(rows)),
+        View((0,), TYPES, "v", ("id", "word"), True),
+        Output((1,), (), "v", "changelog", ("id", "word")),
+    )
+    machine = InProcess(Circuit(nodes), workers, {"v": 2})
+    assert [machine.step({})["v"].num_rows for _ in range(2)] == [2, 0]
 
 
 def test_operators_keyed_alike_share_a_stage() -> None:
