@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/start.py"
+POSITIONS, TEST_POSITIONS = "coordinator/positions.py", "tests/coordinator/test_positions.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
 COORDINATOR = (
@@ -63,7 +64,7 @@ COORDINATOR = (
         (
             f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened",
         ),
-        tells="StepBeyondEnd",
+        tells="whose output is not committed",
     ),
     Breakage(
         "positions-from-the-start",
@@ -197,5 +198,86 @@ COORDINATOR = (
             ),
         ),
         ("tests/coordinator/test_truncation.py::test_a_truncated_log_begins_at_a_snapshot_and_goes_on",),
+    ),
+    Breakage(
+        "input-not-compared",
+        "A replay does not look whether it reads what was read the first time.",
+        "no silence",
+        (
+            Edit(
+                LOOP,
+                "        if core.replaying and core.step in self._writer.state.step_records:\n"
+                "            compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])\n",
+                "",
+            ),
+        ),
+        (
+            f"{END_TO_END}/test_bad_input.py::test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_same",
+        ),
+    ),
+    Breakage(
+        "added-partition-skipped",
+        "A partition that was added to a topic begins where the source's option says, perhaps at its end.",
+        "exactly once",
+        (
+            Edit(
+                POSITIONS,
+                'wish = "earliest" if source.table.topic in read_before else source.starting_offsets',
+                "wish = source.starting_offsets",
+            ),
+        ),
+        (f"{TEST_POSITIONS}::test_what_the_log_knows_wins_and_a_partition_that_came_later_begins_at_its_first_offset",),
+    ),
+    Breakage(
+        "last-table-decides",
+        "Of two tables over one topic the last one decides where it is read from.",
+        "exactly once",
+        (
+            Edit(
+                POSITIONS,
+                "            positions[place] = min(chosen, positions.get(place, chosen))\n",
+                "            positions[place] = chosen\n",
+            ),
+        ),
+        (f"{TEST_POSITIONS}::test_of_two_tables_over_one_topic_the_earlier_decides",),
+    ),
+    Breakage(
+        "recoveries-without-end",
+        "A run recovers from the same fault again and again.",
+        "9 bounded",
+        (
+            Edit(
+                LOOP,
+                "                if max(failures, self._folds_failed) >= RECOVERIES_MAX:\n",
+                "                if False:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_checkpoints.py::test_a_fold_that_fails_again_and_again_ends_the_run",),
+    ),
+    Breakage(
+        "completion-not-recorded",
+        "A recovery opens a checkpoint that every worker has and does not record that it is complete.",
+        "6 two versions",
+        (Edit(LOOP, "        if self._writer.state.intent == _logged(version):", "        if False:"),),
+        (
+            f"{END_TO_END}/test_checkpoints.py::"
+            "test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so",
+        ),
+        tells="BrokenStepLog.*would leave a gap",
+    ),
+    Breakage(
+        "generation-forgotten",
+        "Databases of before a full refresh pass for those after it.",
+        "no silence",
+        (Edit(START, '    return f"{log_id}/{generation}/{worker}"\n', '    return f"{log_id}/0/{worker}"\n'),),
+        ("tests/coordinator/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
+        tells="StateLost",
+    ),
+    Breakage(
+        "rand-accepted",
+        "A view may call rand().",
+        "2 determinism",
+        (Edit("stepwell/refusals.py", ' "Rand": "rand()",\n', "\n"),),
+        ("tests/stepwell/test_plans.py::test_what_cannot_be_replayed_is_refused",),
     ),
 )

@@ -97,7 +97,13 @@ KAFKA = (
         "ends-one-short",
         "The step's record says that a partition ends before its last message.",
         "whole steps",
-        (Edit(TRANSACTIONS, "            self.ends[place] = offset + 1\n", "            self.ends[place] = offset\n"),),
+        (
+            Edit(
+                WRITER,
+                "            end = delivery.ends.get(where, self._state.ends.get(where, 0))\n",
+                "            end = max(0, delivery.ends.get(where, self._state.ends.get(where, 0)) - 1)\n",
+            ),
+        ),
         (f"{TEST_WRITER}::test_steps_are_written_with_their_digests_and_ends",),
     ),
     Breakage(
@@ -221,5 +227,100 @@ KAFKA = (
             ),
         ),
         ("tests/io_kafka/formats/test_keyed.py::test_changelog_without_key_retracts_before_and_adds_after",),
+    ),
+    Breakage(
+        "progress-read-before-the-fence",
+        "What was written last is read before the older writer is fenced, and not again.",
+        "5 fences",
+        (
+            Edit(
+                TRANSACTIONS,
+                "        producer.init_transactions(self._limits.init_seconds_max)\n        found += self._read_tail()\n",
+                "        producer.init_transactions(self._limits.init_seconds_max)\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next",),
+    ),
+    Breakage(
+        "producer-kept-after-an-error",
+        "A producer goes on after its client has seen an error.",
+        "exactly once",
+        (Edit(TRANSACTIONS, "        self._doubtful = True\n", ""),),
+        (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
+    ),
+    Breakage(
+        "doubtful-commit-believed",
+        "A commit that was acknowledged counts although the client saw an error on the way.",
+        "exactly once",
+        (
+            Edit(
+                TRANSACTIONS,
+                "            if not self._doubtful:\n                self._state",
+                "            if True:\n                self._state",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
+    ),
+    Breakage(
+        "producer-reused-after-a-lost-commit",
+        "After a commit whose outcome is unknown the same producer goes on.",
+        "exactly once",
+        (
+            Edit(
+                TRANSACTIONS,
+                "            raise\n        self._discard()\n        tail = self._recover()\n",
+                "            raise\n        tail = self._recover()\n",
+            ),
+            Edit(
+                TRANSACTIONS,
+                "        self._discard()\n        found = [] if tail is None else tail\n",
+                "        found = [] if tail is None else tail\n",
+            ),
+            Edit(
+                TRANSACTIONS,
+                "        producer = Producer(config, logger=CLIENT_LOG)\n"
+                "        producer.init_transactions(self._limits.init_seconds_max)\n",
+                "        producer = self._producer\n"
+                "        if producer is None:\n"
+                "            producer = Producer(config, logger=CLIENT_LOG)\n"
+                "            producer.init_transactions(self._limits.init_seconds_max)\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_commit_without_an_answer_is_settled_by_the_log[lost]",),
+        tells="BrokerRefused.*transactions failed",
+    ),
+    Breakage(
+        "reading-ahead-without-bound",
+        "What is read ahead fills the memory.",
+        "9 bounded",
+        (
+            Edit(
+                READER,
+                "if self.closed or sum(place.ahead_bytes for place in self.places.values()) >= AHEAD_BYTES_MAX:",
+                "if self.closed:",
+            ),
+        ),
+        (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
+    ),
+    Breakage(
+        "place-never-given-up",
+        "A partition that runs far ahead of its range keeps its messages in memory.",
+        "9 bounded",
+        (Edit(READER, "            and p.ahead > SURPLUS_MESSAGES_MAX\n", "            and p.ahead < 0\n"),),
+        (f"{TEST_READER}::test_a_partition_far_ahead_of_its_range_gives_up_its_place",),
+    ),
+    Breakage(
+        "snapshot-without-divisions",
+        "A log that begins with a snapshot has forgotten what was divided and not written.",
+        "1 division first",
+        (
+            Edit(
+                LOG,
+                "        self.divisions = {division.step: division for division in record.pending}\n",
+                "        self.divisions = {}\n",
+            ),
+        ),
+        (f"{TEST_LOG}::test_a_log_truncated_at_any_snapshot_goes_on_alike",),
+        tells="BrokenStepLog",
     ),
 )

@@ -124,6 +124,27 @@ STORAGE = (
             ),
         ),
         (f"{TEST}::test_a_transaction_that_raises_leaves_nothing",),
+    ),
+    Breakage(
+        "frozen-layer-removed-early",
+        "A fold removes the frozen layer before the description no longer names it.",
+        "6 two versions",
+        (
+            Edit(
+                DATABASE,
+                '            described.save(writer, new)\n            reached("fold.inside"',
+                '            environments.remove(folder)\n            described.save(writer, new)\n            reached("fold.inside"',
+            ),
+        ),
+        ("tests/storage/test_crash.py::test_a_crash_in_fold_leaves_v_or_both",),
+        tells="",
+    ),
+    Breakage(
+        "created-in-place",
+        "A new database is made under its own name, so half of one may be found after a crash.",
+        "6 two versions",
+        (Edit(DATABASE, '        draft = path.with_name(f".{path.name}.new-e{epoch}")\n', "        draft = path\n"),),
+        ("tests/storage/test_crash.py::test_a_crash_in_create_leaves_nothing_or_a_database",),
         tells="",
     ),
 )
