@@ -262,8 +262,8 @@ KAFKA = (
         (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
     ),
     Breakage(
-        "producer-reused-after-a-lost-commit",
-        "After a commit whose outcome is unknown the same producer goes on.",
+        "producer-reused",
+        "After a commit whose outcome is unknown the same producer aborts and goes on.",
         "exactly once",
         (
             Edit(
@@ -283,11 +283,13 @@ KAFKA = (
                 "        producer = self._producer\n"
                 "        if producer is None:\n"
                 "            producer = Producer(config, logger=CLIENT_LOG)\n"
-                "            producer.init_transactions(self._limits.init_seconds_max)\n",
+                "            producer.init_transactions(self._limits.init_seconds_max)\n"
+                "        else:\n"
+                "            with suppress(KafkaException):\n"
+                "                producer.abort_transaction(self._limits.abort_seconds_max)\n",
             ),
         ),
-        (f"{TEST_WRITER}::test_a_commit_without_an_answer_is_settled_by_the_log[lost]",),
-        tells="BrokerRefused.*transactions failed",
+        (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
     ),
     Breakage(
         "reading-ahead-without-bound",

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_breakage_fits_the_code_and_its_tests_are_there(breakage: Breakage) -> None:
     for file, text in breakage.broken(ROOT).items():
         assert ast.dump(ast.parse(text)) != ast.dump(ast.parse((ROOT / file).read_text())), f"{file}: nothing is broken"
-    assert breakage.caught_by
+    assert breakage.caught_by and breakage.tells != "", "an error of ours has to say what is broken"
     for test in breakage.caught_by:
         file, name = test.split("[")[0].split("::")
         assert name in top_level_names(ROOT / file), f"{test} is not there"
