@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
+from io_kafka.writer import PipelineWriter
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
 
@@ -63,3 +66,30 @@ def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -
     assert play.run(resolved)["steps_replayed"] == 0
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
+
+
+def test_a_replay_divides_nothing(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is not written, so what would stand beside it would be lost."""
+    play.topic("in")
+    play.send("in", sums.rows(0, 2))
+    resolved = sums.project(play)
+    with monkeypatch.context() as crash, pytest.raises(InterruptedError):
+        crash.setattr(Pipeline, "_checkpoint", interrupted)
+        play.run(resolved)
+    assert (play.log(resolved).steps, play.log(resolved).pending) == (1, ())
+    play.send("in", sums.rows(2, 4))  # a whole step waits while step 0 is replayed
+    write_step = PipelineWriter.write_step
+
+    def checked(self: PipelineWriter, step: int, *args: Any, division_next: Any, **named: Any) -> Any:
+        assert division_next is None or step == self.state.steps, "a division stands beside output that is not written"
+        return write_step(self, step, *args, division_next=division_next, **named)
+
+    monkeypatch.setattr(PipelineWriter, "write_step", checked)
+    assert play.run(resolved)["steps_replayed"] == 1
+    assert transactions(play, resolved)[2:] == [["division 1"], ["step 1", "division 2"], ["step 2"]]
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 3
+
+
+def interrupted(*_: Any) -> None:
+    raise InterruptedError
