@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/start.py"
 POSITIONS, TEST_POSITIONS = "coordinator/positions.py", "tests/coordinator/test_positions.py"
+HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
 COORDINATOR = (
@@ -279,5 +280,87 @@ COORDINATOR = (
         "2 determinism",
         (Edit("stepwell/refusals.py", ' "Rand": "rand()",\n', "\n"),),
         ("tests/stepwell/test_plans.py::test_what_cannot_be_replayed_is_refused",),
+    ),
+    Breakage(
+        "completion-without-all-workers",
+        "A checkpoint counts as complete though a worker does not have it.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                '        assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"\n'
+                "        assert latest.version == self.version.version + 1\n",
+                "",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_checkpoint_that_a_worker_lacks_is_not_complete",),
+    ),
+    Breakage(
+        "lost-database-made-anew",
+        "A database that is missing is made anew, empty, beside those that have the state.",
+        "no silence",
+        (
+            Edit(
+                START,
+                "        if not fresh:\n            raise StateLost(",
+                "        if False:\n            raise StateLost(",
+            ),
+        ),
+        (f"{END_TO_END}/test_lost_state.py::test_a_database_that_is_missing_is_not_made_anew",),
+        tells="NoCommonVersion",
+    ),
+    Breakage(
+        "old-storage-accepted",
+        "An old copy of the storage folder is opened although the steps since were truncated from the log.",
+        "no silence",
+        (Edit(START, "    if version.step < state.first:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_lost_state.py::test_an_old_copy_of_the_folder_is_told_where_the_log_was_truncated_since",),
+    ),
+    Breakage(
+        "grown-output-accepted",
+        "An output topic that has grown is written on, with keys in other partitions than before.",
+        "no silence",
+        (Edit(START, "    if is_output and known.partitions != fact.partitions:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_output_topics.py::test_an_output_topic_that_has_grown_is_told",),
+    ),
+    Breakage(
+        "upsert-topic-not-compacted",
+        "An upsert topic is made without compaction.",
+        "what a consumer must do",
+        (Edit(START, '{"cleanup.policy": "compact"} if output.compacted else {}', "dict[str, str]()"),),
+        (f"{END_TO_END}/test_output_topics.py::test_topics_are_made_as_their_mode_needs_them",),
+    ),
+    Breakage(
+        "holder-not-asked",
+        "A run takes over without asking the holder whether it is alive.",
+        "one writer",
+        (
+            Edit(HOLDER, "    _refuse_if_alive(pipeline, claim)\n    say(", "    say("),
+            Edit(HOLDER, "        _refuse_if_alive(pipeline, claim)\n", ""),
+        ),
+        (f"{TEST_HOLDER}::test_a_holder_that_answers_is_left_alone",),
+    ),
+    Breakage(
+        "silence-not-waited-for",
+        "A holder that cannot be asked is followed at once.",
+        "one writer",
+        (Edit(HOLDER, "    while time.monotonic() - silent_since < silence_s:\n", "    while False:\n"),),
+        (
+            f"{TEST_HOLDER}::test_a_holder_that_writes_is_left_alone",
+            f"{TEST_HOLDER}::test_a_silent_holder_is_followed_after_the_silence_and_not_before",
+        ),
+    ),
+    Breakage(
+        "division-ahead-in-a-replay",
+        "A replay, which writes nothing, chooses the next division to be written with its output.",
+        "1 division first",
+        (
+            Edit(
+                LOOP,
+                "        if core.replaying or core.step < core.divided or ",
+                "        if core.step < core.divided or ",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_a_replay_divides_nothing",),
     ),
 )
