@@ -267,3 +267,23 @@ def test_an_append_topic_takes_nothing_back() -> None:
     assert step_output(node, [to_table(Counter({(1, "a"): 2}), TYPES)], context).num_rows == 2
     with pytest.raises(DataError, match="output events, step 3: a row was taken back"):
         step_output(node, [to_table(Counter({(1, "a"): -1}), TYPES)], context)
+
+
+def test_what_comes_and_goes_within_a_step_is_not_written() -> None:
+    node = Output((0,), (), "events", "append", ("id", "word"))
+    change = to_table([(1, "a"), (2, "b")], TYPES)
+    both = zset.add([change, zset.negate(change.slice(0, 1))])
+    context = StepContext(DictStore(), 3, 0, partitions={"events": 1})
+    assert [json.loads(value)["id"] for value in step_output(node, [both], context).column("value").to_pylist()] == [2]
+
+
+def test_a_changelog_without_a_key_has_a_message_for_each_of_equal_rows() -> None:
+    node = Output((0,), (), "events", "changelog", ("id", "word"))
+    context = StepContext(DictStore(), 3, 0, partitions={"events": 1})
+    messages = step_output(node, [to_table(Counter({(1, "a"): 2, (2, "b"): -3}), TYPES)], context)
+    assert messages.column("key").null_count == 5
+    ops = Counter(
+        (value["op"], (value["after"] or value["before"])["id"])
+        for value in map(json.loads, messages.column("value").to_pylist())
+    )
+    assert ops == {("c", 1): 2, ("d", 2): 3}

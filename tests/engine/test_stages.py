@@ -107,6 +107,26 @@ def test_constants_are_put_out_once_whatever_the_workers(workers: int) -> None:
     assert [machine.step({})["v"].num_rows for _ in range(2)] == [2, 0]
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_messages_of_every_stage_reach_the_driver(workers: int) -> None:
+    """An output that is made early is carried past the stages that have nothing to do with it."""
+    early = Output((0,), (), "early", "append", ("id", "word"))
+    count = AggregateCall("count", None, False, pa.int64())
+    nodes = (
+        Source((), TYPES, "left"),
+        early,
+        Distinct((0,), TYPES),
+        Output((2,), (), "middle", "append", ("id", "word")),
+        Aggregate((2,), (TEXT, pa.int64()), (1,), (count,)),
+        Output((4,), (), "late", "upsert", ("word", "n"), (0,)),
+    )
+    circuit = Circuit(nodes)
+    assert [plan(circuit).stage[output] for output in (1, 3, 5)] == [0, 1, 2]
+    machine = InProcess(circuit, workers, {"early": 1, "middle": 1, "late": 1})
+    messages = machine.step({"left": to_table([(1, "a"), (1, "a"), (2, "a"), (3, "b")], TYPES)})
+    assert {handle: table.num_rows for handle, table in messages.items()} == {"early": 4, "middle": 3, "late": 2}
+
+
 def test_operators_keyed_alike_share_a_stage() -> None:
     """A join and the aggregate over its key are one region: one exchange, not two."""
     nodes = (
