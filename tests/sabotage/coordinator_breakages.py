@@ -363,4 +363,30 @@ COORDINATOR = (
         ),
         (f"{END_TO_END}/test_divisions.py::test_a_replay_divides_nothing",),
     ),
+    Breakage(
+        "step-in-order-of-arrival",
+        "What the tasks of a step sent is put together in the order in which they ended.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/step_output.py",
+                "            canonical(pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]])),\n",
+                "            pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]]),\n",
+            ),
+        ),
+        ("tests/coordinator/test_step_output.py::test_the_order_in_which_tasks_ended_leaves_no_trace",),
+    ),
+    Breakage(
+        "available-now-has-no-end",
+        "A run that should take what is there takes what comes meanwhile too.",
+        "9 bounded",
+        (
+            Edit(
+                LOOP,
+                "            return {p: max(end, self._positions[p]) for p, end in self._until.items()}\n",
+                "            return self._topics.end_offsets_of(self._partitions)\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_available_now_takes_what_was_there_when_it_began",),
+    ),
 )

@@ -307,4 +307,53 @@ ENGINE = (
         ),
         ("tests/engine/test_sources.py::test_every_range_is_read_by_one_worker",),
     ),
+    Breakage(
+        "messages-of-early-stages-lost",
+        "An output that an early stage made does not get past the later ones.",
+        "2 the batch answer",
+        (
+            Edit(
+                REGION,
+                "    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}\n",
+                "    messages: dict[int, bytes] = {}\n",
+            ),
+        ),
+        (f"{TEST_STAGES}::test_messages_of_every_stage_reach_the_driver",),
+    ),
+    Breakage(
+        "equal-rows-written-once",
+        "A changelog without a key has one message for rows that are equal.",
+        "2 the batch answer",
+        (
+            Edit(
+                "engine/operators/output.py",
+                "np.repeat(np.arange(len(weights)), np.abs(weights))",
+                "np.arange(len(weights))",
+            ),
+        ),
+        (f"{TEST_OPERATORS}::test_a_changelog_without_a_key_has_a_message_for_each_of_equal_rows",),
+    ),
+    Breakage(
+        "one-task-of-many-lost",
+        "Where the tasks of a step run side by side, the result of one is left out.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/driver_step.py",
+                "        each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map\n",
+                "        each: Callable[..., Iterable[Outbox]] = map\n"
+                "        if side_by_side:\n"
+                "            each = lambda work, *given: list(self._threads.map(work, *given))[1:]\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_placement.py::test_large_steps_in_the_driver_whose_tasks_run_side_by_side",),
+    ),
+    Breakage(
+        "stateless-step-not-stored",
+        "A pipeline without state makes checkpoints that do not say which step is next.",
+        "6 two versions",
+        (Edit("engine/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
+        (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
+        tells="RecoveryFailed.*its checkpoint is for step",
+    ),
 )

@@ -140,4 +140,22 @@ STORAGE = (
         ("tests/storage/test_crash.py::test_a_crash_in_create_leaves_nothing_or_a_database",),
         tells="There is no database in",
     ),
+    Breakage(
+        "checkpoint-not-synced",
+        "LMDB is not asked to sync the layer that holds the checkpoints.",
+        "6 two versions",
+        (
+            Edit(
+                DATABASE,
+                "            environments.create(draft / COMMITTED, synced=True)\n",
+                "            environments.create(draft / COMMITTED, synced=False)\n",
+            ),
+            Edit(
+                DATABASE,
+                "environments.using(path / COMMITTED, synced=True)",
+                "environments.using(path / COMMITTED, synced=False)",
+            ),
+        ),
+        (f"{TEST}::test_only_the_committed_layer_is_synced",),
+    ),
 )
