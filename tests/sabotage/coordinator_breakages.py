@@ -181,13 +181,6 @@ COORDINATOR = (
         tells="NoCommonVersion",
     ),
     Breakage(
-        "stop-forgotten-in-a-recovery",
-        "A stop that was asked for is forgotten when a lost task is recovered from.",
-        "no silence",
-        (Edit(LOOP, "        if self._standing is not None:\n", "        if False:\n"),),
-        (f"{END_TO_END}/test_checkpoints.py::test_a_stop_survives_a_recovery",),
-    ),
-    Breakage(
         "log-cut-above-a-checkpoint",
         "The step log is truncated by the user's window alone, below which a worker may still have to replay.",
         "6 two versions",
