@@ -33,7 +33,7 @@ def content(result: StepResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
 
 
 def test_the_order_in_which_tasks_ended_leaves_no_trace() -> None:
-    letters = {"in": [(None, b"late"), (None, b"early")]}
+    letters: dict[str, list[tuple[bytes | None, bytes]]] = {"in": [(None, b"late"), (None, b"early")]}
     parcels = [
         parcel(0, [(1, b"d"), (0, b"b")], SourceReport([("in", 1, 3, 0xB)], {"in": 2}, letters)),
         parcel(1, [(0, b"a"), (1, b"c")], SourceReport([("in", 0, 4, 0xA)], {"in": 1}, {"in": [(None, b"between")]})),

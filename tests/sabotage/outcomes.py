@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import hypothesis
 import pytest
@@ -46,8 +46,10 @@ _outcomes: list[Outcome] = []
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    report: Any = yield
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     if call.excinfo is not None:
         kind = _kind(call.excinfo.value) if call.when == "call" else "crash"
         _outcomes.append(Outcome(item.nodeid, kind, call.excinfo.exconly().splitlines()[0]))
