@@ -86,11 +86,14 @@ def _unbroken_passes(chosen: Sequence[Breakage], folder: Path) -> bool:
     """Whether all tests that are to catch something pass as long as nothing is broken, which is what makes their failure a proof."""
     tests = list(dict.fromkeys(test for breakage in chosen for test in breakage.caught_by))
     print(f"{len(tests)} tests without any breakage ...", flush=True)
-    copy = _copied(folder / "unbroken")
-    spark = [test for test in tests if _is_slow(test)]
-    halves = [half for half in (spark, [test for test in tests if test not in spark]) if half]
+    slow = [test for test in tests if _is_slow(test)]
+    halves = {"slow": slow, "quick": [test for test in tests if test not in slow]}
+
+    def half(name: str) -> list[Outcome]:
+        return _run(_copied(folder / name), halves[name], 3 * RUN_SECONDS_MAX) if halves[name] else []
+
     with ThreadPoolExecutor(LANES) as lanes:
-        outcomes = [o for found in lanes.map(lambda half: _run(copy, half, 3 * RUN_SECONDS_MAX), halves) for o in found]
+        outcomes = [outcome for found in lanes.map(half, halves) for outcome in found]
     wrong = [outcome for outcome in outcomes if outcome.kind != "passed"]
     for outcome in wrong:
         print(f"  fails though nothing is broken: {outcome.test}: {outcome.said}")
