@@ -154,7 +154,7 @@ ENGINE = (
     Breakage(
         "one-retraction-lost",
         "An aggregate forgets to take back the old row of one group in a step.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit(
                 AGGREGATE,
@@ -167,7 +167,7 @@ ENGINE = (
     Breakage(
         "extreme-gone-at-first-retraction",
         "A maximum that came twice is gone when one of the two is taken back.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit(
                 "engine/extremes.py",
@@ -180,7 +180,7 @@ ENGINE = (
     Breakage(
         "extremes-as-if-nothing-retracts",
         "Running extremes are kept although the input can retract.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit(
                 AGGREGATE,
@@ -193,7 +193,7 @@ ENGINE = (
     Breakage(
         "join-forgets-new-pairs",
         "A join misses the pairs of rows that came on both sides in one step.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit("engine/operators/join.py", "    right_trace.append(as_rows(right))\n", ""),
             Edit(
@@ -233,7 +233,7 @@ ENGINE = (
     Breakage(
         "no-tombstone",
         "A key that vanishes leaves its last row in the upsert topic.",
-        "2 the batch answer",
+        "the batch answer",
         (Edit("engine/operators/output.py", "    chosen = came | ~replaced[group]\n", "    chosen = came\n"),),
         (f"{TEST_OPERATORS}::test_an_upsert_topic_is_the_table",),
     ),
@@ -310,7 +310,7 @@ ENGINE = (
     Breakage(
         "messages-of-early-stages-lost",
         "An output that an early stage made does not get past the later ones.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit(
                 REGION,
@@ -323,7 +323,7 @@ ENGINE = (
     Breakage(
         "equal-rows-written-once",
         "A changelog without a key has one message for rows that are equal.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit(
                 "engine/operators/output.py",

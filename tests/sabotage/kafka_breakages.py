@@ -218,7 +218,7 @@ KAFKA = (
     Breakage(
         "delete-without-retraction",
         "A Debezium delete without a key drops its retraction.",
-        "2 the batch answer",
+        "the batch answer",
         (
             Edit(
                 "io_kafka/formats/decode.py",
