@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py)
 PACKAGES := stepwell coordinator engine io_kafka storage faults
 
-.PHONY: demo test check lint types soak bench clean
+.PHONY: demo test check lint types soak sabotage bench clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
@@ -31,6 +31,10 @@ types: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest -m soak
+
+# Breaks a copy of the code on purpose, one mistake at a time, and fails unless the tests notice each: NAMES="..." for some of them.
+sabotage: $(STAMP)
+	$(BIN)/python -m tests.sabotage $(NAMES)
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

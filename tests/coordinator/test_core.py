@@ -117,6 +117,21 @@ def test_a_stop_waits_for_its_checkpoint() -> None:
     assert core.workers.state is State.STOPPED
 
 
+def test_a_checkpoint_that_a_worker_lacks_is_not_complete() -> None:
+    core, made = Core(EMPTY, 0, 0), VersionId(1, 1, "x")
+    core.stepped()
+    assert core.request_checkpoint()
+    core.intended("x")
+    core.frozen()
+    core.folding()
+    core.folded()
+    with pytest.raises(AssertionError, match="the workers share"):
+        core.completed({0: (EMPTY, made), 1: (EMPTY,)})
+    assert core.version == EMPTY
+    core.completed({0: (EMPTY, made), 1: (EMPTY, made)})
+    assert core.version == made
+
+
 def test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint() -> None:
     core = Core(EMPTY, divided=2, written=1)
     for _ in range(2):

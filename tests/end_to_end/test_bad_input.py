@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
 from coordinator.errors import TopicChanged
 from engine.errors import DataError
 from io_kafka.errors import OffsetGone
+from io_kafka.offsets import OffsetRange
+from io_kafka.output_progress import InputChanged
+from io_kafka.raw import RawBatch, raw_batch
+from io_kafka.reader import RangeReader
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground
 
@@ -109,3 +116,24 @@ def test_input_that_expired_under_a_replay_is_an_error(play: Playground) -> None
     with pytest.raises(OffsetGone, match=f"'{play.prefix}in' partition 0: offset 0 is not there.*expired"):
         play.run(resolved)
     assert play.read("out") == written
+
+
+def test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_same(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums.left_without_checkpoint(play)
+    resolved = sums.project(play, ", 'on.error' = 'skip'")
+    written, read = play.read("out"), RangeReader.read
+
+    def with_other_keys(self: RangeReader, ranges: Sequence[OffsetRange], **options: Any) -> list[RawBatch]:
+        """An append table does not look at them."""
+        batches = read(self, ranges, **options)
+        return [raw_batch(b.range, pa.array([b"k"] * b.num_rows, pa.binary()), b.values, b.offsets) for b in batches]
+
+    with monkeypatch.context() as changed:
+        changed.setattr(RangeReader, "read", with_other_keys)
+        with pytest.raises(InputChanged, match=f"step 0, topic '{play.prefix}in' partition 0"):
+            play.run(resolved)
+    assert play.read("out") == written
+    assert play.run(resolved)["steps_replayed"] == 2
+    assert play.check(resolved) == {"sums": 3}

@@ -71,21 +71,26 @@ def test_all_workers_go_back_to_v_where_one_lacks_the_next(play: Playground, mon
     assert play.check_steps(resolved) == 5
 
 
+@pytest.mark.parametrize("recorded", [0, 1])
 def test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
+    play: Playground, monkeypatch: pytest.MonkeyPatch, recorded: int
 ) -> None:
+    """`recorded`: the checkpoints before it. After one of them the log would refuse the next but one."""
     play.topic("in")
     resolved = sums.project(play, workers=2)
-    play.send("in", sums.rows(0, 4))
+    play.send("in", sums.rows(0, 2))
+    for _ in range(recorded):
+        play.run(resolved)
+    play.send("in", sums.rows(2, 2))
     with monkeypatch.context() as crash:
         crash.setattr(Pipeline, "_complete", stop_here)
         with pytest.raises(InterruptedError):
             play.run(resolved)
-    assert (play.log(resolved).checkpoints, len(versions(play, resolved)[1])) == ((), 2)
+    assert (len(play.log(resolved).checkpoints), len(versions(play, resolved)[1])) == (recorded, 2)
     for first in (4, 6):
         play.send("in", sums.rows(first, 2))
         assert play.run(resolved)["steps_replayed"] == 0
-    assert [version.version for version in play.log(resolved).checkpoints] == [2, 3]
+    assert [version.version for version in play.log(resolved).checkpoints] == [recorded + 2, recorded + 3]
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
 

@@ -3,7 +3,10 @@ a step runs in the driver, in Spark, or now here and now there."""
 
 from __future__ import annotations
 
-from tests.end_to_end import everything
+import pytest
+
+from engine import driver_step
+from tests.end_to_end import everything, sums
 from tests.end_to_end.harness import Playground, Resolved, renamed
 
 
@@ -22,6 +25,24 @@ def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_worke
     assert play.check_steps(one) == status["step"] + 1
     for other in others:
         assert contents(play, other) == contents(play, one), f"{other.spec.workers} workers"
+
+
+def test_large_steps_in_the_driver_whose_tasks_run_side_by_side(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread a worker, and a thread that reads ahead: what steps of thousands of rows have, here in small ones."""
+    play.topic("in", 3)
+    one = sums.project(play, rows=20, workers=3)
+    other = renamed(one, "-side-by-side", 3)
+    for number in range(2):
+        for partition in range(3):
+            play.send("in", sums.rows(100 * number + 10 * partition, 30), partition)
+        play.run(one)
+        with monkeypatch.context() as small:
+            small.setattr(driver_step, "PARALLEL_ROWS_MIN", 1)
+            assert play.run(other)["steps_run"] == 5
+    assert contents(play, one)["sums"] == contents(play, other)["sums"]
+    assert play.check(one) == {"sums": 3}
 
 
 def contents(play: Playground, run: Resolved) -> dict[str, list[tuple[object, ...]]]:

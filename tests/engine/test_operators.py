@@ -6,6 +6,7 @@ The twins are the definitions: a Counter of rows in, a Counter of rows out, loop
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import zset
-from engine.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, SemiJoin, View
+from engine.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, Output, SemiJoin, View
 from engine.errors import DataError
 from engine.operators.base import OperatorFunction, StepContext
 from engine.operators.distinct import step_deduplicate, step_distinct
 from engine.operators.join import step_join
 from engine.operators.last_by_key import step_last_by_key
+from engine.operators.output import step_output
 from engine.operators.semi_join import step_semi_join
 from engine.operators.view import step_view
 from engine.store import DictStore
@@ -224,3 +226,64 @@ def test_a_view_with_two_rows_of_a_key_is_refused_before_it_changes() -> None:
     with pytest.raises(DataError, match=r"view totals, step 2: 2 rows have the key \{'id': 1\}"):
         step_view(node, [to_table(Counter({(1, "c"): 1}), TYPES)], StepContext(store, 2, 0))
     assert store.records == before
+
+
+TABLES = st.dictionaries(st.integers(-2, 4), st.sampled_from(["a", "b"]), max_size=4)
+
+
+def published(mode: Any, before: dict[int, str], after: dict[int, str]) -> list[tuple[Any, Any]]:
+    """Key and value of every message for the change from one content of a table with key `id` to the next."""
+    node = Output((0,), (), "table", mode, ("id", "word"), (0,))
+    change = plus(Counter(after.items()), Counter(dict.fromkeys(before.items(), -1)))
+    messages = step_output(node, [to_table(change, TYPES)], StepContext(DictStore(), 3, 0, partitions={"table": 3}))
+    pairs = zip(messages.column("key").to_pylist(), messages.column("value").to_pylist(), strict=True)
+    return [(json.loads(key)["id"], value and json.loads(value)) for key, value in pairs]
+
+
+@given(TABLES, TABLES)
+def test_an_upsert_topic_is_the_table(before: dict[int, str], after: dict[int, str]) -> None:
+    """One message a key that changed: its row, or nothing where it has vanished."""
+    expected = {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    messages = published("upsert", before, after)
+    assert len(messages) == len(expected)
+    assert {key: value and value["word"] for key, value in messages} == expected
+
+
+@given(TABLES, TABLES)
+def test_a_changelog_tells_what_was_and_what_is(before: dict[int, str], after: dict[int, str]) -> None:
+    expected = {}
+    for key in before.keys() | after.keys():
+        was, now = ({"id": key, "word": table[key]} if key in table else None for table in (before, after))
+        if was != now:
+            expected[key] = {"before": was, "after": now, "op": "c" if was is None else "d" if now is None else "u"}
+    messages = published("changelog", before, after)
+    assert len(messages) == len(expected)
+    assert dict(messages) == expected
+
+
+def test_an_append_topic_takes_nothing_back() -> None:
+    node = Output((0,), (), "events", "append", ("id", "word"))
+    context = StepContext(DictStore(), 3, 0, partitions={"events": 1})
+    assert step_output(node, [to_table(Counter({(1, "a"): 2}), TYPES)], context).num_rows == 2
+    with pytest.raises(DataError, match="output events, step 3: a row was taken back"):
+        step_output(node, [to_table(Counter({(1, "a"): -1}), TYPES)], context)
+
+
+def test_what_comes_and_goes_within_a_step_is_not_written() -> None:
+    node = Output((0,), (), "events", "append", ("id", "word"))
+    change = to_table([(1, "a"), (2, "b")], TYPES)
+    both = zset.add([change, zset.negate(change.slice(0, 1))])
+    context = StepContext(DictStore(), 3, 0, partitions={"events": 1})
+    assert [json.loads(value)["id"] for value in step_output(node, [both], context).column("value").to_pylist()] == [2]
+
+
+def test_a_changelog_without_a_key_has_a_message_for_each_of_equal_rows() -> None:
+    node = Output((0,), (), "events", "changelog", ("id", "word"))
+    context = StepContext(DictStore(), 3, 0, partitions={"events": 1})
+    messages = step_output(node, [to_table(Counter({(1, "a"): 2, (2, "b"): -3}), TYPES)], context)
+    assert messages.column("key").null_count == 5
+    ops = Counter(
+        (value["op"], (value["after"] or value["before"])["id"])
+        for value in map(json.loads, messages.column("value").to_pylist())
+    )
+    assert ops == {("c", 1): 2, ("d", 2): 3}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from engine.circuit import Circuit, Distinct, Output, Source, View
+from engine.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
 from engine.errors import DataError, StaleTask
 from engine.growth import append_only_inputs
-from engine.parcels import DRIVER, Parcel, error_parcel, from_bytes
+from engine.parcels import DRIVER, Parcel, error_of, error_parcel, from_bytes
 from engine.placement import Placement
 from engine.region import Outbox, StageTask, failed_outbox, run_stage, run_stage_once, with_report
 from engine.stages import plan
@@ -85,6 +86,36 @@ def test_arrival_order_of_parcels_does_not_matter() -> None:
     ]
     results = [run_stage_once(task(0, 1), DictStore(), order) for order in (parcels, parcels[::-1])]
     assert results[0] == results[1]
+
+
+def test_rows_that_pass_a_stage_are_the_same_bytes_whatever_came_first() -> None:
+    """What is carried to a later stage is not touched on its way, so no operator puts it in order."""
+    count = AggregateCall("count", None, False, pa.int64())
+    circuit = Circuit((
+        Source((), TYPES, "words"),
+        Distinct((0,), TYPES),
+        Aggregate((1,), (TYPES[1], pa.int64()), (1,), (count,)),
+        Join((2, 0), (TYPES[1], pa.int64(), *TYPES), (0,), (1,), (False,)),
+    ))  # fmt: skip
+    carrying = plan(circuit)
+    assert {channel.producer for channel, last in carrying.last_read.items() if last == 2} == {0, 1}
+
+    def stage(number: int) -> StageTask:
+        return StageTask(carrying, Placement.even(1), 0, number, 0, {}, append_only_inputs(circuit))
+
+    parcels = [
+        replace(run_stage(stage(0), DictStore(), (), {0: to_table([(source, "a")], TYPES)})[0], source=source)
+        for source in range(3)
+    ]
+    results = [run_stage_once(stage(1), DictStore(), order) for order in (parcels, parcels[::-1])]
+    assert results[0] == results[1]
+
+
+def test_of_several_faults_the_same_one_is_told_whichever_came_first() -> None:
+    faults = [error_parcel(source, DataError(f"of source {source}")) for source in (2, 1, 3)]
+    for order in (faults, faults[::-1]):
+        outbox = run_stage_once(task(0, 1), DictStore(), order)
+        assert str(error_of(outbox[DRIVER])) == "of source 1"
 
 
 def test_a_report_goes_to_the_driver_and_an_error_travels_alone() -> None:

@@ -14,6 +14,7 @@ from engine.circuit import (
     Aggregate,
     AggregateCall,
     Circuit,
+    Constant,
     Distinct,
     Expression,
     Join,
@@ -27,6 +28,7 @@ from engine.circuit import (
 )
 from engine.errors import DataError
 from engine.in_process import InProcess
+from engine.parcels import to_bytes
 from engine.placement import Placement
 from engine.stages import plan
 from io_kafka.digest import canonical
@@ -91,6 +93,38 @@ def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: 
     alone = run(whole_circuit(), steps, 1)
     for workers in (2, 3, 5):
         assert run(whole_circuit(), steps, workers) == alone
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_constants_are_put_out_once_whatever_the_workers(workers: int) -> None:
+    rows = pa.table({"c0": pa.array([1, 2], LONG), "c1": ["a", "b"]})
+    nodes = (
+        Constant((), TYPES, to_bytes(rows)),
+        View((0,), TYPES, "v", ("id", "word"), True),
+        Output((1,), (), "v", "changelog", ("id", "word")),
+    )
+    machine = InProcess(Circuit(nodes), workers, {"v": 2})
+    assert [machine.step({})["v"].num_rows for _ in range(2)] == [2, 0]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_messages_of_every_stage_reach_the_driver(workers: int) -> None:
+    """An output that is made early is carried past the stages that have nothing to do with it."""
+    early = Output((0,), (), "early", "append", ("id", "word"))
+    count = AggregateCall("count", None, False, pa.int64())
+    nodes = (
+        Source((), TYPES, "left"),
+        early,
+        Distinct((0,), TYPES),
+        Output((2,), (), "middle", "append", ("id", "word")),
+        Aggregate((2,), (TEXT, pa.int64()), (1,), (count,)),
+        Output((4,), (), "late", "upsert", ("word", "n"), (0,)),
+    )
+    circuit = Circuit(nodes)
+    assert [plan(circuit).stage[output] for output in (1, 3, 5)] == [0, 1, 2]
+    machine = InProcess(circuit, workers, {"early": 1, "middle": 1, "late": 1})
+    messages = machine.step({"left": to_table([(1, "a"), (1, "a"), (2, "a"), (3, "b")], TYPES)})
+    assert {handle: table.num_rows for handle, table in messages.items()} == {"early": 4, "middle": 3, "late": 2}
 
 
 def test_operators_keyed_alike_share_a_stage() -> None:

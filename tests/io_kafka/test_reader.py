@@ -384,6 +384,63 @@ def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
         assert held.closed == fault
 
 
+class Rests(threading.Event):
+    """The pump waits for this one where it has nothing to do: the second wait ends what the first one began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rested = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.rested.set()
+        return super().wait(timeout)
+
+
+def test_what_is_read_ahead_is_bounded(
+    settings: KafkaSettings,
+    reader: RangeReader,
+    topic: str,
+    transactions: Transactions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_module, "AHEAD_BYTES_MAX", 2_000)
+    monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MAX", 10)
+    transactions.put(topic, [bytes(100)] * 500)
+    await_end(settings, topic, 0, 501)
+    held = reader._positioned()
+    pump = held._asked = Rests()
+    reader.read([OffsetRange(topic, 0, 0, 1)], ahead=True)
+    place = held.places[TopicPartition(topic, 0)]
+
+    def enough() -> bool:
+        held.read_ahead()  # it may have rested before the messages came
+        return place.ahead_bytes >= 2_000
+
+    wait_for(enough)
+    with held.held():
+        pump.rested.clear()
+    held.read_ahead()
+    assert pump.rested.wait(60)
+    assert place.ahead_bytes < 2_000 + 2 * 10 * 100, "more than one call beyond the bound"
+    (rest,) = reader.read([OffsetRange(topic, 0, 1, 501)])
+    assert rest.num_rows == 499
+
+
+def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
+    settings: KafkaSettings,
+    reader: RangeReader,
+    topic: str,
+    transactions: Transactions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_module, "SURPLUS_MESSAGES_MAX", 5)
+    transactions.put(topic, [b"%d" % i for i in range(100)])
+    await_end(settings, topic, 0, 101)
+    assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].num_rows == 10
+    assert not reader._positioned().places
+    assert rows(reader.read([OffsetRange(topic, 0, 10, 12)])[0]) == [(10, b"10"), (11, b"11")]
+
+
 def failing(messages: object) -> bool:
     raise RuntimeError("a fault while nobody waits")
 

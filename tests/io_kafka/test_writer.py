@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka import transactions
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
-from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, StepRecord, VersionId
+from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord, VersionId
 from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
-from io_kafka.step_log import BrokenStepLog
+from io_kafka.step_log import BrokenStepLog, StepLogState
 from io_kafka.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.topics import Topics
 from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
@@ -183,6 +185,30 @@ def test_a_claim_over_another_holder_than_the_one_looked_at_is_refused(pipe: Pip
     assert settled_log(pipe.settings, pipe.log).epoch == holder.epoch
 
 
+def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Progress is read after the fence: what was read before it may be overtaken by the very last commit."""
+    old, new = pipe.started(), pipe.writer()
+    pipe.step(old, 0)
+    old.append([pipe.division(1, old.epoch)])
+    read_tail, overtaken = new._reader.read_tail, False
+
+    def read_then_overtake(state: StepLogState) -> list[Record]:
+        nonlocal overtaken
+        tail = read_tail(state)
+        if not overtaken:
+            overtaken = True
+            pipe.step(old, 1, divide=False)
+        return tail
+
+    monkeypatch.setattr(new._reader, "read_tail", read_then_overtake)
+    new.start(pipeline="p", host="here", pid=os.getpid())
+    assert overtaken and new.state.steps == 2
+    pipe.step(new, 2)
+    pipe.check_exactly(3)
+
+
 # Crashes of the writer
 
 
@@ -286,6 +312,37 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     pipe.check_exactly(3)
     assert settled_log(pipe.settings, pipe.log).__dict__ == writer.state.__dict__
     assert writer.state.intent == intent.version
+
+
+def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where its commit was acknowledged: a late copy of a request that it sent twice could end half of its next transaction."""
+    reports: list[Callable[[KafkaError], None]] = []  # one a producer
+    real = transactions.Producer
+
+    def made(config: dict[str, Any], **options: Any) -> Producer:
+        reports.append(config["error_cb"])
+        return real(config, **options)
+
+    def lose_a_connection() -> None:
+        reports[-1](KafkaError(KafkaError._TRANSPORT, "a connection was lost"))
+
+    def commit_with_an_error(commit: Callable[[], None]) -> None:
+        commit()
+        lose_a_connection()
+
+    monkeypatch.setattr(transactions, "Producer", made)
+    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    pipe.step(writer, 0)
+    assert len(reports) == 1
+    writer.append([pipe.division(1, 0)])
+    writer.instead = commit_with_an_error
+    pipe.step(writer, 1, divide=False)
+    assert len(reports) == 2, "a doubtful commit counted as made before the log was asked"
+    lose_a_connection()
+    pipe.step(writer, 2)
+    assert len(reports) == 3
+    pipe.check_exactly(3)
 
 
 @pytest.mark.parametrize("delay_ms", [None, 1])

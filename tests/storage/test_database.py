@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import errors
+from storage import environments, errors
 from storage.database import EMPTY, Database, VersionId
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
@@ -330,6 +330,20 @@ def test_statistics_follow_the_live_records(tmp_path: Path) -> None:
     assert database.statistics().table_bytes == {1: 4 + 2 + 1}
     database = Database.open(tmp_path / PATH, Database.versions(tmp_path / PATH)[0], epoch=1, identity=ME)
     assert database.statistics().table_bytes == {1: 4 + 2 + 5, 2: 4 + 1}
+
+
+def test_only_the_committed_layer_is_synced(tmp_path: Path) -> None:
+    """No test can lose the power; but whether LMDB is asked to sync can be seen."""
+    database = fresh(tmp_path / PATH)
+    step(database, {"a": b"1"})
+    commit(database, 1, 1)
+    synced = {
+        folder.name.split("-")[0]: (flags["sync"], flags["metasync"])
+        for folder, environment in environments._table.open.items()
+        if folder.parent == tmp_path / PATH
+        for flags in [environment._handle.flags()]
+    }
+    assert synced == {"committed": (True, True), "layer": (False, False)}
 
 
 def test_what_is_made_and_deleted_between_checkpoints_leaves_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""What the tasks sent, put together: nothing tells in which order they ended, or how many they were."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from coordinator.specification import OutputTopic, PipelineSpec
+from coordinator.step_output import StepResult, gather
+from engine.circuit import Circuit, Output, Source
+from engine.operators.output import MESSAGES
+from engine.parcels import Parcel, to_bytes
+from engine.reports import RegionReport
+from engine.sources import SourceReport
+from engine.stages import plan
+
+TYPES = (pa.int64(),)
+PLAN = plan(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))
+SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic", 2, compacted=False),)))
+
+
+def parcel(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> Parcel:
+    columns = [[p for p, _ in rows], [None] * len(rows), [value for _, value in rows]]
+    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, MESSAGES, strict=True)], schema=MESSAGES)
+    times = RegionReport(1, worker, compute_ms=1.0 + worker, state_ms=2.0)
+    return Parcel(worker, messages={1: to_bytes(table)}, reports=(report.packed(), times.packed()))
+
+
+def content(result: StepResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    return [(output.handle, output.topic, output.messages.to_pylist()) for output in result.outputs]
+
+
+def test_the_order_in_which_tasks_ended_leaves_no_trace() -> None:
+    letters: dict[str, list[tuple[bytes | None, bytes]]] = {"in": [(None, b"late"), (None, b"early")]}
+    parcels = [
+        parcel(0, [(1, b"d"), (0, b"b")], SourceReport([("in", 1, 3, 0xB)], {"in": 2}, letters)),
+        parcel(1, [(0, b"a"), (1, b"c")], SourceReport([("in", 0, 4, 0xA)], {"in": 1}, {"in": [(None, b"between")]})),
+        parcel(2, [], SourceReport([("also", 7, 1, 0xC)])),
+    ]
+    one, other = (gather(SPEC, PLAN, {"out": 2}, order, {"in": "dead"}) for order in (parcels, parcels[::-1]))
+    assert content(one) == content(other)
+    assert [(c.topic, c.partition, c.messages) for c in one.inputs] == [("also", 7, 1), ("in", 0, 4), ("in", 1, 3)]
+    assert (one.inputs, one.skipped, one.rows) == (other.inputs, {"in": 3}, 8)
+    (_, _, rows), (_, dead_topic, dead) = content(one)
+    assert [(row["partition"], row["value"]) for row in rows] == [(0, b"a"), (0, b"b"), (1, b"c"), (1, b"d")]
+    assert (dead_topic, [row["value"] for row in dead]) == ("dead", [b"between", b"early", b"late"])
+    assert (one.compute_ms, one.state_ms) == (3.0, 2.0), "of the slowest worker"
+
+
+def test_an_output_without_messages_is_there_too() -> None:
+    """Its partitions have digests like the others."""
+    assert content(gather(SPEC, PLAN, {"out": 2}, [], {"in": "dead"})) == [
+        ("out", "out-topic", []),
+        ("dead-letter:dead", "dead", []),
+    ]

@@ -1,0 +1,52 @@
+"""One deliberate breakage: what it does to the code, what it breaks, and which tests must fail under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Stale(Exception):
+    """A breakage that no longer fits the code: its old text is not there exactly once."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """In `file` (relative to the root), `old` stands exactly once and becomes `new`."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """`does`: the mistake, as a sentence. `breaks`: the invariant of ARCHITECTURE.md, by number and name, or the promise.
+
+    `caught_by`: pytest's ids of tests, each of which must fail under it. `tells`: where such a test ends by one of our own errors and not
+    by an assertion, a regular expression for what the error must say; any other error is a crash, and proves nothing."""
+
+    name: str
+    does: str
+    breaks: str
+    edits: tuple[Edit, ...]
+    caught_by: tuple[str, ...]
+    tells: str | None = None
+
+    def broken(self, root: Path) -> Mapping[str, str]:
+        """The files as the breakage leaves them, by name. Raises Stale."""
+        texts: dict[str, str] = {}
+        for edit in self.edits:
+            text = texts.get(edit.file) or (root / edit.file).read_text()
+            if (found := text.count(edit.old)) != 1:
+                raise Stale(f"{self.name}: its old text is {found} times in {edit.file}, not once:\n{edit.old}")
+            assert edit.new != edit.old
+            texts[edit.file] = text.replace(edit.old, edit.new)
+        for file, text in texts.items():
+            compile(text, file, "exec")
+        return texts
+
+    def apply(self, root: Path) -> None:
+        for file, text in self.broken(root).items():
+            (root / file).write_text(text)

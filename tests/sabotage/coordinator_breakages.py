@@ -1,0 +1,385 @@
+"""Mistakes in the coordinator: what is next, the loop, the start and the recovery."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/start.py"
+POSITIONS, TEST_POSITIONS = "coordinator/positions.py", "tests/coordinator/test_positions.py"
+HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
+TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
+
+COORDINATOR = (
+    Breakage(
+        "output-before-division",
+        "The core lets a step run whose division is not in the log yet.",
+        "1 division first",
+        (Edit(CORE, "        if self.step <= self.divided:\n", "        if self.step <= self.divided + 1:\n"),),
+        (f"{TEST_CORE}::TestRun",),
+    ),
+    Breakage(
+        "checkpoint-in-a-replay",
+        "A checkpoint is begun while steps that the log has are still replayed.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                "            if self.replaying:\n                return None",
+                "            if False:\n                return None",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint",),
+    ),
+    Breakage(
+        "version-by-bare-number",
+        "The versions of all workers are compared by their numbers, not by identity.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                "    shared = set.intersection(*(set(held) for held in versions.values())) if versions else set()\n",
+                "    numbers = set.intersection(*({v.version for v in held} for held in versions.values()))\n"
+                "    shared = {v for held in versions.values() for v in held if v.version in numbers}\n",
+            ),
+        ),
+        (f"{TEST_CORE}::test_versions_are_compared_by_identity_not_by_number",),
+    ),
+    Breakage(
+        "stop-without-checkpoint",
+        "A run that is stopped ends without the checkpoint that it owes.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                "        if self.step > self.version.step and not self.replaying:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_stop_waits_for_its_checkpoint",),
+    ),
+    Breakage(
+        "state-ahead-of-the-log",
+        "Databases are opened at a step whose output the log does not have.",
+        "6 two versions",
+        (Edit(START, "    if version.step > state.steps:\n", "    if False:\n"),),
+        (
+            f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened",
+        ),
+        tells="whose output is not committed",
+    ),
+    Breakage(
+        "positions-from-the-start",
+        "A run that goes on looks for its positions as if nothing had been read.",
+        "exactly once",
+        (
+            Edit(
+                LOOP,
+                "            self._find_positions(self._writer.state.positions)\n",
+                "            self._find_positions({})\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_a_stop_leaves_a_division_that_the_next_run_takes_up",),
+        tells="BrokenStepLog.*and should start at",
+    ),
+    Breakage(
+        "positions-stay-behind",
+        "What a division covers is not counted as read when the next one is chosen.",
+        "exactly once",
+        (Edit(LOOP, "        self._positions.update(division.ends)\n", ""),),
+        (f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",),
+        tells="BrokenStepLog.*and should start at",
+    ),
+    Breakage(
+        "division-ahead-of-a-partial-step",
+        "The next division is chosen ahead of the output although less than a whole step waits.",
+        "latency of a small step",
+        (
+            Edit(
+                LOOP,
+                "        return division if division is not None and division.rows >= whole else None\n",
+                "        return division\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",),
+    ),
+    Breakage(
+        "division-ahead-forgotten",
+        "The division that was written with the output is not taken over by the core.",
+        "1 division first",
+        (
+            Edit(
+                LOOP,
+                "        if ahead is not None:\n            self._divided(core, ahead)\n",
+                "        if ahead is not None:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",),
+        tells="BrokenStepLog",
+    ),
+    Breakage(
+        "replay-by-todays-policy",
+        "A replay treats malformed messages as the project says now, not as the division recorded.",
+        "2 determinism",
+        (
+            Edit(
+                LOOP,
+                "dict(record.on_error), frozenset(record.grown))",
+                "dict(self._spec.on_error), frozenset(record.grown))",
+            ),
+        ),
+        (f"{END_TO_END}/test_bad_input.py::test_dead_letters_are_replayed_where_the_policy_has_changed_since",),
+        tells="DigestMismatch",
+    ),
+    Breakage(
+        "policy-of-yesterday",
+        "A step without output runs by the policy that an earlier run recorded, whatever the project says now.",
+        "malformed messages",
+        (
+            Edit(
+                LOOP,
+                "        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):\n",
+                "        if record is not None:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_bad_input.py::test_after_a_stop_another_policy_lets_the_recorded_step_go_on",),
+        tells="DataError.*malformed message",
+    ),
+    Breakage(
+        "expected-epoch-dropped",
+        "The loop does not hand on which holder was found silent.",
+        "5 fences",
+        (Edit(LOOP, "            expect_epoch=expect_epoch,\n", "            expect_epoch=None,\n"),),
+        (f"{END_TO_END}/test_fences.py::test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once",),
+    ),
+    Breakage(
+        "recreated-topic-accepted",
+        "A topic that was deleted and created again passes for the one that was read.",
+        "no silence",
+        (Edit(START, "    if known.id != fact.topic_id:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_bad_input.py::test_a_topic_that_was_made_anew_is_told_apart",),
+        tells="OffsetGone|BrokenStepLog|DigestMismatch",
+    ),
+    Breakage(
+        "changed-circuit-accepted",
+        "A changed project runs on the state of the former one.",
+        "no silence",
+        (Edit(START, "    if fingerprint == circuit.fingerprint:\n", "    if fingerprint:\n"),),
+        (f"{END_TO_END}/test_fences.py::test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number",),
+    ),
+    Breakage(
+        "failed-fold-counts",
+        "A fold that failed in the background is taken for one that is done.",
+        "6 two versions",
+        (
+            Edit(
+                "coordinator/background_fold.py",
+                "        if self._fault is not None:\n            raise self._fault\n",
+                "",
+            ),
+        ),
+        (f"{END_TO_END}/test_checkpoints.py::test_all_workers_go_back_to_v_where_one_lacks_the_next",),
+        tells="NoCommonVersion",
+    ),
+    Breakage(
+        "log-cut-above-a-checkpoint",
+        "The step log is truncated by the user's window alone, below which a worker may still have to replay.",
+        "6 two versions",
+        (
+            Edit(
+                "coordinator/truncation.py",
+                "state.truncation_point(min(earliest, state.steps - kept))",
+                "state.truncation_point(state.steps - kept)",
+            ),
+        ),
+        ("tests/coordinator/test_truncation.py::test_a_truncated_log_begins_at_a_snapshot_and_goes_on",),
+    ),
+    Breakage(
+        "input-not-compared",
+        "A replay does not look whether it reads what was read the first time.",
+        "no silence",
+        (
+            Edit(
+                LOOP,
+                "        if core.replaying and core.step in self._writer.state.step_records:\n"
+                "            compare_inputs(core.step, result.inputs, self._writer.state.step_records[core.step])\n",
+                "",
+            ),
+        ),
+        (
+            f"{END_TO_END}/test_bad_input.py::test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_same",
+        ),
+    ),
+    Breakage(
+        "added-partition-skipped",
+        "A partition that was added to a topic begins where the source's option says, perhaps at its end.",
+        "exactly once",
+        (
+            Edit(
+                POSITIONS,
+                'wish = "earliest" if source.table.topic in read_before else source.starting_offsets',
+                "wish = source.starting_offsets",
+            ),
+        ),
+        (f"{TEST_POSITIONS}::test_what_the_log_knows_wins_and_a_partition_that_came_later_begins_at_its_first_offset",),
+    ),
+    Breakage(
+        "last-table-decides",
+        "Of two tables over one topic the last one decides where it is read from.",
+        "exactly once",
+        (
+            Edit(
+                POSITIONS,
+                "            positions[place] = min(chosen, positions.get(place, chosen))\n",
+                "            positions[place] = chosen\n",
+            ),
+        ),
+        (f"{TEST_POSITIONS}::test_of_two_tables_over_one_topic_the_earlier_decides",),
+    ),
+    Breakage(
+        "recoveries-without-end",
+        "A run recovers from the same fault again and again.",
+        "9 bounded",
+        (
+            Edit(
+                LOOP,
+                "                if max(failures, self._folds_failed) >= RECOVERIES_MAX:\n",
+                "                if False:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_checkpoints.py::test_a_fold_that_fails_again_and_again_ends_the_run",),
+    ),
+    Breakage(
+        "completion-not-recorded",
+        "A recovery opens a checkpoint that every worker has and does not record that it is complete.",
+        "6 two versions",
+        (Edit(LOOP, "        if self._writer.state.intent == _logged(version):", "        if False:"),),
+        (
+            f"{END_TO_END}/test_checkpoints.py::"
+            "test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so[1]",
+        ),
+        tells="BrokenStepLog.*would leave a gap",
+    ),
+    Breakage(
+        "generation-forgotten",
+        "Databases of before a full refresh pass for those after it.",
+        "no silence",
+        (Edit(START, '    return f"{log_id}/{generation}/{worker}"\n', '    return f"{log_id}/0/{worker}"\n'),),
+        ("tests/coordinator/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
+        tells="StateLost",
+    ),
+    Breakage(
+        "rand-accepted",
+        "A view may call rand().",
+        "2 determinism",
+        (Edit("stepwell/refusals.py", ' "Rand": "rand()",\n', "\n"),),
+        ("tests/stepwell/test_plans.py::test_what_cannot_be_replayed_is_refused",),
+    ),
+    Breakage(
+        "completion-without-all-workers",
+        "A checkpoint counts as complete though a worker does not have it.",
+        "6 two versions",
+        (
+            Edit(
+                CORE,
+                '        assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"\n'
+                "        assert latest.version == self.version.version + 1\n",
+                "",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_checkpoint_that_a_worker_lacks_is_not_complete",),
+    ),
+    Breakage(
+        "lost-database-made-anew",
+        "A database that is missing is made anew, empty, beside those that have the state.",
+        "no silence",
+        (
+            Edit(
+                START,
+                "        if not fresh:\n            raise StateLost(",
+                "        if False:\n            raise StateLost(",
+            ),
+        ),
+        (f"{END_TO_END}/test_lost_state.py::test_a_database_that_is_missing_is_not_made_anew",),
+        tells="NoCommonVersion",
+    ),
+    Breakage(
+        "old-storage-accepted",
+        "An old copy of the storage folder is opened although the steps since were truncated from the log.",
+        "no silence",
+        (Edit(START, "    if version.step < state.first:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_lost_state.py::test_an_old_copy_of_the_folder_is_told_where_the_log_was_truncated_since",),
+    ),
+    Breakage(
+        "grown-output-accepted",
+        "An output topic that has grown is written on, with keys in other partitions than before.",
+        "no silence",
+        (Edit(START, "    if is_output and known.partitions != fact.partitions:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_output_topics.py::test_an_output_topic_that_has_grown_is_told",),
+    ),
+    Breakage(
+        "upsert-topic-not-compacted",
+        "An upsert topic is made without compaction.",
+        "what a consumer must do",
+        (Edit(START, '{"cleanup.policy": "compact"} if output.compacted else {}', "dict[str, str]()"),),
+        (f"{END_TO_END}/test_output_topics.py::test_topics_are_made_as_their_mode_needs_them",),
+    ),
+    Breakage(
+        "holder-not-asked",
+        "A run takes over without asking the holder whether it is alive.",
+        "one writer",
+        (
+            Edit(HOLDER, "    _refuse_if_alive(pipeline, claim)\n    say(", "    say("),
+            Edit(HOLDER, "        _refuse_if_alive(pipeline, claim)\n", ""),
+        ),
+        (f"{TEST_HOLDER}::test_a_holder_that_answers_is_left_alone",),
+    ),
+    Breakage(
+        "silence-not-waited-for",
+        "A holder that cannot be asked is followed at once.",
+        "one writer",
+        (Edit(HOLDER, "    while time.monotonic() - silent_since < silence_s:\n", "    while False:\n"),),
+        (
+            f"{TEST_HOLDER}::test_a_holder_that_writes_is_left_alone",
+            f"{TEST_HOLDER}::test_a_silent_holder_is_followed_after_the_silence_and_not_before",
+        ),
+    ),
+    Breakage(
+        "division-ahead-in-a-replay",
+        "A replay, which writes nothing, chooses the next division to be written with its output.",
+        "1 division first",
+        (
+            Edit(
+                LOOP,
+                "        if core.replaying or core.step < core.divided or ",
+                "        if core.step < core.divided or ",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_a_replay_divides_nothing",),
+    ),
+    Breakage(
+        "step-in-order-of-arrival",
+        "What the tasks of a step sent is put together in the order in which they ended.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/step_output.py",
+                "            canonical(pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]])),\n",
+                "            pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]]),\n",
+            ),
+        ),
+        ("tests/coordinator/test_step_output.py::test_the_order_in_which_tasks_ended_leaves_no_trace",),
+    ),
+    Breakage(
+        "available-now-has-no-end",
+        "A run that should take what is there takes what comes meanwhile too.",
+        "9 bounded",
+        (
+            Edit(
+                LOOP,
+                "            return {p: max(end, self._positions[p]) for p, end in self._until.items()}\n",
+                "            return self._topics.end_offsets_of(self._partitions)\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_divisions.py::test_available_now_takes_what_was_there_when_it_began",),
+    ),
+)

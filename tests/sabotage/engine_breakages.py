@@ -1,0 +1,359 @@
+"""Mistakes in the engine: hashing and placement, tasks, operators, and where steps run."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+HASHING, REGION, AGGREGATE = "engine/hashing.py", "engine/region.py", "engine/operators/aggregate.py"
+TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
+    f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
+)
+TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end"
+
+ENGINE = (
+    Breakage(
+        "hash-of-python",
+        "Strings are hashed by Python's `hash`, which differs from process to process.",
+        "2 determinism",
+        (
+            Edit(
+                HASHING,
+                "    table = np.fromiter(map(xxhash.xxh3_64_intdigest, distinct), dtype=np.uint64, count=len(distinct))\n",
+                "    table = np.fromiter((hash(d) % (1 << 64) for d in distinct), dtype=np.uint64, count=len(distinct))\n",
+            ),
+        ),
+        ("tests/engine/test_zset.py::test_hashes_never_change",),
+    ),
+    Breakage(
+        "minus-zero-is-another-key",
+        "-0.0 and 0.0 are two keys.",
+        "2 determinism",
+        (Edit(HASHING, "values + np.array(0.0, dtype=values.dtype))", "values)"),),
+        (
+            "tests/engine/test_zset.py::test_hashes_never_change",
+            "tests/engine/test_accumulators.py::test_canonical_reaches_into_structs_and_lists",
+        ),
+    ),
+    Breakage(
+        "every-nan-its-own-key",
+        "NaNs of different bits are different keys.",
+        "2 determinism",
+        (
+            Edit(
+                HASHING,
+                "    plain = np.where(np.isnan(values), np.array(np.nan, dtype=values.dtype), values +",
+                "    plain = np.where(np.isnan(values), values, values +",
+            ),
+        ),
+        ("tests/engine/test_accumulators.py::test_canonical_reaches_into_structs_and_lists",),
+    ),
+    Breakage(
+        "doubles-rounded-each-step",
+        "Sums of doubles are rounded at every step, not once.",
+        "2 determinism",
+        (
+            Edit(
+                "engine/accumulators/doubles.py",
+                "    return normalise(merge(*parts))\n",
+                "    sums = normalise(merge(*parts))\n"
+                "    count = int(groups.max(initial=-1)) + 1\n"
+                "    if not finite.all() or not np.isfinite(rounded := round_sums(sums, count)).all():\n"
+                "        return sums\n"
+                "    return normalise(_explode_finite(rounded, np.ones(count, np.int64), np.arange(count)))\n",
+            ),
+        ),
+        ("tests/engine/test_accumulators.py::test_sums_of_doubles_are_exact_whatever_the_order_and_the_batches",),
+    ),
+    Breakage(
+        "blobs-in-order-of-arrival",
+        "A task takes its parcels in the order in which they came.",
+        "2 determinism",
+        (
+            Edit(
+                "engine/parcels.py",
+                "    return sorted(parcels, key=lambda parcel: parcel.source)\n",
+                "    return list(parcels)\n",
+            ),
+        ),
+        (
+            f"{TEST_REGION}::test_rows_that_pass_a_stage_are_the_same_bytes_whatever_came_first",
+            f"{TEST_REGION}::test_of_several_faults_the_same_one_is_told_whichever_came_first",
+        ),
+    ),
+    Breakage(
+        "task-runs-again",
+        "A task that ran before runs again, on the state that it made.",
+        "4 a task may run twice",
+        (
+            Edit(REGION, "    if last == task.step:\n", "    if last > task.step:\n"),
+            Edit(REGION, "    if last != task.step - 1:\n", "    if last not in (task.step, task.step - 1):\n"),
+        ),
+        (f"{TEST_REGION}::test_a_second_run_of_a_task_returns_the_first_ones_result_and_changes_nothing",),
+    ),
+    Breakage(
+        "task-of-any-step",
+        "A task runs whatever step the state is at.",
+        "4 a task may run twice",
+        (Edit(REGION, "    if last != task.step - 1:\n", "    if False:\n"),),
+        (f"{TEST_REGION}::test_a_task_of_any_other_step_than_the_next_is_refused",),
+    ),
+    Breakage(
+        "error-elsewhere-ignored",
+        "A task goes on and changes its state although another task of the step has failed.",
+        "4 a task may run twice",
+        (
+            Edit(
+                REGION,
+                "    failed = first_error(inbox)\n    if failed is not None:\n"
+                "        return _to_everyone(task, Parcel(task.worker, error=failed.error))\n    marker_key",
+                "    failed = None\n    marker_key",
+            ),
+        ),
+        (f"{TEST_REGION}::test_an_error_elsewhere_leaves_the_state_alone_and_travels_on",),
+    ),
+    Breakage(
+        "every-worker-owns-the-empty-key",
+        "Every worker takes rows without a key for its own.",
+        "7 one owner",
+        (
+            Edit(
+                REGION,
+                "    owns_keyless = int(task.placement.worker_of(np.zeros(1, np.uint64))[0]) == task.worker\n",
+                "    owns_keyless = True\n",
+            ),
+        ),
+        (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
+    ),
+    Breakage(
+        "constants-on-every-worker",
+        "Every worker puts out the rows of a constant table.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/operators/linear.py",
+                "    if context.step > 0 or not context.owns_keyless:\n",
+                "    if context.step > 0:\n",
+            ),
+        ),
+        (f"{TEST_STAGES}::test_constants_are_put_out_once_whatever_the_workers",),
+    ),
+    Breakage(
+        "routed-by-the-whole-row",
+        "An exchange routes rows by all their columns, so one key lives on several workers.",
+        "7 one owner",
+        (Edit(REGION, "hash_keys(table, channel.key))", "hash_keys(table, range(table.num_columns - 1)))"),),
+        (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
+    ),
+    Breakage(
+        "exchange-left-out",
+        "The left side of a join stays where it is, whatever places the right side.",
+        "3 placement independence",
+        (Edit("engine/stages.py", "[None if inputs[0] == left else left, ", "[None, "),),
+        (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
+    ),
+    Breakage(
+        "one-retraction-lost",
+        "An aggregate forgets to take back the old row of one group in a step.",
+        "the batch answer",
+        (
+            Edit(
+                AGGREGATE,
+                "    gone = np.flatnonzero(existed & ~(exists & same))\n",
+                "    gone = np.flatnonzero(existed & ~(exists & same))[1:]\n",
+            ),
+        ),
+        (f"{TEST_AGGREGATE}::test_aggregate_is_its_obvious_twin_after_every_step",),
+    ),
+    Breakage(
+        "extreme-gone-at-first-retraction",
+        "A maximum that came twice is gone when one of the two is taken back.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/extremes.py",
+                "            there = total > 0\n",
+                "            there = np.minimum.reduceat(weights[order], starts) > 0 if len(starts) else total > 0\n",
+            ),
+        ),
+        ("tests/engine/test_extremes.py::test_the_extreme_of_every_key_before_and_after",),
+    ),
+    Breakage(
+        "extremes-as-if-nothing-retracts",
+        "Running extremes are kept although the input can retract.",
+        "the batch answer",
+        (
+            Edit(
+                AGGREGATE,
+                "    append_only = bool(context.append_only) and all(context.append_only)\n",
+                "    append_only = True\n",
+            ),
+        ),
+        (f"{TEST_AGGREGATE}::test_aggregate_is_its_obvious_twin_after_every_step",),
+    ),
+    Breakage(
+        "join-forgets-new-pairs",
+        "A join misses the pairs of rows that came on both sides in one step.",
+        "the batch answer",
+        (
+            Edit("engine/operators/join.py", "    right_trace.append(as_rows(right))\n", ""),
+            Edit(
+                "engine/operators/join.py",
+                "    left_trace.append(as_rows(left))\n",
+                "    left_trace.append(as_rows(left))\n    right_trace.append(as_rows(right))\n",
+            ),
+        ),
+        (f"{TEST_OPERATORS}::test_join",),
+    ),
+    Breakage(
+        "deduplicate-by-arrival",
+        "Of rows that are alike, the first of the step is kept where the least should be.",
+        "2 determinism",
+        (
+            Edit(
+                "engine/operators/distinct.py",
+                "    after = _least(node, zset.consolidate(zset.add([stored, delta])))\n",
+                "    after = _least(node, zset.add([delta, stored]))\n",
+            ),
+        ),
+        (f"{TEST_OPERATORS}::test_deduplicate_keeps_one_row_of_every_key_by_content_alone",),
+    ),
+    Breakage(
+        "two-rows-of-a-key",
+        "An upsert view may hold two rows of one key.",
+        "whole upsert topics",
+        (
+            Edit(
+                "engine/operators/view.py",
+                "    doubled = np.flatnonzero(after > 1)\n",
+                "    doubled = np.flatnonzero(after > 2)\n",
+            ),
+        ),
+        (f"{TEST_OPERATORS}::test_a_view_with_two_rows_of_a_key_is_refused_before_it_changes",),
+    ),
+    Breakage(
+        "no-tombstone",
+        "A key that vanishes leaves its last row in the upsert topic.",
+        "the batch answer",
+        (Edit("engine/operators/output.py", "    chosen = came | ~replaced[group]\n", "    chosen = came\n"),),
+        (f"{TEST_OPERATORS}::test_an_upsert_topic_is_the_table",),
+    ),
+    Breakage(
+        "merges-without-bound",
+        "A bucket of a trace grows, and is merged whole, without an end.",
+        "9 bounded",
+        (
+            Edit(
+                "engine/trace.py",
+                "        if everything and merged.num_rows > BUCKET_ROWS_MAX:\n",
+                "        if False:\n",
+            ),
+        ),
+        ("tests/engine/test_trace.py::test_a_bucket_that_outgrows_its_bound_is_cut",),
+    ),
+    Breakage(
+        "driver-gives-all-to-each",
+        "A step in the driver gives every worker all that was read.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/driver_step.py",
+                " for batch in batches if batch.range in mine]",
+                " for batch in batches if mine]",
+            ),
+        ),
+        (
+            f"{END_TO_END}/test_placement.py::test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers",
+        ),
+        tells="More rows were retracted from group",
+    ),
+    Breakage(
+        "freeze-of-one-worker",
+        "A freeze in the driver leaves out all workers but the first.",
+        "6 two versions",
+        (
+            Edit(
+                "engine/step_runner.py",
+                "            for worker in range(self._setup.placement.workers):\n",
+                "            for worker in range(1):\n",
+            ),
+        ),
+        (
+            f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so",
+        ),
+    ),
+    Breakage(
+        "freeze-at-any-step",
+        "A freeze does not look which step the state is at.",
+        "6 two versions",
+        (
+            Edit(
+                "engine/database_jobs.py",
+                "        elif (step := transaction.get_step()) != version.step:\n",
+                "        elif (step := transaction.get_step()) < 0:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_checkpoints.py::test_a_state_of_another_step_is_not_frozen",),
+    ),
+    Breakage(
+        "new-partition-read-by-nobody",
+        "A partition that came after the placement was made belongs to no worker.",
+        "7 one owner",
+        (
+            Edit(
+                "engine/sources.py",
+                "owners.get((r.topic, r.partition), r.partition % workers) == worker]",
+                "owners.get((r.topic, r.partition), workers) == worker]",
+            ),
+        ),
+        ("tests/engine/test_sources.py::test_every_range_is_read_by_one_worker",),
+    ),
+    Breakage(
+        "messages-of-early-stages-lost",
+        "An output that an early stage made does not get past the later ones.",
+        "the batch answer",
+        (
+            Edit(
+                REGION,
+                "    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}\n",
+                "    messages: dict[int, bytes] = {}\n",
+            ),
+        ),
+        (f"{TEST_STAGES}::test_messages_of_every_stage_reach_the_driver",),
+    ),
+    Breakage(
+        "equal-rows-written-once",
+        "A changelog without a key has one message for rows that are equal.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/output.py",
+                "np.repeat(np.arange(len(weights)), np.abs(weights))",
+                "np.arange(len(weights))",
+            ),
+        ),
+        (f"{TEST_OPERATORS}::test_a_changelog_without_a_key_has_a_message_for_each_of_equal_rows",),
+    ),
+    Breakage(
+        "one-task-of-many-lost",
+        "Where the tasks of a step run side by side, the result of one is left out.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/driver_step.py",
+                "        each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map\n",
+                "        each: Callable[..., Iterable[Outbox]] = map\n"
+                "        if side_by_side:\n"
+                "            each = lambda work, *given: list(self._threads.map(work, *given))[1:]\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_placement.py::test_large_steps_in_the_driver_whose_tasks_run_side_by_side",),
+    ),
+    Breakage(
+        "stateless-step-not-stored",
+        "A pipeline without state makes checkpoints that do not say which step is next.",
+        "6 two versions",
+        (Edit("engine/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
+        (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
+        tells="RecoveryFailed.*its checkpoint is for step",
+    ),
+)

@@ -1,0 +1,328 @@
+"""Mistakes at the edge to Kafka: the step log, the writer, the reader, topics, digests."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+LOG, WRITER, READER = "io_kafka/step_log.py", "io_kafka/writer.py", "io_kafka/reader.py"
+TRANSACTIONS, PROGRESS = "io_kafka/transactions.py", "io_kafka/output_progress.py"
+TEST_LOG, TEST_WRITER, TEST_READER = (f"tests/io_kafka/test_{name}.py" for name in ("step_log", "writer", "reader"))
+
+KAFKA = (
+    Breakage(
+        "log-takes-an-undivided-step",
+        "The step log accepts the output of a step that was never divided.",
+        "1 division first",
+        (Edit(LOG, "        if record.step not in self.divisions:\n", "        if False:\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "checkpoint-ahead-of-output",
+        "The step log accepts the completion of a checkpoint whose last step has no committed output.",
+        "6 two versions",
+        (Edit(LOG, "        if version.step > self.steps:\n", "        if False:\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "log-takes-a-fenced-record",
+        "The step log accepts a record of an epoch that has been replaced.",
+        "5 fences",
+        (Edit(LOG, "        if record.epoch < self.epoch:\n", "        if False:\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "divisions-without-end",
+        "Any number of divisions may be recorded ahead of the output.",
+        "9 bounded",
+        (Edit(LOG, "        if record.step >= self.steps + PENDING_STEPS_MAX:\n", "        if False:\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "step-of-any-size",
+        "A division takes all that is there, whatever the limits say.",
+        "9 bounded",
+        (
+            Edit(
+                "io_kafka/division.py",
+                "for place in places], limits.rows)",
+                "for place in places], max(limits.rows, sum(ends.values())))",
+            ),
+        ),
+        ("tests/io_kafka/test_division.py::test_repeated_division_covers_everything_once",),
+    ),
+    Breakage(
+        "digest-not-compared",
+        "A replay's output is discarded without a look at its digest.",
+        "2 determinism",
+        (
+            Edit(
+                PROGRESS,
+                "        if was != now:\n            raise DigestMismatch",
+                "        if False:\n            raise DigestMismatch",
+            ),
+        ),
+        (
+            "tests/io_kafka/test_output_progress.py::test_inside_other_output_stops",
+            f"{TEST_WRITER}::test_a_restart_goes_on_and_a_replay_is_compared",
+        ),
+    ),
+    Breakage(
+        "replay-written-again",
+        "The output of a step that the log has is written a second time.",
+        "exactly once",
+        (Edit(PROGRESS, "    if step == last:\n", "    if step >= first and step <= last:\n"),),
+        ("tests/io_kafka/test_output_progress.py::test_inside_equal_output_is_discarded",),
+    ),
+    Breakage(
+        "output-in-order-of-arrival",
+        "Messages of a step are written in the order in which tasks delivered them.",
+        "2 determinism",
+        (
+            Edit(
+                "io_kafka/digest.py",
+                "    return table.take(pc.sort_indices(table, sort_keys=_ORDER))\n",
+                "    return table\n",
+            ),
+        ),
+        ("tests/io_kafka/test_digest.py::test_canonical_order",),
+    ),
+    Breakage(
+        "digest-without-encoder",
+        "The digest leaves out which encoder wrote the bytes.",
+        "2 determinism",
+        (Edit("io_kafka/digest.py", "    state.update(name)\n", ""),),
+        ("tests/io_kafka/test_digest.py::test_digests_are_those_of_the_twin",),
+    ),
+    Breakage(
+        "ends-one-short",
+        "The step's record says that a partition ends before its last message.",
+        "whole steps",
+        (
+            Edit(
+                WRITER,
+                "            end = delivery.ends.get(where, self._state.ends.get(where, 0))\n",
+                "            end = max(0, delivery.ends.get(where, self._state.ends.get(where, 0)) - 1)\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_steps_are_written_with_their_digests_and_ends",),
+    ),
+    Breakage(
+        "expected-epoch-ignored",
+        "A claim is made over whoever holds the pipeline, not over the holder that was found silent.",
+        "5 fences",
+        (
+            Edit(
+                WRITER,
+                "        before = self._state.epoch if expect_epoch is None else expect_epoch\n",
+                "        before = self._state.epoch\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_claim_over_another_holder_than_the_one_looked_at_is_refused",),
+    ),
+    Breakage(
+        "claim-not-compared",
+        "A claim is committed although somebody else has claimed since the log was read.",
+        "5 fences",
+        (Edit(WRITER, "                if self._state.epoch != before:\n", "                if False:\n"),),
+        (f"{TEST_WRITER}::test_a_claim_over_another_holder_than_the_one_looked_at_is_refused",),
+        tells="BrokenStepLog",
+    ),
+    Breakage(
+        "fenced-writer-goes-on",
+        "A writer that finds another run's claim in the log makes itself a new producer and goes on.",
+        "5 fences",
+        (
+            Edit(
+                TRANSACTIONS,
+                "        if self._claim is not None and holder is not None and holder.run_id != self.run_id:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_the_older_of_two_writers_can_write_nothing",),
+        tells="BrokenStepLog",
+    ),
+    Breakage(
+        "doubt-taken-for-failure",
+        "A commit whose answer was lost counts as not made, and its transaction is written again.",
+        "exactly once",
+        (
+            Edit(
+                TRANSACTIONS,
+                "        if tail and [encode(r) for r in tail] == [encode(r) for r in records]:\n            return\n"
+                "        if tail:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_commit_without_an_answer_is_settled_by_the_log[answer_lost]",),
+        tells="BrokenStepLog",
+    ),
+    Breakage(
+        "divide-at-the-high-watermark",
+        "Divisions end at the high watermark, behind messages of transactions that are open.",
+        "no step waits for a producer",
+        (
+            Edit(
+                "io_kafka/topics.py",
+                "isolation_level=IsolationLevel.READ_COMMITTED",
+                "isolation_level=IsolationLevel.READ_UNCOMMITTED",
+            ),
+        ),
+        ("tests/io_kafka/test_topics.py::test_the_end_is_the_last_stable_offset",),
+    ),
+    Breakage(
+        "aborted-messages-count",
+        "Input is read uncommitted.",
+        "exactly once",
+        (
+            Edit(
+                "io_kafka/clients.py",
+                '    "isolation.level": "read_committed",\n',
+                '    "isolation.level": "read_uncommitted",\n',
+            ),
+        ),
+        (
+            "tests/io_kafka/test_clients.py::test_what_exactly_once_needs_is_always_set",
+            f"{TEST_READER}::test_markers_and_aborted_records_take_offsets_and_yield_nothing",
+        ),
+    ),
+    Breakage(
+        "rows-of-the-next-step",
+        "A step gets all that was read ahead, beyond the end of its range too.",
+        "8 nothing between steps",
+        (
+            Edit(
+                READER,
+                "        halves = [chunk.split(end) for chunk in self.waiting]\n",
+                "        halves = [chunk.split(self.reached) for chunk in self.waiting]\n",
+            ),
+        ),
+        (
+            f"{TEST_READER}::test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten",
+            f"{TEST_READER}::test_neighbouring_ranges_follow_each_other",
+        ),
+    ),
+    Breakage(
+        "fault-of-reading-ahead-kept",
+        "A fault met while reading ahead is not told to the next read.",
+        "reading ahead is a cache",
+        (Edit(READER, "                if held.spoilt:\n", "                if False:\n"),),
+        (f"{TEST_READER}::test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten",),
+    ),
+    Breakage(
+        "partition-by-another-murmur2",
+        "Keys go to partitions by murmur2 with another seed than Kafka's.",
+        "3 placement independence",
+        (Edit("io_kafka/partitioner.py", "_SEED = np.uint32(0x9747B28C)\n", "_SEED = np.uint32(0x9747B28D)\n"),),
+        ("tests/io_kafka/test_partitioner.py::test_the_vectors_of_kafkas_own_tests",),
+    ),
+    Breakage(
+        "delete-without-retraction",
+        "A Debezium delete without a key drops its retraction.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                '    takes, gives = _is(ops, {"u", "d"}),',
+                '    takes, gives = _is(ops, {"u"}),',
+            ),
+        ),
+        ("tests/io_kafka/formats/test_keyed.py::test_changelog_without_key_retracts_before_and_adds_after",),
+    ),
+    Breakage(
+        "progress-read-before-the-fence",
+        "What was written last is read before the older writer is fenced, and not again.",
+        "5 fences",
+        (
+            Edit(
+                TRANSACTIONS,
+                "        producer.init_transactions(self._limits.init_seconds_max)\n        found += self._read_tail()\n",
+                "        producer.init_transactions(self._limits.init_seconds_max)\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next",),
+    ),
+    Breakage(
+        "producer-kept-after-an-error",
+        "A producer goes on after its client has seen an error.",
+        "exactly once",
+        (Edit(TRANSACTIONS, "        self._doubtful = True\n", ""),),
+        (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
+    ),
+    Breakage(
+        "doubtful-commit-believed",
+        "A commit that was acknowledged counts although the client saw an error on the way.",
+        "exactly once",
+        (
+            Edit(
+                TRANSACTIONS,
+                "            if not self._doubtful:\n                self._state",
+                "            if True:\n                self._state",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
+    ),
+    Breakage(
+        "producer-reused",
+        "After a commit whose outcome is unknown the same producer aborts and goes on.",
+        "exactly once",
+        (
+            Edit(
+                TRANSACTIONS,
+                "            raise\n        self._discard()\n        tail = self._recover()\n",
+                "            raise\n        tail = self._recover()\n",
+            ),
+            Edit(
+                TRANSACTIONS,
+                "        self._discard()\n        found = [] if tail is None else tail\n",
+                "        found = [] if tail is None else tail\n",
+            ),
+            Edit(
+                TRANSACTIONS,
+                "        producer = Producer(config, logger=CLIENT_LOG)\n"
+                "        producer.init_transactions(self._limits.init_seconds_max)\n",
+                "        producer = self._producer\n"
+                "        if producer is None:\n"
+                "            producer = Producer(config, logger=CLIENT_LOG)\n"
+                "            producer.init_transactions(self._limits.init_seconds_max)\n"
+                "        else:\n"
+                "            with suppress(KafkaException):\n"
+                "                producer.abort_transaction(self._limits.abort_seconds_max)\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
+    ),
+    Breakage(
+        "reading-ahead-without-bound",
+        "What is read ahead fills the memory.",
+        "9 bounded",
+        (
+            Edit(
+                READER,
+                "if self.closed or sum(place.ahead_bytes for place in self.places.values()) >= AHEAD_BYTES_MAX:",
+                "if self.closed:",
+            ),
+        ),
+        (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
+    ),
+    Breakage(
+        "place-never-given-up",
+        "A partition that runs far ahead of its range keeps its messages in memory.",
+        "9 bounded",
+        (Edit(READER, "            and p.ahead > SURPLUS_MESSAGES_MAX\n", "            and p.ahead < 0\n"),),
+        (f"{TEST_READER}::test_a_partition_far_ahead_of_its_range_gives_up_its_place",),
+    ),
+    Breakage(
+        "snapshot-without-divisions",
+        "A log that begins with a snapshot has forgotten what was divided and not written.",
+        "1 division first",
+        (
+            Edit(
+                LOG,
+                "        self.divisions = {division.step: division for division in record.pending}\n",
+                "        self.divisions = {}\n",
+            ),
+        ),
+        (f"{TEST_LOG}::test_a_log_truncated_at_any_snapshot_goes_on_alike",),
+        tells="BrokenStepLog",
+    ),
+)

@@ -1,0 +1,161 @@
+"""Mistakes in the two-version database."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+DATABASE, FOLDING = "storage/database.py", "storage/folding.py"
+TEST = "tests/storage/test_database.py"
+
+STORAGE = (
+    Breakage(
+        "epoch-not-checked",
+        "A database lets in tasks and coordinators of an older epoch.",
+        "5 fences",
+        (Edit(DATABASE, "    if present.epoch > epoch:\n", "    if False:\n"),),
+        (
+            f"{TEST}::test_attach_joins_only_what_its_own_epoch_has_opened",
+            f"{TEST}::test_an_older_epoch_can_change_nothing",
+        ),
+        tells="NotOpen",
+    ),
+    Breakage(
+        "old-handle-accepted",
+        "A handle from before the last `open` goes on writing.",
+        "5 fences",
+        (Edit(DATABASE, "        if present.opened != self._opened:\n", "        if False:\n"),),
+        (f"{TEST}::test_a_handle_ends_with_the_next_open_of_the_same_epoch",),
+    ),
+    Breakage(
+        "stored-version-by-bare-number",
+        "`open` takes a version of the right number for the one that was asked for.",
+        "6 two versions",
+        (
+            Edit(
+                DATABASE,
+                "            if version not in old.versions:\n",
+                "            if version.version not in [held.version for held in old.versions]:\n",
+            ),
+        ),
+        (f"{TEST}::test_versions_of_one_number_are_told_apart",),
+    ),
+    Breakage(
+        "undo-skipped",
+        "`open` of the earlier version leaves the records of the later one.",
+        "6 two versions",
+        (Edit(DATABASE, "            if version != old.last:\n", "            if False:\n"),),
+        (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
+    ),
+    Breakage(
+        "fold-without-undo",
+        "A fold keeps no way back to the version before.",
+        "6 two versions",
+        (Edit(DATABASE, 'reader.items(b""), place, undo=True)', 'reader.items(b""), place, undo=False)'),),
+        (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
+    ),
+    Breakage(
+        "working-changes-kept",
+        "`open` goes on with the changes that the crashed run left.",
+        "6 two versions",
+        (
+            Edit(
+                DATABASE,
+                "            _sweep(path)\n            new = _with_working(path, replace(\n",
+                "            made = replace if old.working else (lambda old, **new: _with_working(path, replace(old, **new)))\n"
+                "            new = (made(\n",
+            ),
+        ),
+        (f"{TEST}::test_a_write_under_way_when_a_newer_epoch_opens_is_lost",),
+    ),
+    Breakage(
+        "frozen-changes-kept",
+        "`open` keeps a frozen layer that was never folded.",
+        "6 two versions",
+        (
+            Edit(DATABASE, "            _sweep(path)\n            new", "            new"),
+            Edit(
+                DATABASE,
+                "boot=_boot_id(), frozen=None, freezing=None, table_bytes=sizes,\n",
+                "boot=_boot_id(), table_bytes=sizes,\n",
+            ),
+        ),
+        (f"{TEST}::test_open_discards_what_was_not_completed",),
+    ),
+    Breakage(
+        "deleted-records-come-back",
+        "A tombstone is not stored although a layer below has the record.",
+        "4 a task may run twice",
+        (
+            Edit(
+                "storage/transaction.py",
+                "            if records.is_tombstone(stored) and not any(layer.has_value(key) for layer in self._layers[1:]):\n",
+                "            if records.is_tombstone(stored):\n",
+            ),
+        ),
+        (f"{TEST}::test_steps_go_on_over_a_frozen_layer",),
+    ),
+    Breakage(
+        "checksums-not-verified",
+        "Records are read without a look at their checksum.",
+        "no silence",
+        (Edit("storage/records.py", "view[-TRAILER_BYTES:] != _checksum(key, view[:-TRAILER_BYTES]):\n", "False:\n"),),
+        (
+            "tests/storage/test_records.py::test_a_changed_bit_is_found",
+            "tests/storage/test_faults.py::test_a_damaged_committed_record_is_named",
+        ),
+    ),
+    Breakage(
+        "layer-of-another-boot",
+        "A layer that was never synced is trusted after the machine was started anew.",
+        "6 two versions",
+        (Edit(DATABASE, "        if present.boot != _boot_id():\n", "        if False:\n"),),
+        (f"{TEST}::test_a_layer_of_another_boot_is_not_trusted",),
+    ),
+    Breakage(
+        "half-a-transaction",
+        "What a task has put is written although the task raised.",
+        "4 a task may run twice",
+        (
+            Edit(
+                DATABASE,
+                "            yield transaction\n            transaction.write_changes(writer)\n",
+                "            try:\n                yield transaction\n            finally:\n                transaction.write_changes(writer)\n"
+                "                writer._txn.commit()\n",
+            ),
+        ),
+        (f"{TEST}::test_a_transaction_that_raises_leaves_nothing",),
+    ),
+    Breakage(
+        "undo-of-two-versions",
+        "A fold leaves the undo of the version before beside its own.",
+        "6 two versions",
+        (Edit(DATABASE, "            writer.delete_all(UNDO)\n            try:\n", "            try:\n"),),
+        (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
+    ),
+    Breakage(
+        "created-in-place",
+        "A new database is made under its own name, so half of one may be found after a crash.",
+        "6 two versions",
+        (Edit(DATABASE, '        draft = path.with_name(f".{path.name}.new-e{epoch}")\n', "        draft = path\n"),),
+        ("tests/storage/test_crash.py::test_a_crash_in_create_leaves_nothing_or_a_database",),
+        tells="There is no database in",
+    ),
+    Breakage(
+        "checkpoint-not-synced",
+        "LMDB is not asked to sync the layer that holds the checkpoints.",
+        "6 two versions",
+        (
+            Edit(
+                DATABASE,
+                "            environments.create(draft / COMMITTED, synced=True)\n",
+                "            environments.create(draft / COMMITTED, synced=False)\n",
+            ),
+            Edit(
+                DATABASE,
+                "environments.using(path / COMMITTED, synced=True)",
+                "environments.using(path / COMMITTED, synced=False)",
+            ),
+        ),
+        (f"{TEST}::test_only_the_committed_layer_is_synced",),
+    ),
+)

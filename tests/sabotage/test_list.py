@@ -1,0 +1,80 @@
+"""The list of breakages does not rot, and the runner takes nothing for caught that is not."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.sabotage.__main__ import judged
+from tests.sabotage.breakage import Breakage, Edit, Stale
+from tests.sabotage.breakages import BREAKAGES
+from tests.sabotage.outcomes import Kind, Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name)
+def test_a_breakage_fits_the_code_and_its_tests_are_there(breakage: Breakage) -> None:
+    for file, text in breakage.broken(ROOT).items():
+        assert ast.dump(ast.parse(text)) != ast.dump(ast.parse((ROOT / file).read_text())), f"{file}: nothing is broken"
+    assert breakage.caught_by and breakage.tells != "", "an error of ours has to say what is broken"
+    for test in breakage.caught_by:
+        file, name = test.split("[")[0].split("::")
+        assert name in top_level_names(ROOT / file), f"{test} is not there"
+
+
+def top_level_names(file: Path) -> set[str]:
+    """Functions, and what is assigned: Hypothesis's machines are."""
+    names: set[str] = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_names_are_unique_and_every_invariant_is_broken() -> None:
+    assert len({breakage.name for breakage in BREAKAGES}) == len(BREAKAGES)
+    assert {breakage.breaks[0] for breakage in BREAKAGES} >= set("123456789")
+
+
+def test_an_old_text_that_is_not_there_once_is_stale(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("a = 1\nb = 1\n")
+
+    def broken(old: str, new: str) -> str:
+        edits = (Edit("code.py", old, new),)
+        return Breakage("b", "", "", edits, ("t",)).broken(tmp_path)["code.py"]
+
+    assert broken("a = 1", "a = 2") == "a = 2\nb = 1\n"
+    for old in ("c = 1", "= 1"):
+        with pytest.raises(Stale, match="not once"):
+            broken(old, "x")
+    with pytest.raises(SyntaxError):
+        broken("a = 1", "a = ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "tells", "caught"),
+    [
+        ("assertion", "AssertionError: assert 1 == 2", None, True),
+        ("own error", "io_kafka.step_log.BrokenStepLog: gone", "BrokenStepLog", True),
+        ("own error", "io_kafka.errors.BrokerUnreachable: gone", "BrokenStepLog", False),
+        ("own error", "io_kafka.step_log.BrokenStepLog: gone", None, False),
+        ("crash", "ImportError: BrokenStepLog", "BrokenStepLog", False),
+        ("passed", "", None, False),
+    ],
+)
+def test_only_the_right_failure_counts(kind: Kind, said: str, tells: str | None, caught: bool) -> None:
+    breakage = Breakage("b", "", "", (), ("tests/t.py::test",), tells)
+    assert judged(breakage, [Outcome("tests/t.py::test[1]", kind, said)], 1.0).caught == caught
+
+
+def test_every_test_that_is_named_must_fail() -> None:
+    breakage = Breakage("b", "", "", (), ("tests/t.py::one", "tests/t.py::two"))
+    failed = [Outcome(f"tests/t.py::{name}", "assertion", "assert False") for name in ("one", "two", "one_more")]
+    assert judged(breakage, failed, 1.0).caught
+    assert not judged(breakage, failed[:1], 1.0).caught
+    assert not judged(breakage, [failed[0], failed[2]], 1.0).caught
