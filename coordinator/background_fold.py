@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
-from engine import database_jobs
 from engine.database_jobs import Folded
-from engine.tasks import TaskSetup
 
 
 class BackgroundFold:
-    """One fold. `wake` is called when it is over, from its thread."""
+    """One fold, by `fold`. `wake` is called when it is over, from its thread."""
 
-    def __init__(self, context: Any, setup: TaskSetup, wake: Callable[[], None]) -> None:
-        self._context, self._setup, self._wake = context, setup, wake
+    def __init__(self, fold: Callable[[], dict[int, Folded]], wake: Callable[[], None]) -> None:
+        self._fold, self._wake = fold, wake
         self._result: dict[int, Folded] = {}
         self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="fold", daemon=True)
@@ -38,7 +35,7 @@ class BackgroundFold:
 
     def _run(self) -> None:
         try:
-            self._result = database_jobs.fold_all(self._context, self._setup)
+            self._result = self._fold()
         except BaseException as fault:
             self._fault = fault
         finally:

@@ -367,7 +367,7 @@ class Pipeline:
                 reached("checkpoint.frozen")
                 core.frozen()
             case Action.FOLD:
-                self._fold = BackgroundFold(self._context, setup, self._requests.wake)
+                self._fold = BackgroundFold(runner.fold, self._requests.wake)
                 core.folding()
             case Action.COMPLETE:
                 self._complete(core, setup)

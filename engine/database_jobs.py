@@ -45,7 +45,7 @@ def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
 
 def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
     """Makes the frozen changes durable; steps may run meanwhile."""
-    return _on_workers(context, len(setup.databases), partial(_fold, setup))
+    return _on_workers(context, len(setup.databases), partial(fold, setup))
 
 
 def _versions(folders: list[Path], worker: int) -> tuple[VersionId, ...]:
@@ -70,7 +70,8 @@ def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
     database.freeze(version)
 
 
-def _fold(setup: TaskSetup, worker: int) -> Folded:
+def fold(setup: TaskSetup, worker: int) -> Folded:
+    """As `fold_all`, of one worker and in this process."""
     database = setup.attach(worker)
     database.fold()
     return Folded(Database.versions(database.path), database.statistics())

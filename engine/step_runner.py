@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from typing import Any
 
 from engine import database_jobs
+from engine.database_jobs import Folded
 from engine.driver_step import DriverStep
 from engine.parcels import Parcel, error_of, first_error
 from engine.spark_step import SparkStep
@@ -13,6 +17,9 @@ from storage.description import VersionId
 
 DRIVER_WORKERS_MAX = 16
 """One process has room for some hundred maps of a terabyte of address space, and a worker's database takes up to three."""
+
+FOLD_NICENESS = 10
+"""Of a fold's thread: it gets a tenth of what a step gets of a core that both want, and all that steps leave."""
 
 
 class StepRunner:
@@ -45,6 +52,19 @@ class StepRunner:
             for worker in range(self._setup.placement.workers):
                 database_jobs.freeze(self._setup, version, worker)
 
+    def fold(self) -> dict[int, Folded]:
+        """Makes the frozen changes durable, in a thread beside the steps. Where every step runs here, so does the fold, one worker after the
+        other and with less claim to a core than the steps have: tasks of Spark would compete with them as equals."""
+        if self._rows_max < sys.maxsize:
+            return database_jobs.fold_all(self._context, self._setup)
+        _give_way()
+        return {worker: database_jobs.fold(self._setup, worker) for worker in range(self._setup.placement.workers)}
+
     def close(self) -> None:
         self._in_driver.close()
         self._in_spark.close()
+
+
+def _give_way() -> None:
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), FOLD_NICENESS)
