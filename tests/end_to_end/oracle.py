@@ -19,7 +19,6 @@ A test opens the oracle before the first run, lets the pipeline run and die, and
 from __future__ import annotations
 
 import json
-import math
 import random
 import threading
 import time
@@ -28,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -41,57 +40,25 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-STEP_HEADER = "stepwell.step"
-RELATIVE_ERROR_MAX = 1e-12
-"""Between Spark's sum of doubles, rounded at every addition, and one that is rounded once."""
+from tests.end_to_end.oracle_rows import Answer, Bag, Content, Watched, size_of
+from tests.end_to_end.oracle_topics import (
+    LOOK_SECONDS,
+    READ_SECONDS_MAX,
+    UNSETTLED,
+    Ends,
+    LogTail,
+    Message,
+    Messages,
+    Place,
+    arrived,
+    at,
+    is_content,
+    open_consumer,
+    read,
+    to_message,
+)
 
-READ_SECONDS_MAX = 60.0
-"""To read to an end that is known; a broker that was killed meanwhile is back well within it."""
-LOOK_SECONDS = 0.05
-PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
-"""The client gets over these; they are seen where a broker is killed."""
-UNSETTLED = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, *PASSING}
-"""And these are passing where a topic is made."""
-
-Place = tuple[str, int]
-"""Topic and partition."""
-Ends = dict[Place, int]
-Shape = tuple[Any, ...]
-"""A row without its inexact columns, as plain comparable data; a number is the text that it was written as."""
-Bag = dict[Shape, list[tuple[float | None, ...]]]
-
-
-class Message(NamedTuple):
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-
-    @property
-    def step(self) -> int:
-        """-1: it names none."""
-        return int(dict(self.headers).get(STEP_HEADER, b"-1"))
-
-
-Messages = dict[Place, list[Message]]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """`mode`: append, upsert or changelog."""
-
-    view: str
-    topic: str
-    mode: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A view's rows as Spark's to_json writes them; `inexact`: columns that are compared within RELATIVE_ERROR_MAX."""
-
-    rows: Sequence[str]
-    inexact: frozenset[str] = frozenset()
-
+__all__ = ["Answer", "Batch", "Ends", "Messages", "Oracle", "Story", "Violated", "Watched"]
 
 Batch = Callable[[Messages, Sequence[Ends]], Sequence[Mapping[str, Answer]]]
 """(all committed input, ends) -> Spark's answer over the input below each of these ends, by view."""
@@ -107,13 +74,11 @@ class Violated(AssertionError):
 
 @dataclass
 class Story:
-    """What the step log says, by step. `ranges`: of the division; `inputs`: number of messages read; `outputs`: number of messages and end.
-    `at`: offsets in the log of the division's last record and of the step's."""
+    """What the step log says, by step. `ranges`: of the division; `inputs`: number of messages read; `outputs`: number of messages and end."""
 
     ranges: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
     inputs: dict[int, dict[Place, int]] = field(default_factory=dict)
     outputs: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
-    at: dict[int, tuple[int, int]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -132,6 +97,7 @@ class Oracle:
         self.servers, self.log, self.views = servers, (log_topic, 0), tuple(views)
         self.seen: Messages = defaultdict(list)
         self.inputs: Messages = {}
+        self._again: Messages = {}
         self._topics = {log_topic, *(view.topic for view in views)}
         self._ids: dict[str, str] = {}
         self._at: Ends = {}
@@ -154,13 +120,13 @@ class Oracle:
 
     def _watch(self) -> None:
         try:
-            with closing(_consumer(self.servers)) as live, closing(_LogTail(self.servers, self.log)) as tail:
+            with closing(open_consumer(self.servers)) as live, closing(LogTail(self.servers, self.log)) as tail:
                 looked = 0.0
                 while not self._stopping.is_set():
                     if len(self._ids) < len(self._topics) and time.monotonic() - looked > LOOK_SECONDS:
                         self._take_new_topics(live)
                         looked = time.monotonic()
-                    for message in _arrived(live):
+                    for message in arrived(live):
                         self._notice(message, tail)
         except BaseException as fault:
             self._fault = fault
@@ -183,51 +149,48 @@ class Oracle:
                     raise
         return found
 
-    def _notice(self, message: Any, tail: _LogTail) -> None:
+    def _notice(self, message: Any, tail: LogTail) -> None:
         place = (message.topic(), message.partition())
-        if not _is_content(message):
+        if not is_content(message):
             if message.error().code() == KafkaError._PARTITION_EOF:
                 self._at[place] = message.offset()
             return
-        noticed = _message(message)
+        noticed = to_message(message)
         if place != self.log and noticed.step not in self._divided:
             self._divided |= tail.divisions()
             if noticed.step not in self._divided:
-                self._late.append(f"first: step {noticed.step} can be read in {_at(place)}, and its division can not")
+                self._late.append(f"first: step {noticed.step} can be read in {at(place)}, and its division can not")
                 self._divided.add(noticed.step)
         self.seen[place].append(noticed)
         self._at[place] = noticed.offset + 1
 
     # Afterwards
 
-    def verify(
-        self,
-        batch: Batch | None = None,
-        *,
-        sample: int | None = None,
-        seed: int = 0,
-        twin: Mapping[str, str] | None = None,
-    ) -> Story:
-        """Raises Violated, with everything that is wrong. To be called when no run is under way and all input is in a step.
+    def verify(self, batch: Batch | None = None, *, sample: int | None = None, seed: int = 0) -> Story:
+        """Raises Violated, with everything that is wrong but e and g. To be called when no run is under way and all input is in a step;
+        it ends the watch.
 
-        `batch`: c and f; at every boundary, or with `sample` at the first, the last, and at both sides of so many steps, chosen by `seed`.
-        `twin`: e; output topic -> topic of a run without a crash."""
+        `batch`: c and f, at every boundary; with `sample`, at the first, the last, and at both sides of so many steps chosen by `seed`."""
         ends = self._catch_up()
         self.__exit__()
         if self._fault is not None:
             raise self._fault
-        again = read(self.servers, ends)
+        self._again = again = read(self.servers, ends)
         story = tell(self.seen[self.log])
         self.inputs = read(self.servers, self._settled_ends({p for ranges in story.ranges.values() for p in ranges}))
         found = [*self._late, *self._twice(again), *story.faults, *check_divisions(story, self.inputs)]
         found += check_order(story, {place: again[place] for place in ends if place != self.log})
         if not found:  # what is out of order cannot be folded
             found += self._check_views(story, batch, _chosen(story.steps, sample, seed))
-        if twin is not None:
-            found += self._check_twin(again, twin)
         if found:
             raise Violated(found)
         return story
+
+    def verify_twin(self, twin: Mapping[str, str]) -> None:
+        """e, after `verify`: `twin` is output topic -> topic of a run without a crash over the same divisions."""
+        found = list(self._check_twin(self._again, twin))
+        if found:
+            raise Violated(found)
 
     def _settled_ends(self, places: Iterable[Place]) -> Ends:
         """Once nothing is under way: a broker acknowledges a commit before every partition has its marker."""
@@ -270,7 +233,7 @@ class Oracle:
                 both = Counter(first)
                 both.subtract(second)
                 example = next((m for m, n in both.items() if n), None)
-                yield f"a: {_at(place)}: {len(first)} messages were seen, {len(second)} are there now; for example {example}"
+                yield f"a: {at(place)}: {len(first)} messages were seen, {len(second)} are there now; for example {example}"
 
     def _check_views(self, story: Story, batch: Batch | None, boundaries: Sequence[int]) -> Iterator[str]:
         answers: dict[int, Mapping[str, Answer]] = {}
@@ -311,87 +274,20 @@ class Oracle:
     def check_drained(
         self, story: Story, blank: int, traces: Mapping[str, int], traces_blank: Mapping[str, int]
     ) -> None:
-        """g: all input has been taken back. `blank`: the last step before there was input, -1 for none; `traces`: rows by table, now and then."""
+        """g: all input has been taken back. `blank`: the last step before there was input, -1 for none; `traces`: rows of each, now
+        and then."""
         found = []
-        short = Story(story.ranges, story.inputs, {s: story.outputs[s] for s in range(blank + 1)}, story.at)
+        short = Story(story.ranges, story.inputs, {s: story.outputs[s] for s in range(blank + 1)})
         for view in self.views:
             now, then = self.content(view.view, story), self.content(view.view, short)
             if now != then:
-                found.append(f"g: {view.view} has {_size(now)} rows, and had {_size(then)} before there was input")
+                found.append(f"g: {view.view} has {size_of(now)} rows, and had {size_of(then)} before there was input")
         for table in sorted(traces.keys() | traces_blank.keys()):
             if traces.get(table, 0) != traces_blank.get(table, 0):
                 was = traces_blank.get(table, 0)
                 found.append(f"g: the trace of {table} has {traces.get(table, 0)} rows, and had {was} before")
         if found:
             raise Violated(found)
-
-
-class Content:
-    """What an output topic's messages make, step after step."""
-
-    def __init__(self, view: Watched) -> None:
-        self.view = view
-        self.letter = "f" if view.mode == "upsert" else "c"
-        self._rows: Counter[bytes] = Counter()  # append and changelog: the row's JSON, canonical
-        self._by_key: dict[bytes, tuple[int, bytes]] = {}  # upsert: where a live key is, and its value
-        self._homes: dict[bytes, int] = {}
-
-    def take(self, step: int, written: Sequence[tuple[int, Message]]) -> Iterator[str]:
-        """`written`: (partition, message) of this step, in order within a partition."""
-        changes: Counter[bytes] = Counter()
-        gross = 0
-        for partition, message in written:
-            where = f"{self.view.view}, step {step}, partition {partition}, offset {message.offset}"
-            if self.view.mode == "upsert":
-                yield from self._put(where, partition, message)
-                continue
-            for image, weight in self._images(message):
-                changes[image] += weight
-                gross += 1
-        if gross != sum(abs(weight) for weight in changes.values()):
-            yield f"c: {self.view.view}, step {step}: a row is both added and taken away in one step"
-        self._rows.update(changes)
-        for image in changes:
-            if self._rows[image] < 0:
-                yield f"c: {self.view.view}, step {step}: takes away a row that is not there: {image.decode()[:200]}"
-            if not self._rows[image]:
-                del self._rows[image]
-
-    def _put(self, where: str, partition: int, message: Message) -> Iterator[str]:
-        if message.key is None:
-            yield f"f: {where}: a message without a key in an upsert topic"
-            return
-        if self._homes.setdefault(message.key, partition) != partition:
-            yield f"f: {where}: key {message.key!r} was in partition {self._homes[message.key]} before"
-        before = self._by_key.get(message.key)
-        if message.value == (None if before is None else before[1]):
-            yield f"f: {where}: says of key {message.key!r} what was said before: nothing changes"
-        if message.value is None:
-            self._by_key.pop(message.key, None)
-        else:
-            self._by_key[message.key] = (partition, message.value)
-
-    def _images(self, message: Message) -> Iterator[tuple[bytes, int]]:
-        assert message.value is not None, f"{self.view.view}: a message without a value at offset {message.offset}"
-        if self.view.mode == "append":
-            yield message.value, 1
-            return
-        change = json.loads(message.value, parse_float=_Number, parse_int=_Number)
-        for image, weight in ((change["before"], -1), (change["after"], 1)):
-            if image is not None:
-                yield _text(image).encode(), weight
-
-    def bag(self, inexact: frozenset[str]) -> Bag:
-        live = self._rows.elements() if self.view.mode != "upsert" else (value for _, value in self._by_key.values())
-        return _bag(live, inexact)
-
-    def compare(self, step: int, answer: Answer) -> Iterator[str]:
-        mine, right = self.bag(answer.inexact), _bag(answer.rows, answer.inexact)
-        for shape in mine.keys() | right.keys():
-            extra, missing = _unmatched(mine.get(shape, []), right.get(shape, []))
-            if extra or missing:
-                yield (f"{self.letter}: {self.view.view} after step {step}: {len(extra)} too many and {len(missing)} missing of "
-                       f"{dict(shape)} {[*extra, *missing][:2]}")  # fmt: skip
 
 
 # The step log
@@ -429,24 +325,24 @@ def tell(log: Sequence[Message]) -> Story:
 
 def check_divisions(story: Story, inputs: Messages) -> Iterator[str]:
     """b."""
-    at: Ends = {}
+    reached: Ends = {}
     began: Ends = {}
     for step in story.steps:
         if step not in story.ranges:
             continue  # told already
         for place, (start, end) in story.ranges[step].items():
             began.setdefault(place, start)
-            if at.get(place, start) != start or end < start:
-                yield f"b: step {step} reads {_at(place)} from {start} to {end}, and the one before ended at {at[place]}"
-            at[place] = end
+            if reached.get(place, start) != start or end < start:
+                yield f"b: step {step} reads {at(place)} from {start} to {end}, and the one before ended at {reached[place]}"
+            reached[place] = end
             read_now = sum(start <= message.offset < end for message in inputs[place]) if start < end else 0
             if read_now != story.inputs[step].get(place, 0):
                 counted = story.inputs[step].get(place, 0)
-                yield f"b: step {step} read {counted} messages of {_at(place)}, where {read_now} are committed"
+                yield f"b: step {step} read {counted} messages of {at(place)}, where {read_now} are committed"
     for place, messages in inputs.items():
-        outside = [m.offset for m in messages if not began.get(place, 0) <= m.offset < at.get(place, 0)]
+        outside = [m.offset for m in messages if not began.get(place, 0) <= m.offset < reached.get(place, 0)]
         if outside:
-            yield f"b: {len(outside)} committed messages of {_at(place)} are in no step; the first has offset {outside[0]}"
+            yield f"b: {len(outside)} committed messages of {at(place)} are in no step; the first has offset {outside[0]}"
 
 
 def check_order(story: Story, outputs: Messages) -> Iterator[str]:
@@ -454,7 +350,7 @@ def check_order(story: Story, outputs: Messages) -> Iterator[str]:
     for place, messages in outputs.items():
         for one, next_one in pairwise(messages):
             if next_one.step < one.step:
-                yield f"d: {_at(place)} offset {next_one.offset}: step {next_one.step} after step {one.step}"
+                yield f"d: {at(place)} offset {next_one.offset}: step {next_one.step} after step {one.step}"
         begin, index = 0, 0
         for step in story.steps:
             count, end = story.outputs[step].get(place, (0, begin))
@@ -463,11 +359,11 @@ def check_order(story: Story, outputs: Messages) -> Iterator[str]:
                 index += 1
             wrong = [m for m in messages[here:index] if m.step != step]
             if wrong or index - here != count:
-                yield (f"d: {_at(place)} [{begin}, {end}): {index - here - len(wrong)} messages of step {step}, and {len(wrong)} of others; "
+                yield (f"d: {at(place)} [{begin}, {end}): {index - here - len(wrong)} messages of step {step}, and {len(wrong)} of others; "
                        f"the step log says {count}")  # fmt: skip
             begin = end
         if index < len(messages):
-            yield f"d: {_at(place)}: {len(messages) - index} messages beyond {begin}, the end that the last record names"
+            yield f"d: {at(place)}: {len(messages) - index} messages beyond {begin}, the end that the last record names"
 
 
 def _by_step(story: Story, parts: Messages) -> Iterator[tuple[int, list[tuple[int, Message]]]]:
@@ -485,142 +381,3 @@ def _chosen(steps: range, sample: int | None, seed: int) -> list[int]:
         return list(steps)
     inner = random.Random(seed).sample(range(1, len(steps) - 1), sample)
     return sorted({0, steps[-1], *inner, *(step - 1 for step in inner)})
-
-
-# Rows
-
-
-class _Number(str):
-    """A number as it was written."""
-
-
-def _bag(rows: Iterable[str | bytes], inexact: frozenset[str]) -> Bag:
-    bag: Bag = defaultdict(list)
-    for text in rows:
-        row = json.loads(text, parse_float=_Number, parse_int=_Number)
-        exact = tuple(sorted((name, _plain(value)) for name, value in row.items() if name not in inexact))
-        bag[exact].append(tuple(None if row[n] is None else float(row[n]) for n in sorted(inexact)))
-    return dict(bag)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, _Number):
-        return ("number", str(value))
-    if isinstance(value, dict):
-        return ("struct", *((name, _plain(inner)) for name, inner in value.items()))
-    return ("array", *map(_plain, value)) if isinstance(value, list) else (type(value).__name__, str(value))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(name)}:{_text(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_text, value)) + "]"
-    return str(value) if isinstance(value, _Number) else json.dumps(value)
-
-
-def _unmatched(
-    have: Sequence[tuple[float | None, ...]], want: Sequence[tuple[float | None, ...]]
-) -> tuple[list[Any], list[Any]]:
-    rest, extra = list(want), []
-    for row in have:
-        match = next((i for i, other in enumerate(rest) if all(map(_close, row, other))), None)
-        if match is None:
-            extra.append(row)
-        else:
-            rest.pop(match)
-    return extra, rest
-
-
-def _close(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one == other or (one != one and other != other) or math.isclose(one, other, rel_tol=RELATIVE_ERROR_MAX)
-
-
-def _size(bag: Bag) -> int:
-    return sum(map(len, bag.values()))
-
-
-# Kafka
-
-
-def _consumer(servers: str) -> Consumer:
-    consumer = Consumer({
-        "bootstrap.servers": servers, "group.id": "oracle", "isolation.level": "read_committed", "enable.auto.commit": False,
-        "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 2,
-    })  # fmt: skip
-    consumer.list_topics(
-        timeout=READ_SECONDS_MAX
-    )  # one that is assigned before it knows its broker waits half a second
-    return consumer
-
-
-def _arrived(consumer: Consumer) -> list[Any]:
-    """What is there, after a short wait for the first: `consume` alone waits for a full batch."""
-    first = consumer.poll(LOOK_SECONDS)
-    return [] if first is None else [first, *consumer.consume(10_000, timeout=0)]
-
-
-def read(servers: str, ends: Ends) -> Messages:
-    """Every committed message below these ends, by partition, in order."""
-    found: Messages = {place: [] for place in ends}
-    deadline = time.monotonic() + READ_SECONDS_MAX
-    with closing(_consumer(servers)) as consumer:
-        open_places = {place for place, end in ends.items() if end > 0}
-        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in open_places])
-        while open_places:
-            assert time.monotonic() < deadline, f"no end of {sorted(open_places)} in {READ_SECONDS_MAX} s"
-            for message in _arrived(consumer):
-                place = (message.topic(), message.partition())
-                if _is_content(message):
-                    if message.offset() < ends[place]:
-                        found[place].append(_message(message))
-                elif message.error().code() == KafkaError._PARTITION_EOF and message.offset() >= ends[place]:
-                    open_places.discard(place)
-    return found
-
-
-class _LogTail:
-    """The step log as far as it can be read at one moment after another."""
-
-    def __init__(self, servers: str, log: Place) -> None:
-        self._log, self._at = TopicPartition(*log, OFFSET_BEGINNING), 0
-        self._consumer = _consumer(servers)
-        self._consumer.assign([self._log])
-        self.close = self._consumer.close
-
-    def divisions(self) -> set[int]:
-        """The steps of those that can be read now and could not the last time."""
-        _, end = self._consumer.get_watermark_offsets(self._log, timeout=READ_SECONDS_MAX, cached=False)
-        found: set[int] = set()
-        deadline = time.monotonic() + READ_SECONDS_MAX
-        while self._at < end:
-            assert time.monotonic() < deadline, f"the step log does not come to {end}"
-            for message in _arrived(self._consumer):
-                if _is_content(message):
-                    record = json.loads(message.value())
-                    found |= {record["step"]} if record["kind"] == "division" else set()
-                    self._at = message.offset() + 1
-                elif message.error().code() == KafkaError._PARTITION_EOF:
-                    self._at = message.offset()
-        return found
-
-
-def _is_content(message: Any) -> bool:
-    """Not an end of a partition, nor an error that passes; raises others."""
-    error = message.error()
-    if error is None:
-        return True
-    if error.code() not in {KafkaError._PARTITION_EOF, *PASSING} and not error.retriable():
-        raise KafkaException(error)
-    return False
-
-
-def _message(message: Any) -> Message:
-    headers = tuple((name, value) for name, value in message.headers() or ())
-    return Message(message.offset(), message.key(), message.value(), headers)
-
-
-def _at(place: Place) -> str:
-    return f"{place[0]}/{place[1]}"
