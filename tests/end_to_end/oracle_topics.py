@@ -86,9 +86,8 @@ class LogTail:
 
     def divisions(self) -> set[int]:
         """The steps of those that can be read now and could not the last time."""
-        _, end = self._consumer.get_watermark_offsets(self._log, timeout=READ_SECONDS_MAX, cached=False)
-        found: set[int] = set()
         deadline = time.monotonic() + READ_SECONDS_MAX
+        end, found = self._end(deadline), set[int]()
         while self._at < end:
             assert time.monotonic() < deadline, f"the step log does not come to {end}"
             for message in arrived(self._consumer):
@@ -99,6 +98,14 @@ class LogTail:
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     self._at = message.offset()
         return found
+
+    def _end(self, deadline: float) -> int:
+        while True:
+            try:
+                return self._consumer.get_watermark_offsets(self._log, timeout=1.0, cached=False)[1]
+            except KafkaException as error:  # a broker that was killed just now
+                if error.args[0].code() not in UNSETTLED or time.monotonic() > deadline:
+                    raise
 
 
 def is_content(message: Any) -> bool:
