@@ -281,6 +281,11 @@ def _faults(folder: Path) -> Iterator[None]:
     ) as fault:
         _forget_broken(folder)
         raise CorruptFile(folder, str(fault)) from fault
+    except SystemError as fault:  # py-lmdb's, around an error of a cursor's own
+        if isinstance(fault.__cause__, lmdb.Error):
+            _forget_broken(folder)
+            raise CorruptFile(folder, str(fault.__cause__)) from fault
+        raise
     except lmdb.Error as fault:
         if getattr(fault, "code", None) in DISK_ERRNOS:
             _forget_broken(folder)
