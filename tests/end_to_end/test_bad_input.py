@@ -82,7 +82,7 @@ RUBBISH: list[Value] = [
 
 
 @pytest.mark.parametrize("millions", [0.1, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("in_spark", [False, True])
+@pytest.mark.parametrize("in_spark", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(
     play: Playground, millions: float, in_spark: bool
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_deleted_database_stops_the_run(play: Playground, pipeline: Resolved) 
     rebuilt(play, pipeline)
 
 
+@pytest.mark.soak
 def test_an_empty_folder_in_place_of_a_database_is_no_database(play: Playground, pipeline: Resolved) -> None:
     more(play, pipeline, 0)
     closed(pipeline)
@@ -114,6 +115,7 @@ def test_an_older_copy_of_one_database_stops_the_run(play: Playground, pipeline:
     stops(play, pipeline, NoCommonVersion, r"no checkpoint is common.*worker 0: .*worker 1: ")
 
 
+@pytest.mark.soak
 def test_a_copy_older_than_the_step_log_stops_the_run(
     play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +139,7 @@ def test_a_copy_older_than_the_step_log_stops_the_run(
 # The step log
 
 
-@pytest.mark.parametrize("checkpoint", [True, False])
+@pytest.mark.parametrize("checkpoint", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_without_its_step_log_the_state_is_not_used(play: Playground, pipeline: Resolved, checkpoint: bool) -> None:
     play.send("in", sums.rows(0, 4))
     if checkpoint:
@@ -234,6 +236,7 @@ def test_a_flipped_bit_in_the_description_stops_the_run(play: Playground, pipeli
     rebuilt(play, pipeline)
 
 
+@pytest.mark.soak
 def test_a_file_without_its_beginning_stops_the_run(play: Playground, pipeline: Resolved) -> None:
     more(play, pipeline, 0)
     file = closed(pipeline) / "workers" / "0000" / "committed" / "data.mdb"
@@ -243,6 +246,7 @@ def test_a_file_without_its_beginning_stops_the_run(play: Playground, pipeline: 
     rebuilt(play, pipeline)
 
 
+@pytest.mark.soak
 def test_a_damaged_working_environment_is_thrown_away_by_the_next_run(
     play: Playground, pipeline: Resolved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,7 +288,7 @@ def found(file: Path, mark: bytes) -> list[int]:
     return [i for i in range(len(text)) if text.startswith(mark, i)]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"\x00" * 40])
+@pytest.mark.parametrize("damage", [b"{", *(pytest.param(d, marks=pytest.mark.soak) for d in (b"", b"\x00" * 40))])
 def test_a_damaged_description_of_the_circuit_is_written_again(
     play: Playground, pipeline: Resolved, damage: bytes
 ) -> None:

@@ -79,7 +79,8 @@ def is_stopped(pid: int) -> bool:
 # A service that sleeps
 
 
-@pytest.mark.parametrize("timed_out", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("timed_out", [False, True])
 def test_a_service_that_slept_and_was_replaced_changes_nothing_and_ends(
     play: Playground, tmp_path: Path, timed_out: bool
 ) -> None:
