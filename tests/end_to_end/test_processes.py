@@ -28,6 +28,9 @@ from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
 from tests.end_to_end.oracle import Oracle
 
+pytestmark = pytest.mark.soak
+"""Each starts services, some wait for a broker; what is cheaper in one process is in the other modules."""
+
 KILLS = int(os.environ.get("SOAK_KILLS", "300"))
 
 IN_SPARK, IN_DRIVER = 0, 1000
@@ -79,7 +82,6 @@ def is_stopped(pid: int) -> bool:
 # A service that sleeps
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("timed_out", [False, True])
 def test_a_service_that_slept_and_was_replaced_changes_nothing_and_ends(
     play: Playground, tmp_path: Path, timed_out: bool
@@ -101,7 +103,6 @@ def test_a_service_that_slept_and_was_replaced_changes_nothing_and_ends(
         judge(play, resolved, oracle)
 
 
-@pytest.mark.soak
 def test_a_service_that_slept_too_long_and_was_not_replaced_goes_on(play: Playground, tmp_path: Path) -> None:
     resolved = project(play, **{"kafka_transaction.timeout.ms": "2000"})
     log = tmp_path / "service.log"
@@ -127,7 +128,6 @@ def open_transactions(play: Playground, resolved: Resolved) -> int:
     return int(all_of_it - stable)
 
 
-@pytest.mark.soak
 def test_a_task_that_sleeps_with_the_writers_lock_is_killed_by_the_next_run(play: Playground, tmp_path: Path) -> None:
     resolved = project(play, IN_SPARK)
     orders = {VARIABLE: "region.inside@3=stop", ONCE_VARIABLE: str(tmp_path)}
@@ -161,7 +161,6 @@ def wait_for_sleeper(process: subprocess.Popen[bytes]) -> psutil.Process:
 # A task, a JVM
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("point", ["source.read@3", "region.inside@3", "region.committed@3", "fold.inside@1"])
 def test_a_task_that_dies_once_is_run_again_by_spark(play: Playground, tmp_path: Path, point: str) -> None:
     """`local[2,4]`: Spark tries a task four times. What had committed gives its stored result."""
@@ -177,7 +176,6 @@ def test_a_task_that_dies_once_is_run_again_by_spark(play: Playground, tmp_path:
         judge(play, resolved, oracle)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("driver_rows_max", [IN_SPARK, IN_DRIVER])
 def test_without_its_jvm_a_service_ends_and_the_next_one_goes_on(
     play: Playground, tmp_path: Path, driver_rows_max: int
@@ -197,7 +195,6 @@ def test_without_its_jvm_a_service_ends_and_the_next_one_goes_on(
 # Two services
 
 
-@pytest.mark.soak
 def test_of_two_services_started_at_once_one_runs(play: Playground, tmp_path: Path) -> None:
     resolved = project(play)
     logs = [tmp_path / "one.log", tmp_path / "two.log"]
@@ -215,7 +212,6 @@ def test_of_two_services_started_at_once_one_runs(play: Playground, tmp_path: Pa
         judge(play, resolved, oracle)
 
 
-@pytest.mark.soak
 def test_a_living_service_that_is_taken_over_ends(play: Playground, tmp_path: Path) -> None:
     resolved = project(play)
     logs = [tmp_path / "one.log", tmp_path / "two.log"]
@@ -224,7 +220,8 @@ def test_a_living_service_that_is_taken_over_ends(play: Playground, tmp_path: Pa
         with service(resolved, logs[0]) as one:
             runs_until(one, logs[0], oracle, resolved, 20)
             with service(resolved, logs[1], "--take-over") as two:
-                send(play)
+                wait_until(lambda: "epoch 1" in logs[1].read_text())
+                send(play)  # an idle service has nothing to write, and learns nothing
                 ended(one, logs[0], Exit.HELD, "another run of this pipeline")
                 runs_until(two, logs[1], oracle, resolved, 40)
         judge(play, resolved, oracle)
@@ -253,7 +250,6 @@ def kill_broker(broker: LocalBroker) -> None:
 BROKER_KILLS = 4
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("driver_rows_max", [IN_SPARK, IN_DRIVER])
 def test_a_service_goes_on_when_its_broker_is_back(play: Playground, tmp_path: Path, driver_rows_max: int) -> None:
     r = random.Random(driver_rows_max)
@@ -270,7 +266,6 @@ def test_a_service_goes_on_when_its_broker_is_back(play: Playground, tmp_path: P
             judge(there, resolved, oracle)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("driver_rows_max", [IN_SPARK, IN_DRIVER])
 def test_broker_and_service_die_together(play: Playground, tmp_path: Path, driver_rows_max: int) -> None:
     r = random.Random(driver_rows_max)
@@ -298,7 +293,6 @@ def runs_until(process: subprocess.Popen[bytes], log: Path, oracle: Oracle, reso
 # Again and again
 
 
-@pytest.mark.soak
 def test_one_pipeline_killed_hundreds_of_times(play: Playground, tmp_path: Path) -> None:
     """At moments that have nothing to do with what it does: within seconds after its start, or within a second after its claim."""
     r = random.Random(KILLS)
