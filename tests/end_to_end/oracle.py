@@ -22,6 +22,7 @@ import json
 import random
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -327,15 +328,17 @@ def check_divisions(story: Story, inputs: Messages) -> Iterator[str]:
     """b."""
     reached: Ends = {}
     began: Ends = {}
+    offsets = {place: [message.offset for message in messages] for place, messages in inputs.items()}
     for step in story.steps:
         if step not in story.ranges:
             continue  # told already
         for place, (start, end) in story.ranges[step].items():
             began.setdefault(place, start)
-            if reached.get(place, start) != start or end < start:
-                yield f"b: step {step} reads {at(place)} from {start} to {end}, and the one before ended at {reached[place]}"
+            due = reached.get(place, start)
+            if start != due or end < start:
+                yield f"b: step {step} reads {at(place)} from {start} to {end}, and the one before ended at {due}"
             reached[place] = end
-            read_now = sum(start <= message.offset < end for message in inputs[place]) if start < end else 0
+            read_now = bisect_left(offsets[place], end) - bisect_left(offsets[place], start)
             if read_now != story.inputs[step].get(place, 0):
                 counted = story.inputs[step].get(place, 0)
                 yield f"b: step {step} read {counted} messages of {at(place)}, where {read_now} are committed"
