@@ -68,7 +68,7 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
     state = writer.state
     written = {where.topic for where in state.ends}
     facts = _still_there(tuple(state.topics[name] for name in sorted(written)), topics)
-    _refuse_strangers({output.topic for output in spec.outputs} - facts.keys(), topics)
+    refuse_strangers({output.topic for output in spec.outputs} - facts.keys(), topics)
     upserts = {output.topic for output in spec.outputs if output.compacted}
     tombstones = tuple(name for name in sorted(facts) if facts[name].compacted or name in upserts)
     ends = topics.end_offsets(name for name in facts if name not in tombstones)
@@ -88,7 +88,10 @@ def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[st
     return {t.topic: facts[t.topic] for t in recorded if t.topic in facts and facts[t.topic].topic_id == t.id}
 
 
-def _refuse_strangers(names: set[str], topics: Topics) -> None:
+def refuse_strangers(names: set[str], topics: Topics) -> None:
+    """Raises TopicChanged where one of these output topics, of which the step log knows nothing, holds messages."""
+    if not names:
+        return
     there = names & topics.names()
     begins, ends = topics.begin_offsets(there), topics.end_offsets(there)
     full = sorted({where.topic for where, end in ends.items() if end > begins[where]})

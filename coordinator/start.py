@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -18,7 +19,7 @@ import structlog
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
-from coordinator.refresh import remove_older_databases
+from coordinator.refresh import refuse_strangers, remove_older_databases
 from coordinator.specification import PipelineSpec
 from engine import database_jobs
 from engine.circuit import Circuit
@@ -170,6 +171,8 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
     for worker in range(spec.workers):
         folder = spec.database_folder(worker)
         if folder.exists() and any(folder.iterdir()):
+            if fresh:
+                _refuse_if_of_another_log(spec, folder, log_id)
             continue
         if not fresh:
             raise StateLost(
@@ -180,9 +183,21 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
         _log.info("database created", worker=worker, folder=str(folder))
 
 
+def _refuse_if_of_another_log(spec: PipelineSpec, folder: Path, log_id: str) -> None:
+    """A log without checkpoints, beside a database that was made under another one: the log was lost."""
+    owner = Database.owner(folder)
+    if owner.pipeline == spec.name and not owner.database.startswith(f"{log_id}/"):
+        raise StateLost(
+            f"the database in {folder} belongs to another step log than the topic {spec.log_topic}, which was deleted and made anew.",
+            "Restore that topic, or take all output back and rebuild it with `stepwell run --full-refresh`.",
+        )
+
+
 def _topics(spec: PipelineSpec, topics: Topics, state: StepLogState) -> dict[str, TopicFacts]:
-    """All topics at the pipeline's edges, outputs made where they are missing; each must be the one that was recorded."""
+    """All topics at the pipeline's edges, outputs made where they are missing; each must be the one that was recorded. One that was not, and
+    holds messages, is another's, or has the output of a lost step log: it would be written a second time."""
     facts = topics.describe(spec.input_topics)
+    refuse_strangers({output.topic for output in spec.outputs} - state.topics.keys(), topics)
     for output in spec.outputs:
         config = {"cleanup.policy": "compact"} if output.compacted else {}
         facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)

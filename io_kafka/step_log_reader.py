@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
-from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline
+from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.log_records import Record, decode
 from io_kafka.step_log import StepLogState
 from io_kafka.topics import TopicFacts, Topics, fault_of
@@ -43,6 +43,17 @@ class UnsuitableStepLog(KafkaFault):
         self.topic = topic
         super().__init__(
             f"topic {topic!r} cannot be a step log: {reason}. Mend its configuration, or name another topic."
+        )
+
+
+class StepLogGone(UnknownTopic):
+    """There is no step log: the pipeline never ran, or the topic was deleted."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.args = (
+            f"the step log {topic!r} does not exist on this broker. Where the pipeline never ran, run it; where the topic was deleted, "
+            "restore it, or take all output back and rebuild it with `stepwell run --full-refresh`.",
         )
 
 
@@ -128,9 +139,9 @@ class StepLogReader:
         return found
 
     def _fault(self, error: KafkaException) -> KafkaFault:
-        return fault_of(
-            error, self._settings.bootstrap_servers, f"reading the step log {self._topic!r}", self._topic, 0
-        )
+        doing = f"reading the step log {self._topic!r}"
+        fault = fault_of(error, self._settings.bootstrap_servers, doing, self._topic, 0)
+        return StepLogGone(self._topic) if isinstance(fault, UnknownTopic) else fault
 
 
 def _arrived(consumer: Consumer) -> list[Message]:

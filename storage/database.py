@@ -35,6 +35,7 @@ from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, Ver
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
+    CorruptFile,
     CorruptRecord,
     DatabaseExists,
     NoDatabase,
@@ -43,6 +44,7 @@ from storage.errors import (
     UnknownVersion,
     WrongDatabase,
 )
+from storage.seal import MODULUS, seal_of
 from storage.transaction import Layer, Transaction
 
 __all__ = ["EMPTY", "Database", "Identity", "Statistics", "Transaction", "VersionId"]
@@ -87,7 +89,7 @@ class Database:
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
             with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
-                described.save(writer, Description(identity, epoch, (EMPTY,)))
+                described.save(writer, Description(identity, epoch, (EMPTY,), seals=(0,)))
             environments.retire_except(draft)
             _sync(draft / COMMITTED)
             _sync(draft)
@@ -126,12 +128,14 @@ class Database:
             sizes = old.table_bytes
             if version != old.last:
                 place = f"the undo of {path} ({old.last})"
-                back = folding.lay_over(writer, folding.undo_records(writer), place, undo=False)
+                back, _ = folding.lay_over(writer, folding.undo_records(writer), place, undo=False)
                 sizes = folding.add_sizes(sizes, back)
+            seal = _check_seal(path, writer, old, version)
             writer.delete_all(UNDO)
             _sweep(path)
             new = _with_working(path, replace(
                 old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, table_bytes=sizes,
+                seals=(seal,),
             ))  # fmt: skip
             new = replace(new, opened=new.layers_made)
             described.save(writer, new)
@@ -213,12 +217,13 @@ class Database:
             writer.delete_all(UNDO)
             try:
                 with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                    grown = folding.lay_over(writer, reader.items(b""), place, undo=True)
+                    grown, changed = folding.lay_over(writer, reader.items(b""), place, undo=True)
             except Gone:
                 raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
             new = replace(
                 old, versions=(old.last, old.freezing), frozen=None, freezing=None,
                 table_bytes=folding.add_sizes(old.table_bytes, grown),
+                seals=(old.seals[-1], (old.seals[-1] + changed) % MODULUS),
             )  # fmt: skip
             described.save(writer, new)
             reached("fold.inside", self.identity.worker)
@@ -304,6 +309,18 @@ def _check_owner(path: Path, present: Description, identity: Identity, epoch: in
         raise WrongDatabase(path, identity, present.identity)
     if present.epoch > epoch:
         raise StaleEpoch(path, epoch, present.epoch)
+
+
+def _check_seal(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
+    """The seal of the records, which are to be those of `version`. Raises CorruptFile where they are not all there."""
+    expected = present.seals[present.versions.index(version)] if present.seals else None
+    try:
+        found = seal_of(reader)
+    except records.ChecksumMismatch:
+        found = -1
+    if found < 0 or expected not in (None, found):
+        raise CorruptFile(path, f"records of {version} are missing, or are not found by their keys")
+    return found
 
 
 def _with_working(path: Path, old: Description) -> Description:

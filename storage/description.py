@@ -54,6 +54,7 @@ class Description:
     frozen: str | None = None
     freezing: VersionId | None = None  # set exactly where `frozen` is
     table_bytes: dict[int, int] = field(default_factory=dict)  # live bytes of the last version
+    seals: tuple[int, ...] = ()  # of each version, seal.py; none in a database of before there were any
 
     @property
     def last(self) -> VersionId:
@@ -67,6 +68,7 @@ class Description:
         assert self.freezing is None or self.freezing.version == self.last.version + 1, self
         assert self.working is not None or self.frozen is None, self
         assert self.opened <= self.layers_made, self
+        assert len(self.seals) in (0, len(self.versions)), self
         assert all(size > 0 for size in self.table_bytes.values()), self.table_bytes
 
 
@@ -83,6 +85,7 @@ def load(reader: Reader) -> Description:
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
     plain["table_bytes"] = {int(table): size for table, size in plain["table_bytes"].items()}
+    plain["seals"] = tuple(plain.get("seals", ()))
     description = Description(**plain)
     description.check()
     return description

@@ -189,12 +189,25 @@ def _take(folder: Path, synced: bool) -> Environment:
             if any(environment.inode == inode for environment in _table.inherited):
                 raise ForkedWhileOpen(folder)
             try:
-                known = _table.open[folder] = Environment(folder, inode, synced=synced)
+                known = _table.open[folder] = _opened(folder, inode, synced)
             except FileNotFoundError:
                 raise Gone(folder) from None
         known.users += 1
         known.retired = False
         return known
+
+
+def _opened(folder: Path, inode: int, synced: bool) -> Environment:
+    """A process has address space for some hundred maps; a long-lived one, Spark's worker, may have that many idle ones. They give way."""
+    try:
+        return Environment(folder, inode, synced=synced)
+    except StorageError as fault:
+        idle = [other for other, environment in _table.open.items() if environment.users == 0]
+        if getattr(fault.__cause__, "code", None) != errno.ENOMEM or not idle:
+            raise
+    for other in idle:
+        _retire(other)
+    return Environment(folder, inode, synced=synced)
 
 
 def _allocate_lock(folder: Path) -> None:
@@ -281,6 +294,11 @@ def _faults(folder: Path) -> Iterator[None]:
     ) as fault:
         _forget_broken(folder)
         raise CorruptFile(folder, str(fault)) from fault
+    except SystemError as fault:  # py-lmdb's, around an error of a cursor's own
+        if isinstance(fault.__cause__, lmdb.Error):
+            _forget_broken(folder)
+            raise CorruptFile(folder, str(fault.__cause__)) from fault
+        raise
     except lmdb.Error as fault:
         if getattr(fault, "code", None) in DISK_ERRNOS:
             _forget_broken(folder)

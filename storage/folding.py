@@ -13,16 +13,18 @@ from storage import keys, records
 from storage.description import RECORDS, UNDO
 from storage.environments import Writer
 from storage.errors import CorruptRecord
+from storage.seal import mark
 
 BATCH_BYTES_MAX = 16 << 20  # of undo copied at a time on the way back; one record may exceed it
 
 
 def lay_over(
     writer: Writer, layer: Iterable[tuple[bytes, memoryview | bytes]], place: str, *, undo: bool
-) -> dict[int, int]:
+) -> tuple[dict[int, int], int]:
     """Applies a layer's records, each verified first, to the committed ones. `undo`: keeps the way back.
-    Gives the change of live bytes by table. Raises CorruptRecord; the caller's transaction aborts then."""
+    Gives the change of live bytes by table, and of the seal. Raises CorruptRecord; the caller's transaction aborts then."""
     grown: dict[int, int] = {}
+    seal = 0
     for key, stored in layer:
         try:
             records.verify(key, stored)
@@ -34,14 +36,17 @@ def lay_over(
             continue
         if undo:
             writer.put(UNDO + key, records.tombstone(key) if old is None else old)
+        if old is not None:
+            seal -= mark(RECORDS + key, old)
         if records.is_tombstone(stored):
             writer.delete(RECORDS + key)
         else:
+            seal += mark(RECORDS + key, stored)
             writer.put(RECORDS + key, stored)
         if not key.startswith(keys.RESERVED):
             table = keys.key_table(key)
             grown[table] = grown.get(table, 0) + records.live_bytes(key, stored) - records.live_bytes(key, old)
-    return grown
+    return grown, seal
 
 
 def undo_records(writer: Writer) -> Iterator[tuple[bytes, bytes]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,16 +96,33 @@ def heavy_orders():
 TOPICS = {"orders": ORDER_PARTITIONS, "customers": 2, "stock": 1, "depots": 1, "moves": 2, "plain_moves": 1}
 
 
+ORDERS_SOURCE = "('subscribe' = '@orders')"
+
+RETRACTABLE = {
+    "sources.sql": FILES["sources.sql"].replace(ORDERS_SOURCE, "('subscribe' = '@orders', 'mode' = 'changelog')"),
+    "views.sql": FILES["views.sql"].replace("'mode' = 'append'", "'mode' = 'changelog'"),
+    "views.py": FILES["views.py"]
+    .replace('"mode": "append"', '"mode": "changelog"')
+    .replace('{"topic": "@heavy"}', '{"topic": "@heavy", "mode": "changelog"}'),
+}
+"""The same over orders that can be taken back, and so may every view."""
+
+STATELESS = ("orders", "moves", "plain_moves")
+"""Changelogs without a key in RETRACTABLE: what is in them is the sum of their images."""
+
+
 def make_topics(play: Playground) -> None:
     for name, partitions in TOPICS.items():
         play.topic(name, partitions)
 
 
-def send(play: Playground, seed: int, orders: int = 60) -> None:
+def send(play: Playground, seed: int, orders: int = 60, *, retractable: bool = False) -> None:
     """One more round of input; another seed gives another one, over the same keys."""
     r = random.Random(seed)
     for partition in range(ORDER_PARTITIONS):
-        play.send("orders", [_order(r, seed) for _ in range(orders // ORDER_PARTITIONS)], partition)
+        rows = [_order(r, seed) for _ in range(orders // ORDER_PARTITIONS)]
+        changes = [{"before": None, "after": row, "op": "c"} for row in rows]
+        play.send("orders", changes if retractable else rows, partition)
     for partition in (0, 1):  # one key, one partition
         mine = [c for i, c in enumerate(CUSTOMERS) if i % 2 == partition]
         play.send("customers", [_customer(r, r.choice(mine)) for _ in range(12)], partition)
@@ -111,6 +130,28 @@ def send(play: Playground, seed: int, orders: int = 60) -> None:
     play.send("plain_moves", [{"before": b, "after": a, "op": op} for b, a, op in _plain_moves(r, 8)])
     play.send("stock", _keyed_changes(r, lambda s: {"sku": s, "held": r.randint(0, 9), "price": r.random() * 10}))
     play.send("depots", _wrapped(_keyed_changes(r, lambda s: {"sku": s, "depot": r.choice("NS")})))
+
+
+def take_back(play: Playground) -> None:
+    """Everything that was sent for RETRACTABLE: then there is no row in any table."""
+    for name in STATELESS:
+        for partition in range(TOPICS[name]):
+            live: Counter[str] = Counter()
+            for message in play.read(name):
+                if message.partition == partition and message.value is not None:
+                    change = json.loads(message.value)
+                    change = change.get("payload", change)
+                    live.update([json.dumps(change["after"])] if change["after"] else [])
+                    live.subtract([json.dumps(change["before"])] if change["before"] else [])
+            # Another partition may have taken the row away: then it is added here.
+            gone = [(None, {"before": json.loads(row), "after": None, "op": "d"}) for row in (+live).elements()]
+            back = [(None, {"before": None, "after": json.loads(row), "op": "c"}) for row in (-live).elements()]
+            play.send(name, _wrapped([*back, *gone]) if name == "moves" else [*back, *gone], partition)
+    for partition in (0, 1):
+        play.send("customers", [({"customer": c}, None) for c in CUSTOMERS[partition::2]], partition)
+    deleted = [({"sku": sku}, {"before": None, "after": None, "op": "d"}) for sku in SKUS]
+    play.send("stock", deleted)
+    play.send("depots", [({"sku": sku}, None) for sku in SKUS])
 
 
 def _order(r: random.Random, seed: int) -> Value:

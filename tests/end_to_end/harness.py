@@ -20,17 +20,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from coordinator import loop
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from io_kafka.clients import KafkaSettings
+from io_kafka.division import Division
 from io_kafka.log_records import StepRecord
+from io_kafka.offsets import OffsetRange
 from io_kafka.step_log import StepLogState
 from io_kafka.topics import Topics
 from io_kafka.writer import STEP_HEADER
@@ -39,6 +44,7 @@ from stepwell.lowering.driver import lower
 from stepwell.pipeline import pipeline_spec
 from stepwell.plans import ResolvedProject, resolve
 from stepwell.project import load_project
+from tests.end_to_end.oracle import Answer, Batch, Ends, Messages, Oracle, Story, Watched
 from tests.settled import settled_log
 
 READ_SECONDS_MAX = 30.0
@@ -165,7 +171,9 @@ class Playground:
 
     def send(self, name: str, messages: Iterable[Value | tuple[Value, Value]], partition: int = 0) -> None:
         """Values, or pairs of key and value, to one partition, in order."""
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
+        producer = Producer(
+            {"bootstrap.servers": self.servers, "linger.ms": 1, "queue.buffering.max.messages": 2_000_000}
+        )
         for message in messages:
             key, value = message if isinstance(message, tuple) else (None, message)
             producer.produce(self.prefix + name, value=as_bytes(value), key=as_bytes(key), partition=partition)
@@ -227,6 +235,44 @@ class Playground:
 
     # What must hold
 
+    def oracle(self, resolved: Resolved) -> Oracle:
+        """To be opened before the first run."""
+        views = [
+            Watched(view.name, view.output.topic, view.output.mode)
+            for view in resolved.project.views
+            if view.output is not None
+        ]
+        return Oracle(self.servers, resolved.spec.log_topic, views)
+
+    def batch(self, resolved: Resolved) -> Batch:
+        """Spark's answer, one evaluation of the whole project a boundary: for a few of them."""
+
+        def answer(inputs: Messages, ends: Ends) -> dict[str, Answer]:
+            below: dict[str, list[TopicMessage]] = {}
+            for place, messages in inputs.items():
+                kept = [
+                    TopicMessage(place[1], m.offset, m.key, m.value) for m in messages if m.offset < ends.get(place, 0)
+                ]
+                below.setdefault(place[0], []).extend(kept)
+            return {view: answer_of(frame) for view, frame in batch_answer(resolved.project, below).items()}
+
+        return lambda inputs, boundaries: [answer(inputs, ends) for ends in boundaries]
+
+    def twin(
+        self, resolved: Resolved, story: Story, workers: int, driver_rows_max: int | None = None
+    ) -> dict[str, str]:
+        """Runs the pipeline again without a fault, over the divisions of `story`, with state and output topics of its own; the oracle's twin."""
+        other = renamed(resolved, "-twin", workers, driver_rows_max)
+
+        def divide(step: int, *_: Any) -> Division | None:
+            ranges = sorted((*place, *span) for place, span in story.ranges.get(step, {}).items())
+            return Division(step, tuple(OffsetRange(*r) for r in ranges)) if ranges else None
+
+        with patch.object(loop, "divide", divide):
+            self.run(other)
+        outputs = zip(resolved.spec.outputs, other.spec.outputs, strict=True)
+        return {one.topic: two.topic for one, two in outputs}
+
     def check(self, resolved: Resolved, views: Sequence[str] | None = None) -> dict[str, int]:
         """Every published view is what Spark's batch answer says; its number of rows by view."""
         sources = {source.topic for source in resolved.project.sources}
@@ -241,10 +287,9 @@ class Playground:
         assert all(view.equal for view in found), "\n".join(str(view) for view in found if not view.equal)
         return {view.view: view.rows for view in found}
 
-    def check_steps(self, resolved: Resolved, seen: Mapping[int, StepRecord] | None = None) -> int:
-        """Every step's messages are there as often as the step log says; the number of steps compared. `seen`: records
-        that the log may have forgotten at a checkpoint, collected before."""
-        records = {**(seen or {}), **step_records(self, resolved)}
+    def check_steps(self, resolved: Resolved) -> int:
+        """Every step's messages are there as often as the step log says; the number of steps compared."""
+        records = step_records(self, resolved)
         recorded: Counter[tuple[str, int, int]] = Counter()
         for number, record in records.items():
             for part in record.outputs:
@@ -257,6 +302,13 @@ class Playground:
         )
         assert written == recorded
         return len(records)
+
+
+def answer_of(frame: DataFrame) -> Answer:
+    """A view's rows for the oracle."""
+    inexact = frozenset(f.name for f in frame.schema.fields if f.dataType.typeName() in ("double", "float"))
+    rows = frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect()
+    return Answer([row[0] for row in rows], inexact)
 
 
 @contextmanager

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from pyspark.sql import functions as F
+
 from tests.end_to_end.harness import Playground, Resolved, Value
+from tests.end_to_end.oracle import Answer, Batch, Ends, Messages
 
 
 def files(source: str = "", total: str = "sum(n)") -> dict[str, str]:
@@ -55,3 +59,25 @@ def left_without_checkpoint(play: Playground, source: str = "", **options: Any) 
     state = play.log(resolved)
     assert (state.steps, len(state.pending), state.checkpoints) == (2, 1, ())
     return resolved
+
+
+def batch(play: Playground) -> Batch:
+    """Spark's answer at every boundary, of all in one query: a row counts at each boundary that it lies below."""
+
+    def answers(inputs: Messages, boundaries: Sequence[Ends]) -> list[dict[str, Answer]]:
+        rows = [(t, p, m.offset, (m.value or b"").decode()) for (t, p), found in inputs.items() for m in found]
+        ends = [(i, *place, end) for i, limits in enumerate(boundaries) for place, end in limits.items()]
+        numbers = play.spark.createDataFrame(rows, "topic STRING, part INT, at LONG, text STRING")
+        parsed = numbers.withColumn("row", F.from_json("text", "k STRING, n INT")).select("*", "row.*")
+        below = parsed.join(
+            play.spark.createDataFrame(ends, "i INT, topic STRING, part INT, `end` LONG"), ["topic", "part"]
+        )
+        sums = below.where("at < `end`").groupBy("i", "k").agg(F.sum("n").alias("total"), F.count("*").alias("n"))
+        texts: list[list[str]] = [[] for _ in boundaries]
+        for i, text in sums.select(
+            "i", F.to_json(F.struct("k", "total", "n"), {"ignoreNullFields": "false"})
+        ).collect():
+            texts[i].append(text)
+        return [{"sums": Answer(found)} for found in texts]
+
+    return answers

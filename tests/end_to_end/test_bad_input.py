@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from io_kafka.output_progress import InputChanged
 from io_kafka.raw import RawBatch, raw_batch
 from io_kafka.reader import RangeReader
 from tests.end_to_end import sums
-from tests.end_to_end.harness import Playground
+from tests.end_to_end.harness import Playground, Value
 
 
 def test_a_malformed_message_stops_the_step_before_anything_of_it_is_written(play: Playground) -> None:
@@ -69,6 +70,44 @@ def test_dead_letters_are_replayed_where_the_policy_has_changed_since(play: Play
     assert status["steps_replayed"] == 2
     assert len(play.read("in.dead-letter")) == 1
     assert play.check(second) == {"sums": 3}
+
+
+RUBBISH: list[Value] = [
+    "null",
+    "",
+    "[]",
+    '{"k":"a"}{"k":"b"}',
+    '{"k":"a","n":1',
+    "{}x",
+    "1",
+    '"a"',
+    "true",
+    b"\xff\xfe",
+    b"{\x00}",
+]
+"""`null` first in a block kills the fast parser's process; two values, and then an empty message, shift its rows."""
+
+
+@pytest.mark.parametrize("millions", [0.1, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("in_spark", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(
+    play: Playground, millions: float, in_spark: bool
+) -> None:
+    play.topic("in")
+    count = int(millions * 1e6)
+    good = [b'{"k":"%s","n":1}' % k for k in (b"a", b"b", b"c")] * (count // 3)
+    step = len(good) // 7
+    # First in the topic, first in a step, in the middle, and many at once.
+    sent = [*RUBBISH, *(x for i in range(7) for x in (*good[i * step : (i + 1) * step], *RUBBISH))]
+    play.send("in", sent)
+    resolved = sums.project(play, ", 'on.error' = 'skip'", rows=len(RUBBISH) + step, workers=2, in_spark=in_spark)
+    status = play.run(resolved)
+    assert status["steps_run"] >= 7 and status["recoveries"] == 0
+    latest = {m.key: json.loads(m.value) for m in play.read("out") if m.value is not None}
+    counts = Counter(json.loads(m)["k"] for m in good[: 7 * step])
+    assert {row["k"]: row["total"] for row in latest.values()} == counts
+    assert {row["k"]: row["n"] for row in latest.values()} == counts
+    assert status["skipped"] == {"numbers": 8 * len(RUBBISH)}
 
 
 def test_one_key_in_two_partitions_is_an_error(play: Playground) -> None:

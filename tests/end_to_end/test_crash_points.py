@@ -1,4 +1,4 @@
-"""A crash at every named point, one run after another over one pipeline: every step once, and the batch answer.
+"""A crash at every named point, one run after another over one pipeline, with the oracle watching.
 
 In the suite a run is broken off by an exception that no handler of faults catches, and its open transaction and its databases are left as
 they are; in `make soak` a service of its own is killed there. Where a fault is armed in this process, what Spark would do in workers of its
@@ -51,15 +51,16 @@ def test_a_run_broken_off_at_every_point(play: Playground, monkeypatch: pytest.M
     monkeypatch.setattr(loop, "snapshot_due", partial(snapshot_due, steps_min=1))
     assert {*SEQUENCE, TRUNCATED} == set(POINTS)
     resolved = project(play, workers, **{"stepwell.steps.kept": 1})
-    for number, point in enumerate(SEQUENCE):
-        break_off(play, resolved, number, point)
-    play.run(resolved)
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) > len(SEQUENCE)
-    monkeypatch.setattr(loop, "truncate", partial(truncate, steps_min=1))
-    break_off(play, resolved, len(SEQUENCE), TRUNCATED)
-    assert play.run(resolved)["epoch"] >= len(SEQUENCE) - len(START)
-    assert play.check(resolved) == {"sums": 3}
+    with play.oracle(resolved) as oracle:
+        for number, point in enumerate(SEQUENCE):
+            break_off(play, resolved, number, point)
+        play.run(resolved)
+        monkeypatch.setattr(loop, "truncate", partial(truncate, steps_min=1))
+        break_off(play, resolved, len(SEQUENCE), TRUNCATED)
+        assert play.run(resolved)["epoch"] >= len(SEQUENCE) - len(START)
+        story = oracle.verify(sums.batch(play))
+    assert len(story.steps) > len(SEQUENCE)
+    oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
 def break_off(play: Playground, resolved: Resolved, number: int, point: str) -> None:
@@ -76,6 +77,14 @@ def break_off(play: Playground, resolved: Resolved, number: int, point: str) -> 
 @pytest.mark.parametrize("point", [point for point in POINTS if point != TRUNCATED])  # after 10,000 steps
 def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point: str, workers: int) -> None:
     resolved = project(play, workers, **{"stepwell.checkpoint.interval": "300ms", "spark.master": "local[2]"})
+    with play.oracle(resolved) as oracle:
+        kill_there(play, resolved, tmp_path, point)
+        play.run(resolved)
+        story = oracle.verify(sums.batch(play))
+    oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
+
+
+def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: str) -> None:
     send(play, 0)
     if point in RECOVERY:
         with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
@@ -88,6 +97,3 @@ def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point
         killed = process.wait(WAIT_SECONDS_MAX)
     in_a_task = point.startswith(("fold", "open"))  # Spark's worker dies, and the service recovers by itself
     assert killed == (0 if in_a_task else -signal.SIGKILL), (tmp_path / "service.log").read_text()[-2000:]
-    play.run(resolved)
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) == play.log(resolved).steps

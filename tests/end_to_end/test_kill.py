@@ -1,4 +1,4 @@
-"""The service, killed with SIGKILL at chosen points and started again: every step once, and the batch answer.
+"""The service, killed with SIGKILL at chosen points and started again, with the oracle watching.
 
 A watcher follows the step log as it is written, and kills the process at the moment a record of the chosen kind appears: the driver dies,
 Spark's JVM and the Python workers live on for a moment as zombies, as they do in real life.
@@ -56,15 +56,17 @@ def test_killed_in_the_middle_of_steps_and_of_a_checkpoint(
             "stepwell.workers": 2, "stepwell.checkpoint.interval": "300ms"}  # fmt: skip
     resolved = play.resolve(sums.files(), {**conf, "spark.master": "local[2]"})
     log = tmp_path / "service.log"
-    for kind, nth in kills:
-        for partition in (0, 1):
-            play.send("in", sums.rows(partition, 150), partition)
-        with service(resolved, log) as process:
-            kill_at(play, resolved, process, kind, nth)
-    status = play.run(resolved)
-    assert status["epoch"] == len(kills)
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) == status["step"] + 1
+    with play.oracle(resolved) as oracle:
+        for kind, nth in kills:
+            for partition in (0, 1):
+                play.send("in", sums.rows(partition, 150), partition)
+            with service(resolved, log) as process:
+                kill_at(play, resolved, process, kind, nth)
+        status = play.run(resolved)
+        assert status["epoch"] == len(kills)
+        story = oracle.verify(sums.batch(play))
+    assert len(story.steps) == status["step"] + 1
+    oracle.verify_twin(play.twin(resolved, story, workers=3, driver_rows_max=10))
 
 
 @pytest.mark.soak
@@ -76,11 +78,13 @@ def test_killed_at_random_with_every_operator(play: Playground, tmp_path: Path, 
     conf = {"stepwell.step.rows.max": 20, "stepwell.step.driver.rows.max": 0 if seed % 2 else 20,
             "stepwell.workers": 3, "stepwell.checkpoint.interval": "700ms"}  # fmt: skip
     resolved = play.resolve(everything.FILES, {**conf, "spark.master": "local[2]"})
-    for kill in range(3):
-        everything.send(play, 10 * seed + kill, orders=90)
-        with service(resolved, tmp_path / "service.log") as process:
-            kind = r.choice(["step", "division", "checkpoint_intent", "checkpoint_complete"])
-            kill_at(play, resolved, process, kind, r.randint(1, 8) if kind in ("step", "division") else 1)
-    status = play.run(resolved)
-    play.check(resolved)
-    assert play.check_steps(resolved) == status["step"] + 1
+    with play.oracle(resolved) as oracle:
+        for kill in range(3):
+            everything.send(play, 10 * seed + kill, orders=90)
+            with service(resolved, tmp_path / "service.log") as process:
+                kind = r.choice(["step", "division", "checkpoint_intent", "checkpoint_complete"])
+                kill_at(play, resolved, process, kind, r.randint(1, 8) if kind in ("step", "division") else 1)
+        status = play.run(resolved)
+        story = oracle.verify(play.batch(resolved), sample=3, seed=seed)
+    assert len(story.steps) == status["step"] + 1
+    oracle.verify_twin(play.twin(resolved, story, workers=2, driver_rows_max=20))

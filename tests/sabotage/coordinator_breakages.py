@@ -299,7 +299,7 @@ COORDINATOR = (
                 "        if False:\n            raise StateLost(",
             ),
         ),
-        (f"{END_TO_END}/test_lost_state.py::test_a_database_that_is_missing_is_not_made_anew",),
+        (f"{END_TO_END}/test_lost_state.py::test_a_deleted_database_stops_the_run",),
         tells="NoCommonVersion",
     ),
     Breakage(
@@ -307,7 +307,7 @@ COORDINATOR = (
         "An old copy of the storage folder is opened although the steps since were truncated from the log.",
         "no silence",
         (Edit(START, "    if version.step < state.first:\n", "    if False:\n"),),
-        (f"{END_TO_END}/test_lost_state.py::test_an_old_copy_of_the_folder_is_told_where_the_log_was_truncated_since",),
+        (f"{END_TO_END}/test_lost_state.py::test_a_copy_older_than_the_step_log_stops_the_run",),
     ),
     Breakage(
         "grown-output-accepted",

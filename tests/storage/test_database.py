@@ -258,6 +258,22 @@ def test_a_fork_with_a_view_in_use_gets_a_clear_error(tmp_path: Path) -> None:
     step(database, {"parent": b""})
 
 
+def test_idle_databases_give_way_where_the_address_space_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Database.close_all()
+    monkeypatch.setattr("storage.environments.MAP_BYTES_MAX", 1 << 44)  # 47 bits have room for eight at most
+    databases = [fresh(tmp_path / str(number)) for number in range(8)]
+    for database in databases:
+        step(database, {"a": b"1"})
+    with databases[0].read() as first:
+        for database in databases[1:]:
+            with database.read() as view:
+                assert content(view) == {key("a"): b"1"}
+        assert content(first) == {key("a"): b"1"}
+    Database.close_all()
+
+
 def test_closing_waits_for_views_in_use(tmp_path: Path) -> None:
     database = fresh(tmp_path / PATH)
     step(database, {"a": b"1"})

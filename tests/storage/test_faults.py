@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +14,16 @@ import pytest
 
 from storage import errors
 from storage.database import EMPTY, Database, VersionId
-from tests.storage.helpers import ME, commit, committed, content, fresh, key, step
+from storage.description import RECORDS
+from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
+
+NAMED = 7
+"""Exit status of a child that got an error which names the place and what to do."""
+
+BRANCH_PAGE = b"\x01\x00"
+"""LMDB's flags, in the header of a page."""
+
+LOUD = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
 MARK = b"a value that is easy to find"
 
@@ -106,6 +119,119 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"rubbish" * 2000)
     with pytest.raises(errors.CorruptFile, match=str(path)):
         Database.versions(path)
+
+
+def several_checkpoints(path: Path) -> dict[VersionId, dict[bytes, bytes]]:
+    """Records on leaves and in overflow pages, under branch pages, with undo. Gives the content of each version."""
+    contents = {}
+    database = fresh(path)
+    for number in range(1, 5):
+        step(database, {f"{number}-{part}": bytes([number]) * (50 + 400 * (part % 3)) for part in range(40)})
+        step(database, {"large": bytes([number]) * 20_000}, (f"{number - 1}-7",))
+        version = commit(database, number, 2 * number)
+        contents[version] = committed(path)[1]
+    Database.close_all()
+    return contents
+
+
+def what_is_read(path: Path, back: bool) -> tuple[VersionId, dict[bytes, bytes]]:
+    """A version, and all of it; and again after another checkpoint, which may write over pages that a damaged list calls free."""
+    version = Database.versions(path)[0 if back else -1]
+    database = Database.open(path, version, epoch=2, identity=ME)
+    with database.read() as view:
+        found = content(view)
+        for name in found:
+            assert view.get(name) == found[name]
+    step(database, {"new": b"1"})
+    database = Database.open(path, commit(database, version.version + 1, version.step + 1), epoch=3, identity=ME)
+    with database.read() as view:
+        assert content(view) == {**found, key("new"): b"1"}
+    return version, found
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_record_that_is_not_found_by_its_key_is_missed(tmp_path: Path, back: bool) -> None:
+    """Of the last version, and on the way back to the one before."""
+    path = tmp_path / "database"
+    database = fresh(path)
+    step(database, {"always": b"1", "found": b"1"})
+    v1 = commit(database, 1, 1)
+    step(database, {"found": b"2"})
+    v2 = commit(database, 2, 2)
+    Database.close_all()
+    file = path / "committed" / "data.mdb"
+    text, place = file.read_bytes(), RECORDS + key("always")
+    assert place in text
+    file.write_bytes(text.replace(place, place[:-1] + b"t"))
+    with pytest.raises(errors.CorruptFile, match="are missing, or are not found by their keys"):
+        Database.open(path, v1 if back else v2, epoch=2, identity=ME)
+    Database.close_all()
+    file.write_bytes(text)
+    Database.open(path, v1 if back else v2, epoch=2, identity=ME)
+
+
+def test_a_search_that_goes_past_a_record_is_noticed(tmp_path: Path) -> None:
+    """A separator in a branch page that is larger than the first key of its page: a walk finds that key, a search does not."""
+    path = tmp_path / "database"
+    right = several_checkpoints(path)
+    last = max(right)
+    file = path / "committed" / "data.mdb"
+    text = file.read_bytes()
+    noticed = 0
+    for page in range(0, len(text), 4096):
+        if text[page + 10 : page + 12] != BRANCH_PAGE:
+            continue
+        for separator in (RECORDS + name for name in right[last]):
+            at = text.find(separator, page, page + 4096)
+            if at < 0:
+                continue
+            end = at + len(separator)
+            file.write_bytes(text[: end - 1] + bytes([text[end - 1] + 1]) + text[end:])
+            try:
+                database = Database.open(path, last, epoch=2, identity=ME)
+                with database.read() as view:  # that page belongs to a former version
+                    assert all(view.get(name) == value for name, value in right[last].items())
+            except errors.CorruptFile as fault:
+                assert "not found by their keys" in str(fault)
+                noticed += 1
+            Database.close_all()
+            file.write_bytes(text)
+    assert noticed >= 3
+
+
+@pytest.mark.parametrize("flips", [100, pytest.param(2000, marks=pytest.mark.soak)])
+def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int) -> None:
+    """Anywhere in the committed file, LMDB's own pages among it: an error of ours, or a version's content as it was
+    (where the last transaction's page is damaged, LMDB shows the one before). In a child, for LMDB follows
+    what it finds in a page wherever it leads: one in some hundred ends its process, which is a loud end too."""
+    path, copy = shared_memory / "database", shared_memory / "copy"
+    right = several_checkpoints(path)
+    r = random.Random(flips)
+    file = copy / "committed" / "data.mdb"
+    named = loud = 0
+    for _ in range(flips):
+        shutil.copytree(path, copy)
+        place, bit, back = r.randrange(file.stat().st_size), r.randrange(8), r.random() < 0.5
+        text = bytearray(file.read_bytes())
+        text[place] ^= 1 << bit
+        file.write_bytes(text)
+
+        def look(back: bool = back) -> None:
+            try:
+                version, found = what_is_read(copy, back)
+            except errors.StorageError as fault:
+                os._exit(NAMED if str(copy) in str(fault) and "full-refresh" in str(fault) else FAILED)
+            assert found == right[version], version
+
+        status = wait(in_child(look))
+        assert status in (0, NAMED, *LOUD), (
+            f"bit {bit} of byte {place % 4096} of page {place // 4096}, {back=}: {status}"
+        )
+        named += status == NAMED
+        loud += status in LOUD
+        shutil.rmtree(copy)
+    assert loud <= 0.02 * flips
+    assert 0.2 * flips < named < 0.9 * flips, "what is flipped in free pages does no harm; the rest does"
 
 
 def fills_up(path: Path, database: Database, value: bytes) -> None:

@@ -1,0 +1,111 @@
+"""Topics that others change: deleted, made anew, grown, expired or compacted, while a pipeline runs or between two runs."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from coordinator import loop
+from coordinator.errors import TopicChanged
+from faults.points import Crash, Order, arm
+from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
+from io_kafka.output_progress import InputChanged
+from io_kafka.step_log_reader import StepLogGone
+from io_kafka.writer import WriteRefused
+from stepwell.commands.common import Exit
+from stepwell.commands.exit_codes import exit_code_of
+from storage.database import Database
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground, Resolved, wait_until
+
+
+def stops(play: Playground, resolved: Resolved, fault: type[Exception], text: str) -> None:
+    with pytest.raises(fault, match=text) as e:
+        play.run(resolved)
+    assert exit_code_of(e.value) == Exit.KAFKA
+
+
+def written(play: Playground) -> Resolved:
+    play.topic("in")
+    play.send("in", sums.rows(0, 4))
+    resolved = sums.project(play)
+    play.run(resolved)
+    return resolved
+
+
+def test_input_that_expired_before_it_was_read_stops_the_run(play: Playground) -> None:
+    resolved = written(play)
+    play.send("in", sums.rows(4, 6))
+    before = play.read("out")
+    place = TopicPartition(f"{play.prefix}in", 0, 7)
+    play.admin.delete_records([place])[place].result()
+    for _ in range(2):
+        stops(play, resolved, OffsetGone, r"in' partition 0: offset 4 is not there.*\[7, 10\).*expired.*--full-refresh")
+    assert play.read("out") == before
+    play.run(resolved, full_refresh=True)
+    assert play.check(resolved) == {"sums": 3}
+
+
+def test_an_input_topic_that_is_gone_stops_the_run(play: Playground) -> None:
+    resolved = written(play)
+    play.delete_topic("in")
+    stops(play, resolved, UnknownTopic, f"'{play.prefix}in' does not exist on this broker. Create it")
+
+
+def test_an_output_topic_with_more_partitions_stops_the_run(play: Playground) -> None:
+    resolved = written(play)
+    play.grow("out", 5)
+    stops(play, resolved, TopicChanged, f"output topic {play.prefix}out had 2 partitions and has 5 now.*--full-refresh")
+
+
+# A writer waits some seconds, or a minute, for a topic that was there just now.
+@pytest.mark.parametrize("name", ["in", *(pytest.param(name, marks=pytest.mark.soak) for name in ("out", "log"))])
+def test_a_topic_deleted_under_a_run_stops_it(play: Playground, name: str) -> None:
+    """And the next run says so as well: nothing is made anew in silence."""
+    resolved = written(play)
+    with play.running(resolved) as run:
+        run.wait_until(lambda status: status["phase"] == "run")
+        topic = resolved.spec.log_topic if name == "log" else play.prefix + name
+        play.admin.delete_topics([topic], operation_timeout=20)[topic].result()
+        if name != "in":
+            play.send("in", sums.rows(4, 4))
+        wait_until(lambda: run.fault is not None)
+    assert isinstance(run.fault, KafkaFault) and topic in str(run.fault), run.fault
+    assert isinstance(run.fault, {"in": UnknownTopic, "out": WriteRefused, "log": StepLogGone}[name])
+    with pytest.raises(Exception, match=r"deleted|does not exist") as e:
+        play.run(resolved)
+    assert exit_code_of(e.value) in (Exit.KAFKA, Exit.STATE)
+
+
+def test_topics_made_anew_under_a_run_are_noticed(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = written(play)
+    with play.running(resolved) as run:
+        run.wait_until(lambda status: status["phase"] == "run")
+        play.delete_topic("out")
+        play.topic("out", 2)
+        monkeypatch.setattr(loop, "GROWTH_SECONDS", 0.0)  # it looks now
+        wait_until(lambda: run.fault is not None)
+    assert isinstance(run.fault, TopicChanged) and "was deleted and created again" in str(run.fault)
+
+
+@pytest.mark.soak
+def test_input_that_was_compacted_under_a_replay_stops_the_run(play: Playground) -> None:
+    """The broker's own cleaner does it, which looks once in 15 s."""
+    play.topic("in")
+    compacted = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0"}
+    entries = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in compacted.items()]
+    resource = ConfigResource(ResourceType.TOPIC, play.prefix + "in", incremental_configs=entries)
+    play.admin.incremental_alter_configs([resource])[resource].result()
+    play.send("in", [({"k": "a"}, sums.row("a", n)) for n in range(4)])
+    resolved = sums.project(play, ", 'mode' = 'upsert', 'key' = 'k'")
+    with arm(Order("checkpoint.paused", "raise")), pytest.raises(Crash):
+        play.run(resolved)
+    Database.close_all()
+    before = play.read("out")
+    play.send("in", [({"k": "b"}, sums.row("b", 1))])  # the cleaner leaves the last segment alone
+    wait_until(lambda: len(play.read("in")) < 5)
+    stops(play, resolved, InputChanged, f"step 0.*{play.prefix}in")
+    assert play.read("out") == before
+    play.run(resolved, full_refresh=True)
+    assert play.check(resolved) == {"sums": 2}

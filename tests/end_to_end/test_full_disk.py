@@ -1,0 +1,77 @@
+"""A disk that runs full, whatever is written at that moment: the run stops and says so, and goes on when there is room again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stepwell.commands.common import Exit
+from stepwell.commands.exit_codes import exit_code_of
+from storage.database import Database
+from storage.errors import StorageFull
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground, Resolved
+
+DISK_BYTES = 64 << 20
+FILL_BYTES = 1 << 16
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, where the test may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a small disk")
+    yield folder
+    Database.close_all()
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path, leave_bytes: int) -> Path:
+    """A file that leaves only so much."""
+    ballast = disk / "ballast"
+    free = subprocess.check_output(["stat", "-f", "-c", "%a %S", str(disk)]).split()
+    with ballast.open("wb") as file:
+        for _ in range((int(free[0]) * int(free[1]) - leave_bytes) // FILL_BYTES):
+            file.write(bytes(FILL_BYTES))
+    return ballast
+
+
+def wide(first: int, count: int) -> list[dict[str, object]]:
+    """Rows that fill a disk: each is a key of its own, of 1 kB."""
+    return [{"k": f"{n:06d}" + "x" * 1000, "n": n} for n in range(first, first + count)]
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, small_disk: Path, workers: int) -> None:
+    """With less and less room: in the opening of a layer, in a step, in a freeze, in a fold and in the way back from it."""
+    play.topic("in")
+    resolved = on(small_disk, sums.project(play, rows=100, workers=workers))
+    said: list[str] = []
+    with play.oracle(resolved) as oracle:
+        play.send("in", wide(0, 400))
+        play.run(resolved)
+        for number, leave_kb in enumerate((0, 128, 512, 1024, 1536, 2048, 2560, 3072)):
+            ballast = fill(small_disk, leave_kb << 10)
+            play.send("in", wide(400 + 300 * number, 300))
+            try:
+                play.run(resolved)
+            except StorageFull as fault:
+                assert exit_code_of(fault) == Exit.STATE
+                said.append(str(fault))
+            Database.close_all()
+            ballast.unlink()
+        play.run(resolved)
+        story = oracle.verify(sums.batch(play), sample=2)
+    oracle.verify_twin(play.twin(on(play.folder, resolved), story, workers=3))
+    assert len(said) >= 3 and all("Free space on that disk" in text for text in said), said
+
+
+def on(folder: Path, resolved: Resolved) -> Resolved:
+    return Resolved(resolved.project, replace(resolved.spec, storage=folder / "state"))
