@@ -171,6 +171,10 @@ class World:
         assert self.scheduler.points < limit, "it does not come to an end"
         left = [strand.name for strand in self.scheduler.strands if not strand.done]
         assert not left, f"{left} wait for ever"
+        while self.broker.under_way:
+            self._arrive()
+        while undone := self.broker.undone():
+            self.broker.finish(undone[0])
 
     # What real code asks for
 
