@@ -311,6 +311,7 @@ def _with_working(path: Path, old: Description) -> Description:
     number = old.layers_made + 1
     base = old.freezing or old.last
     name = f"layer-{number}-v{base.version}-e{old.epoch}-{old.boot}"
+    environments.remove(path / name)  # of a freeze that was killed here: it held the writer that we hold now
     environments.create(path / name, synced=False)
     return replace(old, working=name, layers_made=number)
 
