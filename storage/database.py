@@ -136,6 +136,7 @@ class Database:
             new = replace(new, opened=new.layers_made)
             described.save(writer, new)
             reached("open.undone", identity.worker)
+        _sync(path.parent)  # a `create` that was killed may have made it and not synced that
         reached("open.done", identity.worker)
         return Database(path, identity, epoch, new.opened)
 
@@ -207,6 +208,7 @@ class Database:
             old = _load(self.path, writer)
             self._check_open(old)
             if old.frozen is None or old.freezing is None:
+                described.save(writer, old)  # what a fold that was killed has committed may not be on the disk yet: this commit syncs it
                 return old.last
             folder = self.path / old.frozen
             place = f"the frozen layer {folder} ({old.freezing})"
