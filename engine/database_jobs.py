@@ -1,6 +1,6 @@
 """What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
 
-`versions`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
+`take`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import EngineError, StaleTask
@@ -28,9 +27,9 @@ class Folded:
     statistics: Statistics
 
 
-def versions(context: Any, folders: list[Path]) -> dict[int, tuple[VersionId, ...]]:
-    """What each worker's database can open."""
-    return _on_workers(context, len(folders), partial(_versions, folders))
+def take_all(context: Any, setup: TaskSetup) -> dict[int, tuple[VersionId, ...]]:
+    """What each worker's database can open, which from now on nobody else changes."""
+    return _on_workers(context, len(setup.databases), partial(_take, setup))
 
 
 def open_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
@@ -48,8 +47,9 @@ def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
     return _on_workers(context, len(setup.databases), partial(_fold, setup))
 
 
-def _versions(folders: list[Path], worker: int) -> tuple[VersionId, ...]:
-    return Database.versions(folders[worker])
+def _take(setup: TaskSetup, worker: int) -> tuple[VersionId, ...]:
+    folder, _ = setup.databases[worker]
+    return Database.take(folder, epoch=setup.epoch, identity=setup.identity(worker))
 
 
 def _open(setup: TaskSetup, version: VersionId, worker: int) -> None:
@@ -73,7 +73,9 @@ def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
 def _fold(setup: TaskSetup, worker: int) -> Folded:
     database = setup.attach(worker)
     database.fold()
-    return Folded(Database.versions(database.path), database.statistics())
+    folded = Folded(Database.versions(database.path), database.statistics())
+    setup.attach(worker)  # a successor that has opened it meanwhile may have thrown the version away: then this tells of it
+    return folded
 
 
 def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:

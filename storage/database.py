@@ -112,6 +112,19 @@ class Database:
         return _peek(path.resolve()).identity
 
     @staticmethod
+    def take(path: Path, *, epoch: int, identity: Identity) -> tuple[VersionId, ...]:
+        """What comes before `open`: durably ends whatever may still change the database, a task, a fold, or a coordinator of an older epoch,
+        and tells what it can open. Without this a coordinator that was replaced could open one version in some databases while its successor,
+        which has looked at all of them, opens another one in the rest; then none is common.
+        Raises StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
+        path = path.resolve()
+        with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
+            old = _load(path, writer)
+            _check_owner(path, old, identity, epoch)
+            described.save(writer, replace(old, epoch=epoch, working=None, frozen=None, freezing=None))
+        return old.versions
+
+    @staticmethod
     def open(path: Path, version: VersionId, *, epoch: int, identity: Identity) -> Database:
         """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
         lets in the tasks of `epoch`. Raises StaleEpoch, UnknownVersion, WrongDatabase, WriterBlocked, StorageFull,
