@@ -39,7 +39,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from faults.points import reached
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, ReadDeadline
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
 from io_kafka.log_records import Claim, Record, encode
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log import StepLogState
@@ -290,7 +290,7 @@ class FencedTransactions:
         state."""
         self._discard()
         found = [] if tail is None else tail
-        found += self._read_tail()
+        found += self._read_tail(unsettled=True)
         self._doubtful = False
         config = {
             "transaction.timeout.ms": self._limits.transaction_timeout_ms,
@@ -304,13 +304,25 @@ class FencedTransactions:
         self._doubtful = False
         self._producer = producer
 
-    def _read_tail(self) -> list[Record]:
-        tail = self._reader.read_tail(self._state)
+    def _read_tail(self, *, unsettled: bool = False) -> list[Record]:
+        """`unsettled`: before the init that waits for the markers of our last transaction."""
+        try:
+            tail = self._reader.read_tail(self._state, unsettled=unsettled)
+        except OffsetGone:
+            self._give_up_if_truncated()
+            raise
         holder = self._state.claim
         if self._claim is not None and holder is not None and holder.run_id != self.run_id:
             self._discard()
             raise Fenced(self._id, self._claim.epoch, holder)
         return tail
+
+    def _give_up_if_truncated(self) -> None:
+        """What we had not read yet is gone: by a truncation, if another run holds the pipeline."""
+        holder = self._reader.read().claim
+        if holder is not None and holder.run_id != self.run_id and holder.epoch > self._state.epoch:
+            self._discard()
+            raise Fenced(self._id, self._state.epoch, holder)
 
     def _patiently(self, action: Callable[[], Any]) -> Any:
         """Does what needs a broker, again and again while none answers, within `recovery_seconds_max`."""
@@ -362,7 +374,7 @@ class FencedTransactions:
         if _code(error) not in _FENCED:
             return
         self._discard()
-        self._read_tail()
+        self._read_tail(unsettled=True)
         self._fenced_without_claim += 1
         if self._fenced_without_claim > self._limits.fenced_without_claim_max:
             raise Fenced(self._id, self.epoch, None) from error

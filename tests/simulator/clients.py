@@ -1,7 +1,7 @@
 """The three clients of confluent_kafka that the project uses, over the simulated broker.
 
 Each call is one request or a few, with a point before it, between its parts and after it. What can go wrong between a client and a broker
-is drawn there (`Trouble`): a request that never arrives, one whose answer is lost, one that arrives long after its client gave up, a
+is drawn there (`Net.fate`): a request that never arrives, one whose answer is lost, one that arrives long after its client gave up, a
 connection that breaks and is mended, in which case the client sends again what it sent before.
 """
 
@@ -33,7 +33,7 @@ class Net(Protocol):
     def now(self) -> float: ...
     def point(self, place: str) -> None: ...
     def pass_time(self, seconds: float) -> None: ...
-    def trouble(self, place: str) -> bool: ...
+    def fate(self, place: str, fates: Sequence[str]) -> str | None: ...
     def count(self, kind: str) -> None: ...
     def tell(self, what: str) -> None: ...
     def writer(self) -> object: ...
@@ -109,7 +109,7 @@ class Producer:
     def init_transactions(self, timeout: float = -1) -> None:
         net = self._net
         net.point("init")
-        fate = _fate(net, "init", ("request lost", "answer lost"))
+        fate = net.fate("init", ("request lost", "answer lost"))
         if fate == "request lost":
             self._time_out(timeout, "init")
         _, self._epoch = net.broker.init(self._id)
@@ -147,7 +147,7 @@ class Producer:
         """The number of messages that were not acknowledged."""
         net = self._net
         net.point("flush")
-        fate = _fate(net, "flush", ("unanswered", "failed", "connection mended")) if self._queue else None
+        fate = net.fate("flush", ("unanswered", "failed", "connection mended")) if self._queue else None
         if fate == "unanswered":
             self._send_late()
             net.pass_time(timeout)
@@ -171,7 +171,7 @@ class Producer:
 
     def purge(self, *, blocking: bool = True) -> None:
         """What was handed over and not sent is forgotten; what is under way is not."""
-        if self._queue and self._net.trouble("purge"):
+        if self._queue and self._net.fate("purge", ("records arrive late",)):
             self._send_late()
         self._queue.clear()
 
@@ -197,7 +197,7 @@ class Producer:
         assert epoch is not None
         net.point(outcome)
         fates = ("request lost", "answer lost", "late", "sent twice", "sent twice, answer lost")
-        fate = _fate(net, outcome, fates)
+        fate = net.fate(outcome, fates)
         if fate in ("late", "sent twice", "sent twice, answer lost"):
             net.broker.under_way.append(
                 Request(f"{outcome} of {identifier} epoch {epoch}", lambda: net.broker.end(identifier, epoch, outcome))
@@ -252,7 +252,6 @@ class Producer:
         def arrive() -> None:
             net.broker.produce(identifier, epoch, where, rows, net.now, writer)
 
-        net.count("records arrive late")
         net.broker.under_way.append(Request(f"{len(rows)} records for {where[0]}/{where[1]}", arrive))
 
     def _fail_all(self, error: KafkaError) -> None:
@@ -287,16 +286,6 @@ class Producer:
 def _report(queued: _Queued, error: KafkaError | None, offset: int | None) -> None:
     if queued.report is not None:
         queued.report(error, Message(queued.where, offset))
-
-
-def _fate(net: Net, place: str, fates: Sequence[str]) -> str | None:
-    """What becomes of a request; None where all is well."""
-    if not net.trouble(place):
-        return None
-    fate = net.rng.choice(fates)
-    net.count(f"{place}: {fate}")
-    net.tell(f"{place}: {fate}")
-    return fate
 
 
 class Consumer:
@@ -334,8 +323,7 @@ class Consumer:
     def consume(self, num_messages: int, timeout: float = 0) -> list[Message]:
         net = self._net
         net.point("fetch")
-        if net.trouble("fetch"):
-            net.count("fetch: connection lost")
+        if net.fate("fetch", ("connection lost",)):
             return [Message(None, error=KafkaError(KafkaError._TRANSPORT, "connection lost"))]
         wanted = num_messages if net.rng.random() < 0.8 else 1 + net.rng.randrange(num_messages)
         found = self._fetch(wanted)
@@ -349,8 +337,7 @@ class Consumer:
     ) -> tuple[int, int]:
         net = self._net
         net.point("watermarks")
-        if net.trouble("watermarks"):
-            net.count("watermarks: no answer")
+        if net.fate("watermarks", ("no answer",)):
             net.pass_time(timeout)
             raise kafka_error(KafkaError._TRANSPORT, "connection lost")
         partition = _partition(net, (place.topic, place.partition))
@@ -461,8 +448,7 @@ class AdminClient:
     def _request(self, what: str, timeout: float) -> None:
         net = self._net
         net.point(what)
-        if net.trouble(what):
-            net.count("admin: no answer")
+        if net.fate("admin", ("no answer",)):
             net.pass_time(timeout)
             raise kafka_error(KafkaError._TRANSPORT, "connection lost")
 

@@ -383,11 +383,11 @@ class SimPath:
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
         if parents and len(self._place) > 1:
             self.parent.mkdir(parents=True, exist_ok=True)
+        self._point("mkdir")
         if self.exists():
             if exist_ok:
                 return
             raise FileExistsError(str(self))
-        self._point("mkdir")
         self._disk.parent_of(self._place).add(self.name, Folder())
 
     def rename(self, target: SimPath) -> SimPath:

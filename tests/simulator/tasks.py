@@ -27,7 +27,7 @@ class Cluster(Protocol):
     rng: random.Random
 
     def point(self, place: str) -> None: ...
-    def trouble(self, place: str) -> bool: ...
+    def fate(self, place: str, fates: Sequence[str]) -> str | None: ...
     def count(self, kind: str) -> None: ...
     def tell(self, what: str) -> None: ...
     def start_task(self, name: str) -> Process: ...
@@ -84,9 +84,7 @@ class Job:
             if number:
                 inputs, before = self._exchange(outputs), inputs
             outputs = self._stage(number, work, inputs)
-            if number and cluster.trouble("stage again"):
-                cluster.count("stage run again")
-                cluster.tell(f"stage {number - 1} runs again: an output of it was lost")
+            if number and cluster.fate("stage", ("run again",)):
                 inputs = self._exchange(self._stage(number - 1, self.stages[number - 1], before))
                 outputs = self._stage(number, work, inputs)
         return [item for output in outputs for item in output]
@@ -110,11 +108,9 @@ class Job:
     def _attempt(self, name: str, work: Callable[[], list[Any]]) -> list[Any]:
         cluster = self.cluster
         process = cluster.start_task(name)
-        if not cluster.trouble("task"):
+        fate = cluster.fate("task", ("lost before", "lost after", "lost within", "zombie", "beside"))
+        if fate is None:
             return self._within(process, work)
-        fate = cluster.rng.choice(("lost before", "lost after", "lost within", "zombie", "beside"))
-        cluster.count(f"task: {fate}")
-        cluster.tell(f"{name}: {fate}")
         if fate == "lost before":
             raise Lost
         if fate == "lost after":

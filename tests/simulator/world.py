@@ -7,7 +7,8 @@ is left. Throughout, the oracle looks at every commit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,10 +95,10 @@ FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
 class World:
     """Is the `Outside` of real code, and the director of what befalls it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, weather: Weather | None = None) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
-        self.weather = Weather.of(self.rng)
+        self.weather = weather or Weather.of(self.rng)
         self.story = Story()
         self.scheduler = Scheduler(self.rng, POINTS_MAX)
         self.broker = Broker(self._decided)
@@ -118,12 +119,19 @@ class World:
 
     def run(self) -> None:
         """Raises what a check found; otherwise all was well."""
-        with installed(self, snapshot_steps=self.weather.snapshot_steps, truncate_steps=self.weather.snapshot_steps):
+        with self.alive():
+            self._storm()
+            self._calm()
+            self.drain()
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """The project runs in this world while the body does."""
+        steps = self.weather.snapshot_steps
+        with installed(self, snapshot_steps=steps, truncate_steps=steps):
             try:
                 self._set_up()
-                self._storm()
-                self._calm()
-                self._drain()
+                yield
             finally:
                 self.scheduler.abandon()
 
@@ -137,7 +145,7 @@ class World:
         self.tell(f"weather: {weather}")
 
     def _storm(self) -> None:
-        self._start()
+        self.start()
         scheduler = self.scheduler
         scheduler.run_until(lambda: scheduler.points >= self.weather.points)
 
@@ -147,7 +155,7 @@ class World:
         self.faults = False
         for process in self.processes:
             if process.stopped and process.alive:
-                self._resume(process)
+                self.resume(process)
         while self._sent < self.weather.messages:
             self._input()
         while self._open:
@@ -155,22 +163,23 @@ class World:
         for requests in self.runs.values():
             requests.ask("resume")
             requests.ask("stop")
-        self._run_to_the_end()
+        self.run_to_the_end()
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
         """A last run, or two: without faults nothing may end one but its work being done."""
         for _ in range(FINAL_RUNS_MAX):
-            last = self._start(available_now=True)
-            self._run_to_the_end()
+            last = self.start(available_now=True)
+            self.run_to_the_end()
             assert self.ended.get(last, KeyError) is None, f"{last.name} ended by {self.ended.get(last)!r}"
             self.oracle.check_drained()
 
-    def _run_to_the_end(self) -> None:
+    def run_to_the_end(self, *, sleepers: bool = False) -> None:
+        """Until nothing runs any more. `sleepers`: some may be stopped then."""
         limit = POINTS_MAX
         self.scheduler.run_until(lambda: self.scheduler.points >= limit)
         assert self.scheduler.points < limit, "it does not come to an end"
         left = [strand.name for strand in self.scheduler.strands if not strand.done]
-        assert not left, f"{left} wait for ever"
+        assert sleepers or not left, f"{left} wait for ever"
         while self.broker.under_way:
             self._arrive()
         while undone := self.broker.undone():
@@ -206,15 +215,20 @@ class World:
 
     def start_task(self, name: str) -> Process:
         owner = self.acting()
-        process = self._process(f"{owner.name} {name}", owner)
+        process = self.process(f"{owner.name} {name}", owner)
         self.processes = [p for p in self.processes if p.alive]
         self.processes.append(process)
         return process
 
-    def trouble(self, place: str) -> bool:
-        """Whether something goes wrong here."""
-        chance = self.weather.task if place in ("task", "stage again") else self.weather.client
-        return self.faults and self.rng.random() < chance
+    def fate(self, place: str, fates: Sequence[str]) -> str | None:
+        """What becomes of a request, a task, a stage; None where all is well."""
+        chance = self.weather.task if place in ("task", "stage") else self.weather.client
+        if not self.faults or self.rng.random() >= chance:
+            return None
+        fate = self.rng.choice(fates)
+        self.count(f"{place}: {fate}")
+        self.tell(f"{place}: {fate}")
+        return fate
 
     def count(self, kind: str) -> None:
         self.story.count(kind)
@@ -242,12 +256,12 @@ class World:
 
     # Coordinators
 
-    def _process(self, name: str, owner: Process | None = None) -> Process:
+    def process(self, name: str, owner: Process | None = None) -> Process:
         self._pids += 1
         return Process(name, self._pids, owner)
 
-    def _start(self, *, available_now: bool | None = None) -> Process:
-        process = self._process(f"run{len(self.ended)}")
+    def start(self, *, available_now: bool | None = None) -> Process:
+        process = self.process(f"run{len(self.ended)}")
         self.processes.append(process)
         self.ended[process] = KeyError()
         requests = self.runs[process] = _Requests(self)
@@ -308,7 +322,7 @@ class World:
     def _idle(self) -> bool:
         """Nothing can run: something has to happen, or time passes."""
         if self.faults and not self.runs and self.scheduler.points < self.weather.points:
-            self._start()
+            self.start()
             return True
         if self.rng.random() < 0.5:
             return False
@@ -440,9 +454,9 @@ class World:
     def _resume_one(self) -> None:
         stopped = [process for process in self.processes if process.alive and process.stopped]
         if stopped:
-            self._resume(self.rng.choice(stopped))
+            self.resume(self.rng.choice(stopped))
 
-    def _resume(self, process: Process) -> None:
+    def resume(self, process: Process) -> None:
         process.stopped = False
         self.tell(f"{process.name} goes on")
         if process.epoch < self.oracle.epoch:
@@ -451,7 +465,7 @@ class World:
     def _second(self) -> None:
         if len(self.runs) < 3:
             self.count("second coordinator")
-            self._start()
+            self.start()
 
     def _time_out(self) -> None:
         names = [name for name in self.broker.producers if name.startswith("stepwell")]
