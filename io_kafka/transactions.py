@@ -308,21 +308,23 @@ class FencedTransactions:
         """`unsettled`: before the init that waits for the markers of our last transaction."""
         try:
             tail = self._reader.read_tail(self._state, unsettled=unsettled)
-        except OffsetGone:
-            self._give_up_if_truncated()
-            raise
+        except OffsetGone as fault:
+            self._begin_again(fault)
+            tail = []
         holder = self._state.claim
         if self._claim is not None and holder is not None and holder.run_id != self.run_id:
             self._discard()
             raise Fenced(self._id, self._claim.epoch, holder)
         return tail
 
-    def _give_up_if_truncated(self) -> None:
-        """What we had not read yet is gone: by a truncation, if another run holds the pipeline."""
-        holder = self._reader.read().claim
-        if holder is not None and holder.run_id != self.run_id and holder.epoch > self._state.epoch:
-            self._discard()
-            raise Fenced(self._id, self._state.epoch, holder)
+    def _begin_again(self, fault: OffsetGone) -> None:
+        """What we had not read yet is gone. Another run may have cut the log short meanwhile: the one that we are about to replace, while we
+        start, or one that has replaced us. Otherwise the log has lost records: raises `fault`."""
+        before, self._state = self._state, self._reader.read()
+        if self._state.epoch < before.epoch or self._state.steps < before.steps:
+            raise fault
+        if self._claim is not None and self._state.epoch == before.epoch:
+            raise fault
 
     def _patiently(self, action: Callable[[], Any]) -> Any:
         """Does what needs a broker, again and again while none answers, within `recovery_seconds_max`."""

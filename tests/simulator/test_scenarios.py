@@ -117,3 +117,26 @@ def test_a_commit_whose_marker_is_late_is_no_log_that_lost_records() -> None:
         assert world.ended[run] is None
         assert not world.fates["flush"]
         world.drain()
+
+
+def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> None:
+    """What it had not read yet is gone when it goes on; it reads the log again."""
+    world = Script()
+    with world.alive():
+        world.send()
+        holder = world.start(available_now=False)
+        late: list[Process] = []
+
+        def begin_beside() -> None:
+            slow = world.start(available_now=True)
+            late.append(slow)
+            world.at[slow.name, "start.log_read"] = lambda: world.stop(slow, "by the script")
+            world.at[holder.name, "checkpoint.truncated"] = lambda: world.resume(slow)
+            world.wait_for(lambda: slow.stopped, 1.0)
+
+        world.at[holder.name, "step.begun"] = begin_beside
+        world.run_to_the_end()
+        assert world.broker.partition((LOG, 0)).begin > 0
+        assert isinstance(world.ended[holder], Fenced)
+        assert world.ended[late[0]] is None
+        world.drain()

@@ -439,6 +439,8 @@ class World:
         self.scheduler.judged(self.oracle.check_shared, self.disk)
 
     def stop(self, process: Process, why: str) -> None:
+        if not self.faults:
+            return
         process.stopped = True
         self.tell(f"{process.name} is stopped: {why}")
 
