@@ -44,6 +44,7 @@ class Process:
         self.name, self.pid = name, pid
         self.owner = owner  # the coordinator that started it; its death kills no task at once
         self.alive, self.stopped = True, False
+        self.stops_in: int | None = None  # so many points
         self._epoch = -1
 
     @property
@@ -122,6 +123,11 @@ class Scheduler:
             self._check(strand)
         elif chance > 1 - self.switching or self.points > self.points_max:
             self._park(strand)
+        process = strand.acting[-1]
+        if process.stops_in is not None:
+            process.stops_in -= 1
+            if process.stops_in < 0:
+                process.stopped, process.stops_in = True, None
         if any(process.stopped for process in strand.acting):
             self._park(strand)
 
@@ -188,7 +194,6 @@ class Scheduler:
         for process in strand.acting:
             if not process.alive:
                 raise Killed(process)
-
 
     def violate(self, violation: BaseException) -> None:
         """The first one counts."""

@@ -106,6 +106,7 @@ def installed(outside: Outside, *, snapshot_steps: int, truncate_steps: int) -> 
                 "gc": SimpleNamespace(collect=_nothing, freeze=_nothing, unfreeze=_nothing, set_threshold=_nothing),
                 "_log": log,
                 "Core": CheckedCore,
+                "GROWTH_SECONDS": 0.2,
                 "snapshot_due": partial(truncation.snapshot_due, steps_min=snapshot_steps),
                 "truncate": partial(truncation.truncate, steps_min=truncate_steps),
             },

@@ -17,6 +17,8 @@ from py4j.protocol import Py4JError
 from tests.simulator.scheduler import Killed, Process, Strand
 
 ATTEMPTS_MAX = 4  # Spark's default for a task
+ZOMBIE_POINTS_MAX = 20  # about what a task comes by
+BESIDE_SECONDS_MAX = 30.0
 
 Work = Callable[[int, Iterable[Any]], Iterable[Any]]
 
@@ -35,7 +37,7 @@ class Cluster(Protocol):
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
     def kill(self, process: Process, why: str) -> None: ...
-    def stop(self, process: Process, why: str) -> None: ...
+    def wake_later(self, process: Process) -> None: ...
 
 
 class Lost(Exception):
@@ -68,11 +70,11 @@ class Job:
     stages: tuple[Work, ...]
     exchanged: bool = True
 
-    def mapPartitionsWithIndex(self, work: Work) -> Job:  # noqa: N802
+    def mapPartitionsWithIndex(self, work: Work) -> Job:
         assert self.exchanged, "two functions in one stage"
         return replace(self, stages=(*self.stages, work), exchanged=False)
 
-    def partitionBy(self, partitions: int, target: Callable[[Any], int]) -> Job:  # noqa: N802
+    def partitionBy(self, partitions: int, target: Callable[[Any], int]) -> Job:
         assert partitions == len(self.seeds) and target is int
         return replace(self, exchanged=True)
 
@@ -108,7 +110,7 @@ class Job:
     def _attempt(self, name: str, work: Callable[[], list[Any]]) -> list[Any]:
         cluster = self.cluster
         process = cluster.start_task(name)
-        fate = cluster.fate("task", ("lost before", "lost after", "lost within", "zombie", "beside"))
+        fate = cluster.fate("task", ("lost before", "lost after", "lost within", "zombie", "zombie", "beside"))
         if fate is None:
             return self._within(process, work)
         if fate == "lost before":
@@ -117,12 +119,6 @@ class Job:
             self._within(process, work)
             raise Lost
         return self._beside(name, process, work, fate)
-
-    def _failed(self, fault: OSError) -> Lost:
-        """An exception that the project does not send as a parcel fails the task, and in the end the job."""
-        self.cluster.count(f"task failed: {type(fault).__name__}")
-        self.cluster.tell(f"a task failed: {fault!r}")
-        return Lost()
 
     def _within(self, process: Process, work: Callable[[], list[Any]]) -> list[Any]:
         """In the coordinator's own strand: faster, and the same as long as both live."""
@@ -133,8 +129,6 @@ class Job:
             if killed.process is not process:
                 raise
             raise Lost from None
-        except OSError as fault:
-            raise self._failed(fault) from None
         finally:
             process.alive = False
 
@@ -150,16 +144,19 @@ class Job:
                 faults.append(fault)  # what comes after its coordinator gave it up is nobody's
 
         strand = cluster.spawn(name, process, run)
-        patience = cluster.rng.choice((0.0005, 0.002, 0.005, 0.01)) if fate != "beside" else 30.0
-        if not cluster.wait_for(lambda: strand.done, patience):
-            if fate == "zombie":
-                if cluster.rng.random() < 0.7:
-                    cluster.stop(process, "given up by its coordinator")
-                raise Lost
-            cluster.kill(process, "lost")
+        if fate == "beside":
+            cluster.wait_for(lambda: strand.done, BESIDE_SECONDS_MAX)
+        else:
+            process.stops_in = cluster.rng.randrange(ZOMBIE_POINTS_MAX)
+            cluster.wait_for(lambda: strand.done or process.stopped, BESIDE_SECONDS_MAX)
+        if not strand.done:
+            if fate != "zombie":
+                cluster.kill(process, "lost")
+            else:
+                cluster.wake_later(process)
             raise Lost
         if faults:
-            raise self._failed(faults[0]) if isinstance(faults[0], OSError) else faults[0]
+            raise faults[0]  # what the project does not send as a parcel is a defect
         if not results:
             raise Lost
         return results[0]

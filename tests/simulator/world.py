@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.errors import RecoveryFailed
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.status import StatusBoard
-from engine.errors import EngineError
 from engine.sources import SourceTable
+from faults.points import POINTS
 from io_kafka.clients import KafkaSettings
 from io_kafka.division import Limits
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, NoLeader, ReadDeadline
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.transactions import Fenced, OutcomeUnknown
-from coordinator.errors import RecoveryFailed
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
-from tests.simulator.broker import Broker, Refused, Transaction
+from tests.simulator.broker import Broker, Partition, Refused, Transaction
 from tests.simulator.disk import Disk, Environment, Records
 from tests.simulator.oracle import Oracle
 from tests.simulator.scheduler import Process, Scheduler, Strand
@@ -34,7 +34,7 @@ from tests.simulator.story import Story
 from tests.simulator.tasks import Context
 
 PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked)
-"""What may end a run while there are faults. Anything else is a defect: an assertion, a digest that differs, a log that is broken, lost state."""
+"""What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
 
 POINTS_MAX = 60_000
 """Of a world. One that needs more does not come to its end: runs recover or restart for ever."""
@@ -57,6 +57,7 @@ class Weather:
     client: float
     task: float
     crash_point: float
+    crash_targets: tuple[str, ...]
     weights: dict[str, float]
     driver: float
     checkpoint_s: float
@@ -68,28 +69,38 @@ class Weather:
     @staticmethod
     def of(rng: random.Random) -> Weather:
         calm = rng.random() < 0.05
-        faults = {name: rng.choice((0, 0.3, 1, 3)) for name in FAULTS}
+        faults = {name: rng.choice((0, 0.1, 0.3, 1)) for name in FAULTS}
         return Weather(
             workers=rng.choice((1, 2, 2, 3)),
-            points=rng.randint(400, 2500),
+            points=rng.randint(400, 2400),
             interference=rng.choice((0.02, 0.04, 0.08)),
             switching=rng.choice((0.02, 0.1)),
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
             task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
-            crash_point=0.0 if calm else rng.choice((0, 0.004, 0.01, 0.02)),
+            crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
+            crash_targets=() if calm else tuple(rng.sample(POINTS, rng.choice((0, 2, 5)))),
             weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
             driver=rng.choice((0, 0.5, 1)),
             checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
             rows=rng.choice((1, 3, 6)),
             messages=rng.randint(8, 40),
-            snapshot_steps=rng.choice((1, 3, 100)),
+            snapshot_steps=rng.choice((1, 1, 3)),
             available_now=rng.choice((0, 0.3)),
         )
 
 
-BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 1.0}
-ACTIVE = {"input": 4.0, "request": 0.5}
+BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
+ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
 FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
+
+
+FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 2.0}
+"""Of trouble at a place: most of what fails ends a run and teaches little; what becomes of a commit is what matters."""
+
+TARGET_CHANCE = 0.2
+"""Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""
+
+INPUT_PARTITIONS_MAX = 4
 
 
 class World:
@@ -110,6 +121,7 @@ class World:
         self.faults = True
         self._foreign = 0
         self._open: list[tuple[str, int]] = []
+        self._alarms: list[tuple[int, Process]] = []
         self._sent = 0
         self._rows: list[tuple[str, int]] = []
         self._pids = 0
@@ -222,7 +234,7 @@ class World:
 
     def fate(self, place: str, fates: Sequence[str]) -> str | None:
         """What becomes of a request, a task, a stage; None where all is well."""
-        chance = self.weather.task if place in ("task", "stage") else self.weather.client
+        chance = self.weather.task if place in ("task", "stage") else self.weather.client * FREQUENCY.get(place, 1.0)
         if not self.faults or self.rng.random() >= chance:
             return None
         fate = self.rng.choice(fates)
@@ -239,9 +251,14 @@ class World:
 
     def reached(self, point: str, worker: int | None) -> None:
         """A named crash point of the project."""
-        self.story.lines.append((self.now, self.acting().name, f"- {point}" if worker is None else f"- {point}/{worker}"))
+        self.story.lines.append(
+            (self.now, self.acting().name, f"- {point}" if worker is None else f"- {point}/{worker}")
+        )
         self.scheduler.point(point)
-        if self.faults and self.rng.random() < self.weather.crash_point:
+        if self._alarms:
+            self._wake()
+        chance = TARGET_CHANCE if point in self.weather.crash_targets else self.weather.crash_point
+        if self.faults and self.rng.random() < chance:
             self.count(f"crash at {point}")
             self.kill(self.acting(), f"at {point}")
             self.scheduler.point(point)
@@ -267,7 +284,9 @@ class World:
         requests = self.runs[process] = _Requests(self)
         now = self.rng.random() < self.weather.available_now if available_now is None else available_now
         expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
-        self.tell(f"{process.name} starts{' --available-now' if now else ''}{'' if expect is None else f' after epoch {expect}'}")
+        self.tell(
+            f"{process.name} starts{' --available-now' if now else ''}{'' if expect is None else f' after epoch {expect}'}"
+        )
         self.spawn(process.name, process, lambda: self._live(process, requests, now, expect))
         return process
 
@@ -337,13 +356,20 @@ class World:
             return
         if self._sent >= self.weather.messages:
             return
-        where = circuit.INPUT, self.rng.randrange(INPUT_PARTITIONS)
+        where = circuit.INPUT, self.rng.randrange(len(self.broker.topics[circuit.INPUT].partitions))
         if self.faults and self.rng.random() < 0.3:
             self._send_in_transaction(where)
             return
         for _ in range(self.rng.choice((1, 1, 4))):
             self.broker.append(where, None, self._message())
         self.tell(f"input: {where[1]} ends at {self.broker.partition(where).end}")
+
+    def _grow(self) -> None:
+        partitions = self.broker.topics[circuit.INPUT].partitions
+        if len(partitions) < INPUT_PARTITIONS_MAX:
+            partitions.append(Partition())
+            self.count("input topic grown")
+            self.tell(f"input: {len(partitions)} partitions")
 
     def _message(self) -> bytes:
         """Of a new row, or of one taken back."""
@@ -444,6 +470,17 @@ class World:
         process.stopped = True
         self.tell(f"{process.name} is stopped: {why}")
 
+    def wake_later(self, process: Process) -> None:
+        """A task that was given up goes on beside its replacement, or some steps later."""
+        self._alarms.append((self.scheduler.points + self.rng.choice((0, 10, 40, 120, 400)), process))
+
+    def _wake(self) -> None:
+        due = [process for at, process in self._alarms if at <= self.scheduler.points]
+        self._alarms = [(at, process) for at, process in self._alarms if at > self.scheduler.points]
+        for process in due:
+            if process.alive and process.stopped:
+                self.resume(process)
+
     def _stop(self) -> None:
         running = [process for process in self.processes if process.alive and not process.stopped]
         if running:
@@ -461,6 +498,8 @@ class World:
     def resume(self, process: Process) -> None:
         process.stopped = False
         self.tell(f"{process.name} goes on")
+        if process.owner is not None:
+            self.count("a task that was given up goes on")
         if process.epoch < self.oracle.epoch:
             self.count("zombie goes on")
 
@@ -481,6 +520,7 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "marker": World._marker,
     "arrive": World._arrive,
     "request": World._request,
+    "grow": World._grow,
     "resume": World._resume_one,
     "kill": World._kill,
     "kill a task": World._kill_task,
