@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from engine.errors import EngineError, StaleTask
 from engine.tasks import TaskSetup
-from storage.database import Database, Statistics
+from storage.database import Database, Statistics, Taken
 from storage.description import VersionId
 from storage.errors import StorageError
 
@@ -27,14 +27,14 @@ class Folded:
     statistics: Statistics
 
 
-def take_all(context: Any, setup: TaskSetup) -> dict[int, tuple[VersionId, ...]]:
+def take_all(context: Any, setup: TaskSetup) -> dict[int, Taken]:
     """What each worker's database can open, which from now on nobody else changes."""
     return _on_workers(context, len(setup.databases), partial(_take, setup))
 
 
-def open_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
-    """Every database opens `version`, discards the other one and takes the epoch, durably, before any step."""
-    _on_workers(context, len(setup.databases), partial(_open, setup, version))
+def open_all(context: Any, setup: TaskSetup, version: VersionId, taken: Mapping[int, Taken]) -> None:
+    """Every database opens `version`, durably, and discards the other one, before any step."""
+    _on_workers(context, len(setup.databases), partial(_open, setup, version, taken))
 
 
 def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
@@ -47,14 +47,14 @@ def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
     return _on_workers(context, len(setup.databases), partial(_fold, setup))
 
 
-def _take(setup: TaskSetup, worker: int) -> tuple[VersionId, ...]:
+def _take(setup: TaskSetup, worker: int) -> Taken:
     folder, _ = setup.databases[worker]
     return Database.take(folder, epoch=setup.epoch, identity=setup.identity(worker))
 
 
-def _open(setup: TaskSetup, version: VersionId, worker: int) -> None:
+def _open(setup: TaskSetup, version: VersionId, taken: Mapping[int, Taken], worker: int) -> None:
     folder, _ = setup.databases[worker]
-    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker))
+    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker), taken=taken[worker].number)
 
 
 def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
@@ -74,7 +74,9 @@ def _fold(setup: TaskSetup, worker: int) -> Folded:
     database = setup.attach(worker)
     database.fold()
     folded = Folded(Database.versions(database.path), database.statistics())
-    setup.attach(worker)  # a successor that has opened it meanwhile may have thrown the version away: then this tells of it
+    setup.attach(
+        worker
+    )  # a successor that has opened it meanwhile may have thrown the version away: then this tells of it
     return folded
 
 

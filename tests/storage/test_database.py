@@ -207,7 +207,7 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
     older.commit(v1)
     step(older, {"b": b"2"})
     older.freeze(VersionId(2, 2, "c2"))
-    assert Database.take(path, epoch=epoch, identity=ME) == (EMPTY, v1)
+    assert Database.take(path, epoch=epoch, identity=ME).versions == (EMPTY, v1)
     for act in (lambda: step(older, {"b": b"2"}), older.fold, lambda: older.freeze(VersionId(2, 2, "c2"))):
         with pytest.raises(errors.NotOpen if epoch == 1 else errors.StaleEpoch):
             act()
@@ -221,6 +221,27 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
     assert Database.versions(path) == (EMPTY, v1)
     with Database.open(path, EMPTY, epoch=epoch, identity=ME).read() as view:
         assert content(view) == {}
+
+
+def test_a_second_attempt_to_open_what_was_taken_changes_nothing(tmp_path: Path) -> None:
+    """It may come when steps have run and a checkpoint is under way."""
+    path = tmp_path / PATH
+    fresh(path)
+    taken = Database.take(path, epoch=2, identity=ME).number
+    first = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    step(first, {"a": b"1"})
+    first.freeze(VersionId(1, 1, "c1"))
+    again = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    with again.read() as view:
+        assert content(view) == {key("a"): b"1"}
+    assert first.fold() == VersionId(1, 1, "c1")
+    Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    assert Database.versions(path) == (EMPTY, VersionId(1, 1, "c1"))
+    newer = Database.take(path, epoch=2, identity=ME).number
+    with pytest.raises(errors.NotOpen, match="taken again"):
+        Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    Database.open(path, EMPTY, epoch=2, identity=ME, taken=newer)
+    assert Database.versions(path) == (EMPTY,)
 
 
 def test_a_write_under_way_when_a_newer_epoch_opens_is_lost(tmp_path: Path) -> None:
