@@ -44,17 +44,19 @@ def broken(target: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def replay_that_differs() -> Iterator[None]:
-    """A step that is computed again gives another state and other output: production compares and stops."""
-    last: dict[int, int] = {}
-    real, value = circuit._sums_stage, circuit.state_value
+    """A replayed step gives another state and other output than the first time: production compares and stops."""
+    replaying = [False]
+    real_stage, real_run, value = circuit._sums_stage, loop.Pipeline._run_step, circuit.state_value
+
+    def run_step(self: Any, at: Any, runner: Any, setup: Any) -> None:
+        replaying[0] = at.replaying
+        real_run(self, at, runner, setup)
 
     def stage(task: StageTask, store: Any, inbox: Any) -> Any:
-        again = task.step <= last.get(task.worker, -1)
-        last[task.worker] = task.step
-        with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + again)):
-            return real(task, store, inbox)
+        with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + replaying[0])):
+            return real_stage(task, store, inbox)
 
-    with broken(circuit, "_sums_stage", stage):
+    with broken(loop.Pipeline, "_run_step", run_step), broken(circuit, "_sums_stage", stage):
         yield
 
 
@@ -273,9 +275,29 @@ def epoch_of_databases_not_checked() -> Iterator[None]:
 @contextmanager
 def databases_asked_and_not_taken() -> Iterator[None]:
     def asked(path: Any, *, epoch: int, identity: Any) -> Any:
-        return database.Database.versions(path)
+        return database.Taken(database.Database.versions(path), 0)
 
-    with broken(database.Database, "take", staticmethod(asked)):
+    real = database.Database.open
+
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, taken: int) -> Any:
+        return real(path, version, epoch=epoch, identity=identity)
+
+    with (
+        broken(database.Database, "take", staticmethod(asked)),
+        broken(database.Database, "open", staticmethod(opened)),
+    ):
+        yield
+
+
+@contextmanager
+def late_attempt_opens_again() -> Iterator[None]:
+    """An attempt of the task that opened a database goes on when steps have run, and throws them away."""
+    real = database.Database.open
+
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, taken: int) -> Any:
+        return real(path, version, epoch=epoch, identity=identity)
+
+    with broken(database.Database, "open", staticmethod(opened)):
         yield
 
 
@@ -313,9 +335,9 @@ def versions_told_apart_by_number_alone() -> Iterator[None]:
 
     real = database.Database.open
 
-    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any) -> Any:
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, taken: int) -> Any:
         own = next((v for v in database.Database.versions(path) if v.version == version.version), version)
-        return real(path, own, epoch=epoch, identity=identity)
+        return real(path, own, epoch=epoch, identity=identity, taken=taken)
 
     with (
         open_keeps_the_newer_version(),
@@ -445,6 +467,7 @@ MUTATIONS: tuple[Callable[[], Any], ...] = (
     task_of_any_step_accepted,
     epoch_of_databases_not_checked,
     databases_asked_and_not_taken,
+    late_attempt_opens_again,
     undo_skipped,
     open_keeps_the_newer_version,
     versions_told_apart_by_number_alone,

@@ -26,7 +26,7 @@ from io_kafka.transactions import Fenced, OutcomeUnknown
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Partition, Refused, Transaction
-from tests.simulator.disk import Disk, Environment, Records
+from tests.simulator.disk import Disk, Environment, Folder, Records
 from tests.simulator.oracle import Oracle
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed
@@ -58,6 +58,7 @@ class Weather:
     task: float
     crash_point: float
     crash_targets: tuple[str, ...]
+    crash_places: tuple[str, ...]
     weights: dict[str, float]
     driver: float
     checkpoint_s: float
@@ -79,6 +80,7 @@ class Weather:
             task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
             crash_targets=() if calm else tuple(rng.sample(POINTS, rng.choice((0, 2, 5)))),
+            crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
             weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
             driver=rng.choice((0, 0.5, 1)),
             checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
@@ -99,6 +101,20 @@ FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 2.0}
 
 TARGET_CHANCE = 0.2
 """Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""
+
+PLACES = (
+    "database sync",
+    "database committed",
+    "sync of a folder",
+    "rename",
+    "mkdir",
+    "sent",
+    "commit",
+    "commit, answered",
+)
+"""Between two writes or two calls, where no crash point is. A seed may choose one, and PLACE_CHANCE is that of a crash at a visit."""
+
+PLACE_CHANCE = 0.02
 
 INPUT_PARTITIONS_MAX = 4
 
@@ -149,6 +165,8 @@ class World:
 
     def _set_up(self) -> None:
         self.broker.create(circuit.INPUT, INPUT_PARTITIONS)
+        self.disk.root.add("state", Folder())  # the storage folder's own place is the user's
+        self.disk.root.sync()
         for _ in range(self.rng.randint(0, 4)):
             self._input()
         scheduler, weather = self.scheduler, self.weather
@@ -166,6 +184,7 @@ class World:
         self.tell("faults end")
         self.faults = False
         for process in self.processes:
+            process.stops_in = None
             if process.stopped and process.alive:
                 self.resume(process)
         while self._sent < self.weather.messages:
@@ -205,6 +224,14 @@ class World:
 
     def point(self, place: str) -> None:
         self.scheduler.point(place)
+        if self.faults and place in self.weather.crash_places and self.scheduler.current.acting:
+            self._maybe_crash(place, PLACE_CHANCE)
+
+    def _maybe_crash(self, place: str, chance: float) -> None:
+        if self.rng.random() < chance:
+            self.count(f"crash at {place}")
+            self.kill(self.acting(), f"at {place}")
+            self.scheduler.point(place)
 
     def pass_time(self, seconds: float) -> None:
         self.scheduler.wait(None, seconds)
@@ -257,11 +284,10 @@ class World:
         self.scheduler.point(point)
         if self._alarms:
             self._wake()
-        chance = TARGET_CHANCE if point in self.weather.crash_targets else self.weather.crash_point
-        if self.faults and self.rng.random() < chance:
-            self.count(f"crash at {point}")
-            self.kill(self.acting(), f"at {point}")
-            self.scheduler.point(point)
+        rare = point.startswith("checkpoint")
+        chance = TARGET_CHANCE * (1 + rare) if point in self.weather.crash_targets else self.weather.crash_point
+        if self.faults:
+            self._maybe_crash(point, chance)
 
     def committed(self, environment: Environment, before: Records) -> None:
         self.scheduler.judged(self.oracle.committed, environment, before, self.acting(), self.disk)
