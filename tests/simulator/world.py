@@ -79,7 +79,7 @@ class Weather:
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
             task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
-            crash_targets=() if calm else tuple(rng.sample(POINTS, rng.choice((0, 2, 5)))),
+            crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
             weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
             driver=rng.choice((0, 0.5, 1)),
@@ -115,6 +115,9 @@ PLACES = (
 """Between two writes or two calls, where no crash point is. A seed may choose one, and PLACE_CHANCE is that of a crash at a visit."""
 
 PLACE_CHANCE = 0.02
+
+RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
+"""A point that few worlds come to: every fourth means to crash there."""
 
 INPUT_PARTITIONS_MAX = 4
 
