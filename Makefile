@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py)
+BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
 PACKAGES := stepwell coordinator engine io_kafka storage faults
 
 .PHONY: demo test check lint types soak sabotage bench clean
@@ -17,7 +17,7 @@ test: $(STAMP)
 	@mkdir -p build
 	@$(BIN)/python -m pytest $(BELOW_SPARK) > build/tests-below-spark.log 2>&1 & below=$$!; \
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(BELOW_SPARK)); above=$$?; \
-	wait $$below; below=$$?; echo; echo "tests/faults, tests/storage, tests/io_kafka:"; cat build/tests-below-spark.log; \
+	wait $$below; below=$$?; echo; echo "tests/faults, tests/storage, tests/io_kafka, tests/simulator:"; cat build/tests-below-spark.log; \
 	test $$above -eq 0 -a $$below -eq 0
 
 check: lint types test

@@ -1,7 +1,7 @@
 """From a claim to databases that are open: everything that happens before the first step of a run.
 
     step log -> claim of epoch max+1 -> is it our circuit, our layout? -> databases there (made, the first time)
-             -> topics as recorded -> versions of all workers, intersected -> open the latest
+             -> topics as recorded -> taken from older runs -> versions of all workers, intersected -> open the latest
 
 Only after the claim is committed is a database touched (DESIGN, Start).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from io_kafka.topics import TopicFacts, Topics
 from io_kafka.writer import PipelineWriter
 from storage.database import Database
 from storage.description import Identity, VersionId
+from storage.errors import DatabaseExists
 
 _log = structlog.get_logger("coordinator.start")
 
@@ -85,11 +87,11 @@ def prepare(
 
 
 def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
-    """Intersects the versions of all workers, takes the maximum, and opens it everywhere. No step may be in it whose output is not
-    committed (invariant 6)."""
-    held = database_jobs.versions(context, [folder for folder, _ in setup.databases])
+    """Takes every database from whoever had it, intersects the versions of all workers, takes the maximum, and opens it everywhere. No step
+    may be in it whose output is not committed (invariant 6)."""
+    taken = database_jobs.take_all(context, setup)
     reached("recovery.versions")
-    version = common_version(held)
+    version = common_version({worker: found.versions for worker, found in taken.items()})
     if version.step > state.steps:
         raise StateLost(
             f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
@@ -101,7 +103,7 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
-    database_jobs.open_all(context, setup, version)
+    database_jobs.open_all(context, setup, version, taken)
     reached("recovery.opened")
     return version
 
@@ -179,7 +181,8 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
                 f"worker {worker} has no database in {folder}, and the step log has checkpoints.",
                 "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
             )
-        Database.create(folder, identity(worker), writer.epoch)
+        with suppress(DatabaseExists):  # an older run that slept was faster; `take` tells whether it is this pipeline's
+            Database.create(folder, identity(worker), writer.epoch)
         _log.info("database created", worker=worker, folder=str(folder))
 
 

@@ -1,19 +1,18 @@
 """What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
 
-`versions`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
+`take`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import EngineError, StaleTask
 from engine.tasks import TaskSetup
-from storage.database import Database, Statistics
+from storage.database import Database, Statistics, Taken
 from storage.description import VersionId
 from storage.errors import StorageError
 
@@ -28,14 +27,14 @@ class Folded:
     statistics: Statistics
 
 
-def versions(context: Any, folders: list[Path]) -> dict[int, tuple[VersionId, ...]]:
-    """What each worker's database can open."""
-    return _on_workers(context, len(folders), partial(_versions, folders))
+def take_all(context: Any, setup: TaskSetup) -> dict[int, Taken]:
+    """What each worker's database can open, which from now on nobody else changes."""
+    return _on_workers(context, len(setup.databases), partial(_take, setup))
 
 
-def open_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
-    """Every database opens `version`, discards the other one and takes the epoch, durably, before any step."""
-    _on_workers(context, len(setup.databases), partial(_open, setup, version))
+def open_all(context: Any, setup: TaskSetup, version: VersionId, taken: Mapping[int, Taken]) -> None:
+    """Every database opens `version`, durably, and discards the other one, before any step."""
+    _on_workers(context, len(setup.databases), partial(_open, setup, version, taken))
 
 
 def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
@@ -48,13 +47,14 @@ def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
     return _on_workers(context, len(setup.databases), partial(fold, setup))
 
 
-def _versions(folders: list[Path], worker: int) -> tuple[VersionId, ...]:
-    return Database.versions(folders[worker])
-
-
-def _open(setup: TaskSetup, version: VersionId, worker: int) -> None:
+def _take(setup: TaskSetup, worker: int) -> Taken:
     folder, _ = setup.databases[worker]
-    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker))
+    return Database.take(folder, epoch=setup.epoch, identity=setup.identity(worker))
+
+
+def _open(setup: TaskSetup, version: VersionId, taken: Mapping[int, Taken], worker: int) -> None:
+    folder, _ = setup.databases[worker]
+    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker), taken=taken[worker].number)
 
 
 def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
@@ -74,7 +74,9 @@ def fold(setup: TaskSetup, worker: int) -> Folded:
     """As `fold_all`, of one worker and in this process."""
     database = setup.attach(worker)
     database.fold()
-    return Folded(Database.versions(database.path), database.statistics())
+    folded = Folded(Database.versions(database.path), database.statistics())
+    setup.attach(worker)  # tells of a successor that has opened it meanwhile, and may have thrown the version away
+    return folded
 
 
 def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:

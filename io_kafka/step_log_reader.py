@@ -93,10 +93,15 @@ class StepLogReader:
             state.apply(record, offset)
         return state
 
-    def read_tail(self, state: StepLogState) -> list[Record]:
-        """Folds what was committed since into `state`, and returns it in order."""
+    def read_tail(self, state: StepLogState, *, unsettled: bool = False) -> list[Record]:
+        """Folds what was committed since into `state`, and returns it in order.
+
+        `unsettled`: the marker of a transaction that is in `state` may not be there yet. The broker acknowledges a commit before, and until
+        then the log seems to end before that transaction; so nothing new is found, and nothing is missing."""
 
         def begin(low: int, end: int) -> int:
+            if unsettled and low <= end < state.offset_next:
+                return end
             if not low <= state.offset_next <= end:
                 raise OffsetGone(self._topic, 0, state.offset_next, low, end)
             return state.offset_next

@@ -39,7 +39,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from faults.points import reached
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, ReadDeadline
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
 from io_kafka.log_records import Claim, Record, encode
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log import StepLogState
@@ -290,7 +290,7 @@ class FencedTransactions:
         state."""
         self._discard()
         found = [] if tail is None else tail
-        found += self._read_tail()
+        found += self._read_tail(unsettled=True)
         self._doubtful = False
         config = {
             "transaction.timeout.ms": self._limits.transaction_timeout_ms,
@@ -304,13 +304,27 @@ class FencedTransactions:
         self._doubtful = False
         self._producer = producer
 
-    def _read_tail(self) -> list[Record]:
-        tail = self._reader.read_tail(self._state)
+    def _read_tail(self, *, unsettled: bool = False) -> list[Record]:
+        """`unsettled`: before the init that waits for the markers of our last transaction."""
+        try:
+            tail = self._reader.read_tail(self._state, unsettled=unsettled)
+        except OffsetGone as fault:
+            self._begin_again(fault)
+            tail = []
         holder = self._state.claim
         if self._claim is not None and holder is not None and holder.run_id != self.run_id:
             self._discard()
             raise Fenced(self._id, self._claim.epoch, holder)
         return tail
+
+    def _begin_again(self, fault: OffsetGone) -> None:
+        """What we had not read yet is gone. Another run may have cut the log short meanwhile: the one that we are about to replace, while we
+        start, or one that has replaced us. Otherwise the log has lost records: raises `fault`."""
+        before, self._state = self._state, self._reader.read()
+        if self._state.epoch < before.epoch or self._state.steps < before.steps:
+            raise fault
+        if self._claim is not None and self._state.epoch == before.epoch:
+            raise fault
 
     def _patiently(self, action: Callable[[], Any]) -> Any:
         """Does what needs a broker, again and again while none answers, within `recovery_seconds_max`."""
@@ -362,7 +376,7 @@ class FencedTransactions:
         if _code(error) not in _FENCED:
             return
         self._discard()
-        self._read_tail()
+        self._read_tail(unsettled=True)
         self._fenced_without_claim += 1
         if self._fenced_without_claim > self._limits.fenced_without_claim_max:
             raise Fenced(self._id, self.epoch, None) from error

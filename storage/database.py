@@ -47,7 +47,7 @@ from storage.errors import (
 from storage.seal import MODULUS, seal_of
 from storage.transaction import Layer, Transaction
 
-__all__ = ["EMPTY", "Database", "Identity", "Statistics", "Transaction", "VersionId"]
+__all__ = ["EMPTY", "Database", "Identity", "Statistics", "Taken", "Transaction", "VersionId"]
 
 T = TypeVar("T")
 
@@ -63,6 +63,14 @@ class Statistics:
     version: VersionId
     disk_bytes: dict[str, int]
     table_bytes: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What `take` found. `number`: tells this taking from every other, for `open`."""
+
+    versions: tuple[VersionId, ...]
+    number: int
 
 
 class Database:
@@ -114,15 +122,35 @@ class Database:
         return _peek(path.resolve()).identity
 
     @staticmethod
-    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity) -> Database:
+    def take(path: Path, *, epoch: int, identity: Identity) -> Taken:
+        """What comes before `open`: durably ends whatever may still change the database, a task, a fold, or a coordinator of an older epoch,
+        and tells what it can open. Without this a coordinator that was replaced could open one version in some databases while its successor,
+        which has looked at all of them, opens another one in the rest; then none is common.
+        Raises StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
+        path = path.resolve()
+        with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
+            old = _load(path, writer)
+            _check_owner(path, old, identity, epoch)
+            number = old.layers_made + 1
+            nobody = replace(old, epoch=epoch, layers_made=number, working=None, frozen=None, freezing=None)
+            described.save(writer, nobody)
+        return Taken(old.versions, number)
+
+    @staticmethod
+    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity, taken: int | None = None) -> Database:
         """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
-        lets in the tasks of `epoch`. Raises StaleEpoch, UnknownVersion, WrongDatabase, WriterBlocked, StorageFull,
-        CorruptRecord."""
+        lets in the tasks of `epoch`. `taken`: opens it once after that `take`; an attempt of the same task that comes later finds it open and
+        changes nothing, for steps may have run since. Raises NotOpen where it was taken again, StaleEpoch,
+        UnknownVersion, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
         path = path.resolve()
         reached("open.before", identity.worker)
         with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
             old = _load(path, writer)
             _check_owner(path, old, identity, epoch)
+            if taken is not None and old.layers_made != taken:
+                # What the former attempt has committed may not be on the disk yet: this commit syncs it.
+                described.save(writer, old)
+                return _opened_before(path, old, identity, epoch, taken)
             if version not in old.versions:
                 raise UnknownVersion(path, version, old.versions)
             sizes = old.table_bytes
@@ -140,6 +168,9 @@ class Database:
             new = replace(new, opened=new.layers_made)
             described.save(writer, new)
             reached("open.undone", identity.worker)
+        # A `create` that was killed may have made these folders without syncing that.
+        for folder in (path.parent, path.parent.parent):
+            _sync(folder)
         reached("open.done", identity.worker)
         return Database(path, identity, epoch, new.opened)
 
@@ -211,6 +242,8 @@ class Database:
             old = _load(self.path, writer)
             self._check_open(old)
             if old.frozen is None or old.freezing is None:
+                # What a fold that was killed has committed may not be on the disk yet: this commit syncs it.
+                described.save(writer, old)
                 return old.last
             folder = self.path / old.frozen
             place = f"the frozen layer {folder} ({old.freezing})"
@@ -304,6 +337,13 @@ class Database:
         raise NotOpen(self.path, self.epoch, "its layers are missing, or replaced faster than they can be read")
 
 
+def _opened_before(path: Path, present: Description, identity: Identity, epoch: int, taken: int) -> Database:
+    """The handle of an earlier attempt to open what was taken."""
+    if present.epoch != epoch or present.opened <= taken or present.working is None:
+        raise NotOpen(path, epoch, "it has been taken again since")
+    return Database(path, identity, epoch, present.opened)
+
+
 def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:
     if present.identity != identity:
         raise WrongDatabase(path, identity, present.identity)
@@ -328,6 +368,7 @@ def _with_working(path: Path, old: Description) -> Description:
     number = old.layers_made + 1
     base = old.freezing or old.last
     name = f"layer-{number}-v{base.version}-e{old.epoch}-{old.boot}"
+    environments.remove(path / name)  # of a freeze that was killed here: it held the writer that we hold now
     environments.create(path / name, synced=False)
     return replace(old, working=name, layers_made=number)
 

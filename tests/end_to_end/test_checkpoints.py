@@ -16,6 +16,7 @@ from engine.step_runner import StepRunner
 from engine.tasks import TaskSetup
 from io_kafka.step_log import BrokenStepLog
 from io_kafka.writer import PipelineWriter
+from storage.database import Database
 from storage.description import VersionId
 from storage.errors import StorageFull
 from tests.end_to_end import sums
@@ -152,6 +153,4 @@ def stop_here(*_: Any) -> None:
 
 def versions(play: Playground, resolved: Any) -> dict[int, tuple[Any, ...]]:
     folders = [resolved.spec.database_folder(worker) for worker in range(resolved.spec.workers)]
-    return {
-        worker: tuple(sorted(own)) for worker, own in database_jobs.versions(play.spark.sparkContext, folders).items()
-    }
+    return {worker: tuple(sorted(Database.versions(folder))) for worker, folder in enumerate(folders)}

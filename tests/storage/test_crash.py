@@ -112,6 +112,13 @@ def test_a_crash_in_freeze_leaves_v(shared_memory: Path) -> None:
         prove_versions(path, (V1,))
 
 
+def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memory: Path) -> None:
+    """The layer that the first one made may be there, and the name of the next is the same."""
+    for _, path in crash_everywhere(shared_memory, at_v1, lambda database: database.freeze(V2)):
+        attach(path).commit(V2)
+        prove_versions(path, (V1, V2))
+
+
 def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path) -> None:
     seen = set()
     for crashed, path in crash_everywhere(shared_memory, frozen_v2, Database.fold):

@@ -197,6 +197,53 @@ def test_an_older_epoch_can_change_nothing(tmp_path: Path) -> None:
     assert Database.versions(path) == (EMPTY,)
 
 
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_path: Path, epoch: int) -> None:
+    """What it is told stays true, though a task, a fold or an older coordinator goes on."""
+    path = tmp_path / PATH
+    older = fresh(path, epoch=1)
+    step(older, {"a": b"1"})
+    v1 = VersionId(1, 1, "c1")
+    older.commit(v1)
+    step(older, {"b": b"2"})
+    older.freeze(VersionId(2, 2, "c2"))
+    assert Database.take(path, epoch=epoch, identity=ME).versions == (EMPTY, v1)
+    for act in (lambda: step(older, {"b": b"2"}), older.fold, lambda: older.freeze(VersionId(2, 2, "c2"))):
+        with pytest.raises(errors.NotOpen if epoch == 1 else errors.StaleEpoch):
+            act()
+    if epoch == 2:
+        with pytest.raises(errors.StaleEpoch):
+            Database.open(path, EMPTY, epoch=1, identity=ME)
+        with pytest.raises(errors.StaleEpoch):
+            Database.take(path, epoch=1, identity=ME)
+    with pytest.raises(errors.NotOpen):
+        Database.attach(path, epoch=epoch, identity=ME)  # not before it is opened
+    assert Database.versions(path) == (EMPTY, v1)
+    with Database.open(path, EMPTY, epoch=epoch, identity=ME).read() as view:
+        assert content(view) == {}
+
+
+def test_a_second_attempt_to_open_what_was_taken_changes_nothing(tmp_path: Path) -> None:
+    """It may come when steps have run and a checkpoint is under way."""
+    path = tmp_path / PATH
+    fresh(path)
+    taken = Database.take(path, epoch=2, identity=ME).number
+    first = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    step(first, {"a": b"1"})
+    first.freeze(VersionId(1, 1, "c1"))
+    again = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    with again.read() as view:
+        assert content(view) == {key("a"): b"1"}
+    assert first.fold() == VersionId(1, 1, "c1")
+    Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    assert Database.versions(path) == (EMPTY, VersionId(1, 1, "c1"))
+    newer = Database.take(path, epoch=2, identity=ME).number
+    with pytest.raises(errors.NotOpen, match="taken again"):
+        Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    Database.open(path, EMPTY, epoch=2, identity=ME, taken=newer)
+    assert Database.versions(path) == (EMPTY,)
+
+
 def test_a_write_under_way_when_a_newer_epoch_opens_is_lost(tmp_path: Path) -> None:
     zombie = fresh(tmp_path / PATH, epoch=1)
     with zombie.transaction() as transaction:

@@ -1,0 +1,161 @@
+"""The pipeline of the simulator: a table of (key, number, weight), published as it comes and summed by key.
+
+The project's operators work on Arrow, and a stage of them takes milliseconds; a world has a hundred stages. So the circuit is a real one,
+with its plan, its exchange, its marker and its stored result (`region.run_stage_once`), and what its operators compute is said here in plain
+Python: `run_stage` and `read_sources` stand where engine.region and engine.tasks have theirs.
+
+A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leaves the view: its record is deleted and a null is published.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from engine.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.operators.output import MESSAGES
+from engine.parcels import DRIVER, Parcel, error_parcel, first_error, in_order, to_bytes
+from engine.region import Outbox, StageTask
+from engine.sources import SourceReport
+from engine.stages import Plan
+from engine.store import Store
+from io_kafka.raw import RawBatch
+from storage.keys import record_key
+
+INPUT, ROWS, SUMS = "in", "rows", "sums"
+PARTITIONS = {ROWS: 2, SUMS: 2}
+STATE_TABLE = 3
+
+_TYPES = (pa.string(), pa.int64(), pa.int64())
+CIRCUIT = Circuit(
+    (
+        Source((), _TYPES, INPUT),
+        Output((0,), (), ROWS, "append", ("key", "number", "weight")),
+        Aggregate(
+            (0,),
+            (pa.string(), pa.int64(), pa.int64()),
+            (0,),
+            (AggregateCall("count", None, False, pa.int64()), AggregateCall("sum", 1, False, pa.int64())),
+        ),
+        View((2,), _TYPES, SUMS, ("key", "count", "total"), False),
+        Output((3,), (), SUMS, "upsert", ("key", "count", "total"), (0,)),
+    )
+)
+_ROWS_NODE, _SUMS_NODE = 1, 4
+
+Row = tuple[str, int, int]
+Message = tuple[int, bytes | None, bytes | None]
+
+
+def message_of(row: Row) -> bytes:
+    return json.dumps(row).encode()
+
+
+def row_of(message: bytes) -> Row:
+    key, number, weight = json.loads(message)
+    return key, number, weight
+
+
+def spread(key: str, over: int) -> int:
+    """Which of so many workers or partitions a key belongs to."""
+    return zlib.crc32(key.encode()) % over
+
+
+def state_key(key: str) -> bytes:
+    return record_key(STATE_TABLE, 0, key.encode())
+
+
+def state_value(count: int, total: int) -> bytes:
+    return struct.pack(">qq", count, total)
+
+
+def read_sources(
+    circuit: Circuit, tables: Mapping[str, Any], batches: Sequence[RawBatch], on_error: Mapping[str, str], step: int
+) -> tuple[dict[int, list[Row]], SourceReport]:
+    """As engine.sources: the rows of the source, and what was read."""
+    report, rows = SourceReport(), list[Row]()
+    for batch in batches:
+        report.inputs.append((batch.topic, batch.partition, batch.num_rows, batch.checksum))
+        rows += [row_of(value) for value in batch.values.to_pylist()]
+    return {0: rows}, report
+
+
+def run_stage(
+    task: StageTask,
+    store: Store,
+    inbox: Sequence[Parcel],
+    sources: Mapping[int, list[Row]],
+    reports: tuple[bytes, ...] = (),
+) -> Outbox:
+    """As engine.region."""
+    failed = first_error(inbox)
+    if failed is not None:
+        raise AssertionError(error_parcel)  # `run_stage_once` has passed it on
+    return _source_stage(task, sources[0], reports) if task.stage == 0 else _sums_stage(task, store, inbox)
+
+
+def _source_stage(task: StageTask, rows: list[Row], reports: tuple[bytes, ...]) -> Outbox:
+    """Publishes the rows, and gives each to the worker of its key."""
+    workers = task.placement.workers
+    by_target: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_target[spread(row[0], workers)].append(row)
+    (channel,) = task.plan.last_read
+    published = [(spread(row[0], PARTITIONS[ROWS]), None, message_of(row)) for row in rows]
+    outbox: Outbox = {}
+    for target in sorted({*by_target, task.worker}):
+        home = target == task.worker
+        channels = {channel: pickle.dumps(by_target[target])} if target in by_target else {}
+        messages = {_ROWS_NODE: _packed(published)} if home and published else {}
+        outbox[target] = Parcel(task.worker, channels, messages, reports if home else ())
+    return outbox
+
+
+def _sums_stage(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Outbox:
+    changed: dict[str, tuple[int, int]] = {}
+    messages: dict[int, bytes] = {}
+    for parcel in in_order(inbox):
+        messages.update(parcel.messages)
+        for data in parcel.channels.values():
+            for key, number, weight in pickle.loads(data):
+                count, total = changed[key] if key in changed else _stored(store, key)
+                changed[key] = count + weight, total + number * weight
+    published: list[Message] = []
+    for key in sorted(changed):
+        count, total = changed[key]
+        value = None if count == total == 0 else json.dumps([count, total]).encode()
+        if value is None:
+            store.delete(state_key(key))
+        else:
+            store.put(state_key(key), state_value(count, total))
+        published.append((spread(key, PARTITIONS[SUMS]), key.encode(), value))
+    if published:
+        messages[_SUMS_NODE] = _packed(published)
+    reports = tuple(report for parcel in in_order(inbox) for report in parcel.reports)
+    return {DRIVER: Parcel(task.worker, {}, messages, reports)}
+
+
+def _stored(store: Store, key: str) -> tuple[int, int]:
+    stored = store.get(state_key(key))
+    if stored is None:
+        return 0, 0
+    count, total = struct.unpack(">qq", bytes(stored))
+    return count, total
+
+
+def _packed(messages: Sequence[Message]) -> bytes:
+    columns = [[message[i] for message in messages] for i in range(3)]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    return to_bytes(pa.Table.from_arrays(arrays, schema=MESSAGES))
+
+
+def check_plan(plan: Plan) -> None:
+    """Two stages with one exchange between them is what the functions above are for."""
+    assert plan.stages == 2 and len(plan.last_read) == 1

@@ -1,0 +1,447 @@
+"""The disk beneath the databases, and the environments on it: what `storage/environments.py` gives, in memory.
+
+A crash of a process loses what it had not committed. A crash of the machine loses more, and keeps what the seed chooses:
+
+- of a folder whose entries were not synced, any first part of the changes (made, renamed, removed) since its last sync;
+- of an environment that syncs, the last commit if its sync was not over, and nothing else;
+- of one that does not, anything: one of the states it had, a mix of them record by record (torn pages), or a file that cannot be read.
+
+Every call is a point, so a crash comes between any two writes.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import Protocol
+
+from storage.environments import Gone
+from storage.errors import CorruptFile, WriterBlocked
+from storage.writers import WAIT_SECONDS_MAX
+from tests.simulator.scheduler import Process
+
+Records = dict[bytes, bytes]
+
+
+class Machine(Protocol):
+    """What a disk asks of its world."""
+
+    rng: random.Random
+
+    def point(self, place: str) -> None: ...
+    def acting(self) -> Process: ...
+    def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
+    def kill(self, process: Process, why: str) -> None: ...
+    def count(self, kind: str) -> None: ...
+    def committed(self, environment: Environment, before: Records) -> None: ...
+
+
+class Snapshot:
+    """One state of an environment, never changed."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._keys: list[bytes] | None = None
+
+    @property
+    def keys(self) -> list[bytes]:
+        if self._keys is None:
+            self._keys = sorted(self.records)
+        return self._keys
+
+
+class Reader:
+    """As environments.Reader, over one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def get(self, key: bytes) -> memoryview | None:
+        value = self._snapshot.records.get(key)
+        return None if value is None else memoryview(value)
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, memoryview]:
+        records = self._snapshot.records
+        return {key: memoryview(records[key]) for key in keys if key in records}
+
+    def items(self, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
+        return self.items_from(prefix, prefix)
+
+    def items_from(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
+        snapshot = self._snapshot
+        for index in range(bisect_left(snapshot.keys, start), len(snapshot.keys)):
+            key = snapshot.keys[index]
+            if not key.startswith(prefix):
+                return
+            yield key, memoryview(snapshot.records[key])
+
+
+class Writer(Reader):
+    """The one write transaction: a copy, installed when it commits."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(Snapshot(dict(records)))
+        self.changed = False
+
+    def put_many(self, items: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in items:
+            self.put(key, value)
+
+    def put(self, key: bytes, value: bytes | memoryview) -> None:
+        self._change().records[key] = bytes(value)
+
+    def delete(self, key: bytes) -> None:
+        self._change().records.pop(key, None)
+
+    def delete_all(self, prefix: bytes) -> None:
+        records = self._change().records
+        for key in [key for key in records if key.startswith(prefix)]:
+            del records[key]
+
+    def result(self) -> Snapshot:
+        return self._snapshot
+
+    def _change(self) -> Snapshot:
+        """A scan under way keeps the keys it began with."""
+        self.changed = True
+        if self._snapshot._keys is not None:
+            self._snapshot = Snapshot(self._snapshot.records)
+        return self._snapshot
+
+
+@dataclass(eq=False)
+class File:
+    """Nobody syncs one."""
+
+    text: str = ""
+
+    def crash(self, rng: random.Random) -> None:
+        if rng.random() < 0.5:
+            self.text = ""
+
+
+@dataclass(eq=False)
+class Folder:
+    """`entries` as processes see them; `durable` as after a crash, with any first part of `changes`."""
+
+    entries: dict[str, Node] = field(default_factory=dict)
+    durable: dict[str, Node] = field(default_factory=dict)
+    changes: list[tuple[str | None, str | None, Node | None]] = field(default_factory=list)
+
+    def add(self, name: str, node: Node) -> None:
+        self.entries[name] = node
+        self.changes.append((None, name, node))
+
+    def remove(self, name: str) -> None:
+        self.changes.append((name, None, None))
+        del self.entries[name]
+
+    def rename(self, name: str, new: str) -> None:
+        node = self.entries.pop(name)
+        self.entries[new] = node
+        self.changes.append((name, new, node))
+
+    def sync(self) -> None:
+        self.durable, self.changes = dict(self.entries), []
+
+    def crash(self, rng: random.Random) -> None:
+        kept = rng.randint(0, len(self.changes))
+        for old, new, node in self.changes[:kept]:
+            if old is not None:
+                self.durable.pop(old, None)
+            if new is not None and node is not None:
+                self.durable[new] = node
+        self.entries, self.changes = dict(self.durable), []
+        for node in self.entries.values():
+            node.crash(rng)
+
+
+class Environment:
+    """`states`: the one that would outlive a crash of the machine, then those since. `folder`: where it was found last. `made`: its data file
+    is there; `kept`: and would be after a crash."""
+
+    def __init__(self, machine: Machine, folder: SimPath, *, synced: bool) -> None:
+        self.folder, self.synced = folder, synced
+        self.made = self.kept = False
+        self.states = [Snapshot({})]
+        self.damaged = False
+        self.removed = False
+        self.verified: set[bytes] = set()
+        self._machine = machine
+        self._holder: tuple[Process, int] | None = None
+
+    @property
+    def now(self) -> Snapshot:
+        return self.states[-1]
+
+    @property
+    def durable(self) -> Snapshot:
+        return self.states[0]
+
+    def remember_verified(self, key: bytes) -> None:
+        self.verified.add(key)
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        self._check_whole()
+        self._machine.point("database read")
+        yield Reader(self.now)
+
+    @contextmanager
+    def write(self, epoch: int) -> Iterator[Writer]:
+        self._lock(epoch)
+        process = self._machine.acting()
+        try:
+            self._check_whole()
+            self._machine.point("database write")
+            writer = Writer(self.now.records)
+            yield writer
+            self._machine.point("database commit")
+            self._commit(writer)
+        finally:
+            if self._holder is not None and self._holder[0] is process:
+                self._holder = None
+        self._machine.point("database committed")
+
+    def _commit(self, writer: Writer) -> None:
+        before = self.now.records
+        if not writer.changed:
+            return
+        self.states.append(writer.result())
+        self._machine.committed(self, before)
+        if self.synced:
+            self._machine.point("database sync")
+            del self.states[:-1]
+
+    def _lock(self, epoch: int) -> None:
+        """As storage/writers.py: a holder of an older epoch that does not give way is killed."""
+        self._machine.point("database lock")
+        if self.removed or not self.made:
+            raise Gone(self.folder)  # type: ignore[arg-type]
+        if not self._is_free():
+            self._machine.count("a writer waited for another")
+            if not self._machine.wait_for(self._is_free, WAIT_SECONDS_MAX):
+                self._end_holder(epoch)
+        self._holder = self._machine.acting(), epoch
+
+    def _end_holder(self, epoch: int) -> None:
+        assert self._holder is not None
+        holder, of_epoch = self._holder
+        if of_epoch >= epoch or holder is self._machine.acting():
+            raise WriterBlocked(self.folder, holder.name, WAIT_SECONDS_MAX)  # type: ignore[arg-type]
+        self._machine.kill(holder, f"it held the lock of {self.folder}")
+        self._machine.count("a holder of a lock was killed")
+
+    def _is_free(self) -> bool:
+        return self._holder is None or not self._holder[0].alive
+
+    def _check_whole(self) -> None:
+        if self.damaged:
+            raise CorruptFile(self.folder, "torn pages")  # type: ignore[arg-type]
+
+    def crash(self, rng: random.Random) -> None:
+        """Of the machine."""
+        self._holder, self.removed = None, False
+        self.made = self.kept or (self.made and rng.random() < 0.5)
+        if self.synced:
+            self.states = [rng.choice(self.states)]
+            return
+        fate = rng.randrange(3)
+        if fate == 0:
+            self.damaged = True
+        elif fate == 1:
+            self.states = [rng.choice(self.states)]
+        else:
+            keys = sorted({key for state in self.states for key in state.records})
+            chosen = ((key, rng.choice(self.states).records.get(key)) for key in keys)
+            self.states = [Snapshot({key: value for key, value in chosen if value is not None})]
+
+
+Node = File | Folder | Environment
+
+
+class Disk:
+    """A tree of folders on a machine, which has a boot id."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.root = Folder()
+        self.boots = 1
+
+    def path(self, *names: str) -> SimPath:
+        return SimPath(self, names)
+
+    def find(self, place: Sequence[str]) -> Node | None:
+        node: Node = self.root
+        for name in place:
+            if not isinstance(node, Folder) or name not in node.entries:
+                return None
+            node = node.entries[name]
+        return node
+
+    def parent_of(self, place: Sequence[str]) -> Folder:
+        parent = self.find(place[:-1])
+        if not isinstance(parent, Folder):
+            raise FileNotFoundError("/".join(place))
+        return parent
+
+    def crash(self, rng: random.Random) -> None:
+        self.boots += 1
+        self.root.crash(rng)
+
+    def environments(self) -> Iterator[tuple[tuple[str, ...], Environment]]:
+        """All that are there, with their places."""
+        yield from _environments(self.root, ())
+
+
+def _environments(folder: Folder, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Environment]]:
+    for name, node in folder.entries.items():
+        if isinstance(node, Environment):
+            yield (*place, name), node
+        elif isinstance(node, Folder):
+            yield from _environments(node, (*place, name))
+
+
+_disk: list[Disk] = []
+"""The one of the world that runs: a path that was pickled with a fault belongs to it."""
+
+
+def use(disk: Disk | None) -> None:
+    _disk[:] = [] if disk is None else [disk]
+
+
+def _restored(place: tuple[str, ...]) -> SimPath:
+    return SimPath(_disk[0], place)
+
+
+class SimPath:
+    """As much of pathlib.Path as the project uses for the storage folder."""
+
+    __slots__ = ("_disk", "_place")
+
+    def __init__(self, disk: Disk, place: tuple[str, ...]) -> None:
+        self._disk, self._place = disk, place
+
+    def __truediv__(self, name: str) -> SimPath:
+        return SimPath(self._disk, (*self._place, *name.split("/")))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SimPath) and other._place == self._place
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    def __str__(self) -> str:
+        return "/".join(self._place)
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self._place,)
+
+    @property
+    def name(self) -> str:
+        return self._place[-1]
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return self._place
+
+    @property
+    def parent(self) -> SimPath:
+        return SimPath(self._disk, self._place[:-1])
+
+    def with_name(self, name: str) -> SimPath:
+        return self.parent / name
+
+    def resolve(self) -> SimPath:
+        return self
+
+    @property
+    def node(self) -> Node | None:
+        return self._disk.find(self._place)
+
+    def exists(self) -> bool:
+        return self.node is not None
+
+    def is_dir(self) -> bool:
+        return isinstance(self.node, Folder | Environment)
+
+    def iterdir(self) -> Iterator[SimPath]:
+        node = self.node
+        if node is None:
+            raise FileNotFoundError(str(self))
+        return iter([self / name for name in node.entries] if isinstance(node, Folder) else [])
+
+    def glob(self, pattern: str) -> Iterator[SimPath]:
+        return (path for path in self.iterdir() if fnmatch(path.name, pattern))
+
+    def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
+        if parents and len(self._place) > 1:
+            self.parent.mkdir(parents=True, exist_ok=True)
+        self._point("mkdir")
+        if self.exists():
+            if exist_ok:
+                return
+            raise FileExistsError(str(self))
+        self._disk.parent_of(self._place).add(self.name, Folder())
+
+    def rename(self, target: SimPath) -> SimPath:
+        assert target._place[:-1] == self._place[:-1], "only within a folder"
+        self._point("rename")
+        parent = self._disk.parent_of(self._place)
+        if self.name not in parent.entries:
+            raise FileNotFoundError(str(self))
+        if isinstance(parent.entries.get(target.name), Folder) and any(target.iterdir()):
+            raise OSError(f"{target} is not empty")
+        parent.rename(self.name, target.name)
+        return target
+
+    def read_text(self) -> str:
+        node = self.node
+        if not isinstance(node, File):
+            raise FileNotFoundError(str(self))
+        return node.text
+
+    def write_text(self, text: str) -> None:
+        self._point("write")
+        parent = self._disk.parent_of(self._place)
+        parent.add(self.name, File())
+        self._point("write")
+        parent.add(self.name, File(text))
+
+    def sync(self) -> None:
+        self._point("sync of a folder")
+        node = self.node
+        if isinstance(node, Folder):
+            node.sync()
+        elif isinstance(node, Environment):
+            node.kept = node.made
+
+    def add_environment(self, *, synced: bool) -> Environment:
+        self._point("mkdir")
+        if self.exists():
+            raise FileExistsError(str(self))
+        environment = Environment(self._disk.machine, self, synced=synced)
+        self._disk.parent_of(self._place).add(self.name, environment)
+        return environment
+
+    def rmtree(self) -> None:
+        """Entry by entry; no error if it is not there."""
+        node = self.node
+        if isinstance(node, Folder):
+            for name in list(node.entries):
+                (self / name).rmtree()
+        self._point("rmtree")
+        if isinstance(node, Environment):
+            node.removed = True
+        parent = self._disk.find(self._place[:-1])
+        if isinstance(parent, Folder) and self.name in parent.entries:
+            parent.remove(self.name)
+
+    def _point(self, place: str) -> None:
+        self._disk.machine.point(place)

@@ -1,0 +1,276 @@
+"""What must hold in a world, said again in plain Python over what a broker and a disk hold. It shares no code with what it judges.
+
+At every commit of the broker: whose it is, and that its records follow: epochs grow; a division follows the one before, without a gap and not
+beyond the last stable offset; a step's output is the batch answer's difference, all of it, in canonical order, in the transaction of its
+record, after its division. At every commit of a database: its epoch; that no version holds a step that is not written; that each version
+is the batch answer's state, with the way back to the one before; that all workers share a version. At the end: all committed input is in the
+output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tests.simulator.broker import Broker, Entry, Transaction, Where
+from tests.simulator.circuit import INPUT, PARTITIONS, ROWS, SUMS, row_of, spread, state_key, state_value
+from tests.simulator.disk import Disk, Environment, Records
+from tests.simulator.scheduler import Process
+
+LOG = "stepwell.p.steps"
+COMMITTED = "committed"
+_DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", b"\x00\x03"
+_TRAILER_BYTES, _TOMBSTONE_BYTES = 8, 4
+
+Sums = dict[str, tuple[int, int]]
+Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the oracle wants to know of a database."""
+
+    epoch: int
+    versions: tuple[tuple[int, int, str], ...]
+    working: str | None
+    frozen: str | None
+
+
+class Oracle:
+    """`sums[s]`: the view after the steps below s. `after[s]`: where the input of those ends."""
+
+    def __init__(self, broker: Broker, workers: int) -> None:
+        self._broker, self._workers = broker, workers
+        self.epoch = -1
+        self.holder: Process | None = None
+        self.divided: list[dict[Where, tuple[int, int]]] = []
+        self.written = 0
+        self.sums: list[Sums] = [{}]
+        self.ends: dict[Where, int] = {}
+        self.complete: tuple[int, int, str] | None = None
+        self.intended: set[tuple[int, int, str]] = set()
+        self.seen = {"claims": 0, "divisions": 0, "steps": 0, "checkpoints": 0}
+
+    # Kafka
+
+    def decided(self, transaction: Transaction, disk: Disk) -> None:
+        """A transaction of the pipeline is committed."""
+        output: dict[Where, list[tuple[int, Entry]]] = defaultdict(list)
+        records: list[dict[str, Any]] = []
+        for where in sorted(transaction.first):
+            entries = self._broker.topics[where[0]].partitions[where[1]].entries
+            for offset in range(transaction.first[where], len(entries)):
+                entry = entries[offset]
+                if entry.transaction is not transaction:
+                    continue
+                if where[0] == LOG:
+                    assert entry.value is not None
+                    records.append(json.loads(entry.value))
+                else:
+                    output[where].append((offset, entry))
+        assert records, "a transaction without a record of the log"
+        steps = [record for record in records if record["kind"] == "step"]
+        assert len(steps) <= 1, "two steps in one transaction"
+        assert steps or not output, "output without its step's record"
+        for record in records:
+            self._record(record, transaction.writer, output, disk)
+
+    def _record(
+        self, record: dict[str, Any], writer: object, output: dict[Where, list[tuple[int, Entry]]], disk: Disk
+    ) -> None:
+        assert isinstance(writer, Process)
+        kind, epoch = record["kind"], record["epoch"]
+        if kind == "claim":
+            assert epoch > self.epoch, f"epoch {epoch} claimed after epoch {self.epoch}"
+            self.epoch, self.holder = epoch, writer
+            self.seen["claims"] += 1
+            return
+        assert epoch == self.epoch, f"a {kind} record of epoch {epoch} after the claim of epoch {self.epoch}"
+        assert writer is self.holder, f"{writer.name} wrote a {kind} record, and {self.holder} holds the pipeline"
+        if kind == "division":
+            self._division(record)
+        elif kind == "step":
+            self._step(record, output)
+        elif kind == "checkpoint_intent":
+            self.intended.add(_version(record["version"]))
+        elif kind == "checkpoint_complete":
+            self._complete(_version(record["version"]), disk)
+
+    def _division(self, record: Mapping[str, Any]) -> None:
+        step = record["step"]
+        assert step == len(self.divided), f"a division of step {step}, and {len(self.divided)} is next"
+        ranges: dict[Where, tuple[int, int]] = {}
+        for part in record["ranges"]:
+            where = part["topic"], part["partition"]
+            before = self.divided[-1][where][1] if self.divided and where in self.divided[-1] else 0
+            stable = self._broker.partition(where).stable
+            assert before == part["start"] <= part["end"], f"step {step}: {where} {part} after offset {before}"
+            assert part["end"] <= stable, f"step {step}: {where} is divided up to {part['end']}, stable up to {stable}"
+            ranges[where] = part["start"], part["end"]
+        if self.divided:
+            assert ranges.keys() >= self.divided[-1].keys(), f"step {step} left a partition out"
+        self.divided.append(ranges)
+        self.seen["divisions"] += 1
+
+    def _step(self, record: Mapping[str, Any], output: dict[Where, list[tuple[int, Entry]]]) -> None:
+        step = record["step"]
+        assert step == self.written, f"step {step} was written, and {self.written} is next"
+        assert step < len(self.divided), f"step {step} was written before its division"
+        expected = self._expected(step)
+        found = {where: [(e.key, e.value) for _, e in entries] for where, entries in output.items()}
+        assert found == expected, f"step {step}: found {found}, expected {expected}"
+        for where, entries in output.items():
+            assert all(dict(e.headers)["stepwell.step"] == b"%d" % step for _, e in entries), where
+            assert entries[0][0] >= self.ends.get(where, 0), f"step {step}: {where} goes back"
+            self.ends[where] = entries[-1][0] + 1
+        for part in record["outputs"]:
+            where = part["topic"], part["partition"]
+            assert part["end"] == self.ends.get(where, 0), f"step {step}: the end of {where} is not {part['end']}"
+        assert len(record["outputs"]) == sum(PARTITIONS.values())
+        self.written += 1
+        self.seen["steps"] += 1
+
+    def _expected(self, step: int) -> Messages:
+        """The messages of a step, and the view after it, from the input's committed records alone."""
+        before, sums = self.sums[step], dict(self.sums[step])
+        messages: Messages = defaultdict(list)
+        touched: set[str] = set()
+        for where in sorted(self.divided[step]):
+            for _, entry in self._broker.partition(where).committed(*self.divided[step][where]):
+                assert entry.value is not None
+                key, number, weight = row_of(entry.value)
+                count, total = sums.get(key, (0, 0))
+                sums[key] = count + weight, total + number * weight
+                touched.add(key)
+                messages[ROWS, spread(key, PARTITIONS[ROWS])].append((None, entry.value))
+        for key in touched:
+            value = None if sums[key] == (0, 0) else json.dumps(list(sums[key])).encode()
+            messages[SUMS, spread(key, PARTITIONS[SUMS])].append((key.encode(), value))
+        sums = {key: value for key, value in sums.items() if value != (0, 0)}
+        assert len(self.sums) == step + 1 and before is self.sums[step]
+        self.sums.append(sums)
+        return {where: sorted(found, key=_canonical) for where, found in messages.items()}
+
+    def _complete(self, version: tuple[int, int, str], disk: Disk) -> None:
+        assert version in self.intended, f"{version} is complete without having been intended"
+        for folder, environment in databases(disk):
+            found = description(environment.durable.records)
+            assert version in found.versions, f"{version} is complete, and {'/'.join(folder)} has {found.versions}"
+        self.complete = version
+        self.seen["checkpoints"] += 1
+
+    # Databases
+
+    def committed(self, environment: Environment, before: Records, process: Process, disk: Disk) -> None:
+        """A database's environment has a new state."""
+        folder = environment.folder.place
+        if folder[-1] == COMMITTED:
+            self._described(folder, environment, before, process)
+            if "workers" in folder and not folder[-2].startswith("."):
+                self.check_shared(disk)
+            return
+        found = disk.find((*folder[:-1], COMMITTED))
+        if isinstance(found, Environment):
+            now = description(found.now.records)
+            if folder[-1] in (now.working, now.frozen):
+                assert process.epoch >= now.epoch, f"{process.name} of epoch {process.epoch} wrote {environment.folder}"
+
+    def _described(self, folder: tuple[str, ...], environment: Environment, before: Records, process: Process) -> None:
+        now = description(environment.now.records)
+        former = description(before) if before else None
+        assert former is None or now.epoch >= former.epoch, f"the epoch of {environment.folder} falls"
+        assert former is None or process.epoch >= former.epoch, (
+            f"{process.name} of epoch {process.epoch} changed {environment.folder} of epoch {former.epoch}"
+        )
+        assert 1 <= len(now.versions) <= 2
+        for version in now.versions:
+            assert version[1] <= self.written, f"{environment.folder}: {version} holds a step that is not written"
+        worker = int(folder[-2].split(".")[1] if folder[-2].startswith(".") else folder[-2])
+        self._check_content(environment.now.records, now, worker)
+
+    def _check_content(self, stored: Records, now: Description, worker: int) -> None:
+        state = {key[1:]: value for key, value in stored.items() if key[:3] == _RECORDS + _STATE}
+        self._check_state(state, now.versions[-1], worker)
+        if len(now.versions) == 2:
+            for spaced, value in stored.items():
+                if spaced[:3] == _UNDO + _STATE:
+                    state[spaced[1:]] = value
+            self._check_state({k: v for k, v in state.items() if len(v) != _TOMBSTONE_BYTES}, now.versions[0], worker)
+
+    def _check_state(self, state: Records, version: tuple[int, int, str], worker: int) -> None:
+        sums = self.sums[version[1]]
+        expected = {state_key(k): state_value(*v) for k, v in sums.items() if spread(k, self._workers) == worker}
+        found = {key: value[:-_TRAILER_BYTES] for key, value in state.items()}
+        assert found == expected, f"worker {worker}, version {version}: {found} is not {expected}"
+
+    def check_shared(self, disk: Disk) -> None:
+        """All workers share a version; before all have one, there is nothing to lose."""
+        held = [set(description(environment.now.records).versions) for _, environment in databases(disk)]
+        if len(held) == self._workers:
+            assert set.intersection(*held), f"no version is common: {held}"
+        else:
+            assert self.complete is None, "a database is gone"
+        if self.complete is not None:
+            assert all(any(v[1] >= self.complete[1] for v in versions) for versions in held), "a checkpoint was lost"
+
+    # The end
+
+    def check_drained(self) -> None:
+        """All input that is committed is in the output, and the output topics hold what was committed and nothing else."""
+        ends = self.divided[-1] if self.divided else {}
+        assert self.written == len(self.divided), f"{len(self.divided) - self.written} divisions without output"
+        for number, partition in enumerate(self._broker.topics[INPUT].partitions):
+            left = partition.committed(ends[INPUT, number][1] if (INPUT, number) in ends else 0, partition.end)
+            assert not left, f"input {number}: {left} was not read"
+        for topic in (ROWS, SUMS):
+            for partition in self._broker.topics[topic].partitions if topic in self._broker.topics else ():
+                steps = [int(dict(e.headers)["stepwell.step"]) for _, e in partition.committed(0, partition.end)]
+                assert all(a <= b for a, b in pairwise(steps)), f"{topic}: steps out of order: {steps}"
+        view: dict[bytes, bytes] = {}
+        for partition in self._broker.topics[SUMS].partitions if SUMS in self._broker.topics else ():
+            for _, entry in partition.committed(0, partition.end):
+                assert entry.key is not None
+                if entry.value is None:
+                    view.pop(entry.key, None)
+                else:
+                    view[entry.key] = entry.value
+        assert view == self._batch_answer()
+
+    def _batch_answer(self) -> dict[bytes, bytes]:
+        sums: dict[str, list[int]] = {}
+        for partition in self._broker.topics[INPUT].partitions:
+            for _, entry in partition.committed(0, partition.end):
+                assert entry.value is not None
+                key, number, weight = row_of(entry.value)
+                found = sums.setdefault(key, [0, 0])
+                found[0] += weight
+                found[1] += number * weight
+        return {key.encode(): json.dumps(value).encode() for key, value in sums.items() if value != [0, 0]}
+
+
+def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:
+    """The committed environments of databases that are there, in order."""
+    return [
+        (place, environment)
+        for place, environment in sorted(disk.environments(), key=lambda found: found[0])
+        if place[-1] == COMMITTED and not place[-2].startswith(".") and environment.now.records
+    ]
+
+
+def description(records: Records) -> Description:
+    plain = json.loads(records[_DESCRIPTION][:-_TRAILER_BYTES])
+    versions = tuple(_version(version) for version in plain["versions"])
+    return Description(plain["epoch"], versions, plain["working"], plain["frozen"])
+
+
+def _version(plain: Mapping[str, Any]) -> tuple[int, int, str]:
+    return plain["version"], plain["step"], plain["checkpoint_id"]
+
+
+def _canonical(message: tuple[bytes | None, bytes | None]) -> tuple[object, ...]:
+    key, value = message
+    return key is not None, key or b"", value is not None, value or b""

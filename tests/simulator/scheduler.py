@@ -1,0 +1,248 @@
+"""Who runs next: one strand at a time, chosen by the seed.
+
+A *strand* is a flow of control of a simulated process: the coordinator's loop, a fold, a task. Real code has frames of its own, so a strand
+is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever another
+process, a disk or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a seed gives the
+same run again.
+
+Time is a number. It grows a little at every point, and jumps to the next deadline where all strands wait.
+
+A process is killed by a mark. A strand that acts for a dead process gets `Killed` at the point where it stands or that it comes to, and
+nothing that it does on its way out (a `finally`, a rollback) has an effect, for every effect goes through a point.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+POINT_SECONDS = 0.0004
+"""What passes from one point to the next: about a request to a broker on the same host."""
+
+Hook = Callable[[str], None]
+
+
+class Killed(BaseException):
+    """Not an Exception: what handles faults must not take it for one."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process.name)
+        self.process = process
+
+
+class Abandoned(BaseException):
+    """A strand of a world that is over: a check failed elsewhere."""
+
+
+class Process:
+    """`epoch`: what its coordinator claimed, -1 before. `stopped`: as by SIGSTOP."""
+
+    def __init__(self, name: str, pid: int, owner: Process | None = None) -> None:
+        self.name, self.pid = name, pid
+        self.owner = owner  # the coordinator that started it; its death kills no task at once
+        self.alive, self.stopped = True, False
+        self.stops_in: int | None = None  # so many points
+        self._epoch = -1
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch if self.owner is None else self.owner.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+
+
+class Strand:
+    """`acting`: the processes it acts for; a task that runs inside of its coordinator's strand is the second."""
+
+    def __init__(self, name: str, process: Process | None, body: Callable[[], None] | None) -> None:
+        self.name, self.body = name, body
+        self.acting = [] if process is None else [process]
+        self.baton = threading.Lock()
+        self.baton.acquire()
+        self.until: Callable[[], bool] | None = None
+        self.deadline: float | None = None
+        self.done = False
+        self.fault: BaseException | None = None
+
+    def is_ready(self, now: float) -> bool:
+        if self.done:
+            return False
+        for process in self.acting:
+            if not process.alive:
+                return True  # to unwind
+            if process.stopped:
+                return False
+        if self.until is None and self.deadline is None:
+            return True
+        return (self.until is not None and self.until()) or (self.deadline is not None and now >= self.deadline)
+
+    @property
+    def waits_with_deadline(self) -> bool:
+        return not self.done and self.deadline is not None and not any(process.stopped for process in self.acting)
+
+
+class Scheduler:
+    """`interfere(place)` is called at some points, with the chance `interference`; `idle()` where nothing can run, and says whether it
+    changed something. Both may kill, stop and start processes."""
+
+    def __init__(self, rng: random.Random, points_max: int) -> None:
+        self.rng, self.points_max = rng, points_max
+        self.now, self.points = 0.0, 0
+        self.interference, self.switching = 0.0, 0.0
+        self.interfere: Hook = lambda place: None
+        self.idle: Callable[[], bool] = lambda: False
+        self.over: Callable[[], bool] = lambda: False
+        self.violation: BaseException | None = None
+        self.strands: list[Strand] = []
+        self.director = Strand("director", None, None)
+        self.current = self.director
+
+    # For processes
+
+    @property
+    def process(self) -> Process:
+        """For whom the current strand acts."""
+        return self.current.acting[-1]
+
+    def point(self, place: str) -> None:
+        """Others may go on here, and anything may happen to this process. Raises Killed."""
+        strand = self.current
+        if not strand.acting:
+            return  # the world itself looks
+        self.points += 1
+        self.now += POINT_SECONDS
+        self._check(strand)
+        chance = self.rng.random()
+        if chance < self.interference:
+            self.judged(self.interfere, place)
+            self._check(strand)
+        elif chance > 1 - self.switching or self.points > self.points_max:
+            self._park(strand)
+        process = strand.acting[-1]
+        if process.stops_in is not None:
+            process.stops_in -= 1
+            if process.stops_in < 0:
+                process.stopped, process.stops_in = True, None
+        if any(process.stopped for process in strand.acting):
+            self._park(strand)
+
+    def wait(self, until: Callable[[], bool] | None, seconds: float) -> bool:
+        """Until it holds, so long at most; whether it holds."""
+        strand = self.current
+        self._check(strand)
+        strand.until, strand.deadline = until, self.now + seconds
+        try:
+            self._park(strand)
+        finally:
+            strand.until = strand.deadline = None
+        return until is not None and until()
+
+    @contextmanager
+    def acting_for(self, process: Process) -> Iterator[None]:
+        """The strand is in this process meanwhile."""
+        strand = self.current
+        strand.acting.append(process)
+        try:
+            yield
+        finally:
+            left = strand.acting.pop()
+            assert left is process
+
+    def spawn(self, name: str, process: Process, body: Callable[[], None]) -> Strand:
+        """A strand that begins when it is chosen."""
+        strand = Strand(name, process, body)
+        self.strands.append(strand)
+        threading.Thread(target=self._run, args=(strand,), daemon=True).start()
+        return strand
+
+    def judged(self, check: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls the world's own code, which may find that something is wrong; what runs above must not catch that."""
+        try:
+            return check(*arguments)
+        except Exception as violation:
+            self.violate(violation)
+            raise Abandoned from None
+
+    # For the world
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        """Lets the strands run until `over()` holds at a point, or none is left. Raises what a check found."""
+        assert self.current is self.director
+        self.over = over
+        self._transfer(self._choose())
+        if self.violation is not None:
+            raise self.violation
+
+    def abandon(self) -> None:
+        """Ends every strand, wherever it is."""
+        if self.violation is None:
+            self.violation = Abandoned()
+        for strand in self.strands:
+            if not strand.done:
+                self._transfer(strand)
+
+    # Inside
+
+    def _check(self, strand: Strand) -> None:
+        if self.violation is not None:
+            raise Abandoned
+        for process in strand.acting:
+            if not process.alive:
+                raise Killed(process)
+
+    def violate(self, violation: BaseException) -> None:
+        """The first one counts."""
+        if self.violation is None:
+            self.violation = violation
+
+    def _park(self, strand: Strand) -> None:
+        self._transfer(self._choose())
+        self._check(strand)
+
+    def _choose(self) -> Strand:
+        while True:
+            if self.violation is not None or self.over():
+                return self.director
+            self.strands = [strand for strand in self.strands if not strand.done]
+            ready = [strand for strand in self.strands if strand.is_ready(self.now)]
+            if ready:
+                return ready[0] if len(ready) == 1 else self.rng.choice(ready)
+            try:
+                changed = self.judged(self.idle)
+            except Abandoned:
+                return self.director
+            if changed:
+                continue
+            deadlines = [s.deadline for s in self.strands if s.waits_with_deadline and s.deadline is not None]
+            if not deadlines:
+                return self.director
+            self.now = max(self.now, min(deadlines))
+
+    def _transfer(self, target: Strand) -> None:
+        me = self.current
+        if target is me:
+            return
+        self.current = target
+        target.baton.release()
+        me.baton.acquire()
+
+    def _run(self, strand: Strand) -> None:
+        strand.baton.acquire()
+        try:
+            self._check(strand)
+            assert strand.body is not None
+            strand.body()
+        except (Killed, Abandoned):
+            pass  # the end of a process, not a fault
+        except BaseException as fault:
+            self.violate(fault)
+        strand.done = True
+        # Abandoned strands end one by one, each for the director.
+        target = self.director if self.violation is not None else self._choose()
+        self.current = target
+        target.baton.release()

@@ -1,0 +1,143 @@
+"""What seeds found once, told as scripts: the same world, with the script in the place of the dice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from faults.points import POINTS
+from io_kafka.transactions import Fenced
+from tests.simulator import circuit
+from tests.simulator.oracle import LOG
+from tests.simulator.scheduler import Process
+from tests.simulator.world import Weather, World
+
+WEATHER = Weather(
+    workers=2, points=0, interference=0, switching=0.3, client=0, task=0, crash_point=0, crash_targets=(), crash_places=(),
+    weights={"marker": 1.0},
+    driver=0, checkpoint_s=0.001, rows=1, messages=0, snapshot_steps=1, available_now=1,
+)  # fmt: skip
+ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
+
+
+class Script(World):
+    """Does what it is told: `at[run, point]` when a run comes to a point, `fates[place]` in the place of a draw."""
+
+    def __init__(self, weather: Weather = WEATHER) -> None:
+        super().__init__(0, weather)
+        self.at: dict[tuple[str, str], Callable[[], None]] = {}
+        self.fates: dict[str, list[str | None]] = {}
+        self.visited: Counter[str] = Counter()
+
+    def fate(self, place: str, fates: Sequence[str]) -> str | None:
+        planned = self.fates.get(place)
+        return planned.pop(0) if planned else None
+
+    def reached(self, point: str, worker: int | None) -> None:
+        super().reached(point, worker)
+        run = self.acting().owner or self.acting()
+        self.visited[point] += 1
+        action = self.at.pop((run.name, point), None)
+        if action is not None:
+            action()
+            self.scheduler.point(point)
+
+    def send(self, rows: Sequence[tuple[str, int, int]] = ROWS) -> None:
+        for index, row in enumerate(rows):
+            self.broker.append((circuit.INPUT, index % 2), None, circuit.message_of(row))
+
+    def mark_all(self) -> None:
+        while undone := self.broker.undone():
+            self.broker.finish(undone[0])
+
+    def sleep(self, process: Process) -> None:
+        """It sleeps, and its successor comes."""
+        self.stop(process, "by the script")
+        self.start(available_now=True)
+
+
+def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
+    world = Script()
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.drain()
+    assert world.oracle.written == len(ROWS)
+    assert world.oracle.complete is not None and world.oracle.complete[1] == len(ROWS)
+    assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: str) -> None:
+    """Whatever it finds when it goes on: databases of its successor, a log that was cut short, a version that is not there."""
+    world = Script(replace(WEATHER, interference=0.05))  # markers arrive in time
+    with world.alive():
+        world.send()
+        if point == "replay.compared":
+            world.at["run0", "step.complete"] = lambda: world.kill(world.acting(), "by the script")
+            world.start(available_now=True)
+            world.run_to_the_end()
+        first = world.start(available_now=True)
+        world.at[first.name, point] = lambda: world.sleep(first)
+        world.run_to_the_end(sleepers=True)
+        assert first.stopped, f"{point} was not reached"
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end(sleepers=True)
+        before = world.oracle.seen.copy()
+        world.resume(first)
+        world.run_to_the_end()
+        if point != "start.log_read":
+            assert world.oracle.seen == before
+        fault = world.ended[first]
+        if first.epoch >= 0 or isinstance(fault, Fenced):
+            assert isinstance(fault, Fenced), fault
+        if first.epoch >= 0:
+            assert "has taken over" in str(fault) and f"epoch {world.oracle.epoch}" in str(fault)
+        world.drain()
+
+
+def test_a_commit_whose_marker_is_late_is_no_log_that_lost_records() -> None:
+    """The broker acknowledges a commit first and writes its marker then; a doubt in between made the run give up as if the log were cut off."""
+    world = Script(replace(WEATHER, checkpoint_s=100))
+    with world.alive():
+        world.send()
+
+        def doubt() -> None:
+            partition = world.broker.partition((LOG, 0))
+            assert partition.stable < partition.end, "the marker is there: nothing is tried here"
+            world.fates["flush"] = ["failed"]
+
+        run = world.start(available_now=True)
+        world.at[run.name, "output.begun"] = doubt
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert not world.fates["flush"]
+        world.drain()
+
+
+def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> None:
+    """What it had not read yet is gone when it goes on; it reads the log again."""
+    world = Script()
+    with world.alive():
+        world.send()
+        holder = world.start(available_now=False)
+        late: list[Process] = []
+
+        def begin_beside() -> None:
+            slow = world.start(available_now=True)
+            late.append(slow)
+            world.at[slow.name, "start.log_read"] = lambda: world.stop(slow, "by the script")
+            world.at[holder.name, "checkpoint.truncated"] = lambda: world.resume(slow)
+            world.wait_for(lambda: slow.stopped, 1.0)
+
+        world.at[holder.name, "step.begun"] = begin_beside
+        world.run_to_the_end()
+        assert world.broker.partition((LOG, 0)).begin > 0
+        assert isinstance(world.ended[holder], Fenced)
+        assert world.ended[late[0]] is None
+        world.drain()

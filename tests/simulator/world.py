@@ -1,0 +1,571 @@
+"""One world, made by one seed: a broker, a machine with a disk, coordinators and their tasks, and all that befalls them.
+
+First faults come and go while input grows; then they end, everything that slept wakes, what runs is asked to stop, and a last run takes what
+is left. Throughout, the oracle looks at every commit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.errors import RecoveryFailed
+from coordinator.loop import Pipeline
+from coordinator.requests import Requests
+from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.status import StatusBoard
+from engine.sources import SourceTable
+from faults.points import POINTS
+from io_kafka.clients import KafkaSettings
+from io_kafka.division import Limits
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
+from io_kafka.transactions import Fenced, OutcomeUnknown
+from storage.errors import WriterBlocked
+from tests.simulator import circuit
+from tests.simulator.broker import Broker, Partition, Refused, Transaction
+from tests.simulator.disk import Disk, Environment, Folder, Records
+from tests.simulator.oracle import Oracle
+from tests.simulator.scheduler import Process, Scheduler, Strand
+from tests.simulator.seams import installed
+from tests.simulator.story import Story
+from tests.simulator.tasks import Context
+
+PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked)
+"""What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
+
+POINTS_MAX = 60_000
+"""Of a world. One that needs more does not come to its end: runs recover or restart for ever."""
+
+FINAL_RUNS_MAX = 2
+"""Runs without faults that the pipeline has to come to its end."""
+
+INPUT_PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Weather:
+    """How bad it is: chances at a point, or at a place of trouble. Drawn for each seed, many of them 0, for what is rare hides behind what is
+    frequent."""
+
+    workers: int
+    points: int
+    interference: float
+    switching: float
+    client: float
+    task: float
+    crash_point: float
+    crash_targets: tuple[str, ...]
+    crash_places: tuple[str, ...]
+    weights: dict[str, float]
+    driver: float
+    checkpoint_s: float
+    rows: int
+    messages: int
+    snapshot_steps: int
+    available_now: float
+
+    @staticmethod
+    def of(rng: random.Random) -> Weather:
+        calm = rng.random() < 0.05
+        faults = {name: rng.choice((0, 0.1, 0.3, 1)) for name in FAULTS}
+        return Weather(
+            workers=rng.choice((1, 2, 2, 3)),
+            points=rng.randint(400, 2400),
+            interference=rng.choice((0.02, 0.04, 0.08)),
+            switching=rng.choice((0.02, 0.1)),
+            client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
+            task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
+            crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
+            crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
+            crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
+            weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
+            driver=rng.choice((0, 0.5, 1)),
+            checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
+            rows=rng.choice((1, 3, 6)),
+            messages=rng.randint(8, 40),
+            snapshot_steps=rng.choice((1, 1, 3)),
+            available_now=rng.choice((0, 0.3)),
+        )
+
+
+BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
+ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
+FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
+
+
+FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 2.0}
+"""Of trouble at a place: most of what fails ends a run and teaches little; what becomes of a commit is what matters."""
+
+TARGET_CHANCE = 0.2
+"""Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""
+
+PLACES = (
+    "database sync",
+    "database committed",
+    "sync of a folder",
+    "rename",
+    "mkdir",
+    "sent",
+    "commit",
+    "commit, answered",
+)
+"""Between two writes or two calls, where no crash point is. A seed may choose one, and PLACE_CHANCE is that of a crash at a visit."""
+
+PLACE_CHANCE = 0.02
+
+RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
+"""A point that few worlds come to: every fourth means to crash there."""
+
+INPUT_PARTITIONS_MAX = 4
+
+
+class World:
+    """Is the `Outside` of real code, and the director of what befalls it."""
+
+    def __init__(self, seed: int, weather: Weather | None = None) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.weather = weather or Weather.of(self.rng)
+        self.story = Story()
+        self.scheduler = Scheduler(self.rng, POINTS_MAX)
+        self.broker = Broker(self._decided)
+        self.disk = Disk(self)
+        self.oracle = Oracle(self.broker, self.weather.workers)
+        self.processes: list[Process] = []
+        self.runs: dict[Process, Requests] = {}
+        self.ended: dict[Process, BaseException | None] = {}
+        self.faults = True
+        self._foreign = 0
+        self._open: list[tuple[str, int]] = []
+        self._alarms: list[tuple[int, Process]] = []
+        self._sent = 0
+        self._rows: list[tuple[str, int]] = []
+        self._pids = 0
+        self._base = KafkaSettings((("bootstrap.servers", "simulated"),))
+
+    # The whole of it
+
+    def run(self) -> None:
+        """Raises what a check found; otherwise all was well."""
+        with self.alive():
+            self._storm()
+            self._calm()
+            self.drain()
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """The project runs in this world while the body does."""
+        steps = self.weather.snapshot_steps
+        with installed(self, snapshot_steps=steps, truncate_steps=steps):
+            try:
+                self._set_up()
+                yield
+            finally:
+                self.scheduler.abandon()
+
+    def _set_up(self) -> None:
+        self.broker.create(circuit.INPUT, INPUT_PARTITIONS)
+        self.disk.root.add("state", Folder())  # the storage folder's own place is the user's
+        self.disk.root.sync()
+        for _ in range(self.rng.randint(0, 4)):
+            self._input()
+        scheduler, weather = self.scheduler, self.weather
+        scheduler.interference, scheduler.switching = weather.interference, weather.switching
+        scheduler.interfere, scheduler.idle = self._interfere, self._idle
+        self.tell(f"weather: {weather}")
+
+    def _storm(self) -> None:
+        self.start()
+        scheduler = self.scheduler
+        scheduler.run_until(lambda: scheduler.points >= self.weather.points)
+
+    def _calm(self) -> None:
+        """Faults end: sleepers go on, what is under way arrives, foreign producers end, and whatever runs is asked to stop."""
+        self.tell("faults end")
+        self.faults = False
+        for process in self.processes:
+            process.stops_in = None
+            if process.stopped and process.alive:
+                self.resume(process)
+        while self._sent < self.weather.messages:
+            self._input()
+        while self._open:
+            self._end_foreign()
+        for requests in self.runs.values():
+            requests.ask("resume")
+            requests.ask("stop")
+        self.run_to_the_end()
+
+    def drain(self) -> None:
+        """A last run, or two: without faults nothing may end one but its work being done."""
+        for _ in range(FINAL_RUNS_MAX):
+            last = self.start(available_now=True)
+            self.run_to_the_end()
+            assert self.ended.get(last, KeyError) is None, f"{last.name} ended by {self.ended.get(last)!r}"
+            self.oracle.check_drained()
+
+    def run_to_the_end(self, *, sleepers: bool = False) -> None:
+        """Until nothing runs any more. `sleepers`: some may be stopped then."""
+        limit = POINTS_MAX
+        self.scheduler.run_until(lambda: self.scheduler.points >= limit)
+        assert self.scheduler.points < limit, "it does not come to an end"
+        left = [strand.name for strand in self.scheduler.strands if not strand.done]
+        assert sleepers or not left, f"{left} wait for ever"
+        while self.broker.under_way:
+            self._arrive()
+        while undone := self.broker.undone():
+            self.broker.finish(undone[0])
+
+    # What real code asks for
+
+    @property
+    def now(self) -> float:
+        return self.scheduler.now
+
+    def point(self, place: str) -> None:
+        self.scheduler.point(place)
+        if self.faults and place in self.weather.crash_places and self.scheduler.current.acting:
+            self._maybe_crash(place, PLACE_CHANCE)
+
+    def _maybe_crash(self, place: str, chance: float) -> None:
+        if self.rng.random() < chance:
+            self.count(f"crash at {place}")
+            self.kill(self.acting(), f"at {place}")
+            self.scheduler.point(place)
+
+    def pass_time(self, seconds: float) -> None:
+        self.scheduler.wait(None, seconds)
+
+    def wait_for(self, until: Callable[[], bool], seconds: float) -> bool:
+        return until() or self.scheduler.wait(until, seconds)
+
+    def acting(self) -> Process:
+        return self.scheduler.process
+
+    def writer(self) -> object:
+        return self.scheduler.process
+
+    def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand:
+        return self.scheduler.spawn(name, process, work)
+
+    def act(self, process: Process, work: Callable[[], Any]) -> Any:
+        with self.scheduler.acting_for(process):
+            return work()
+
+    def start_task(self, name: str) -> Process:
+        owner = self.acting()
+        process = self.process(f"{owner.name} {name}", owner)
+        self.processes = [p for p in self.processes if p.alive]
+        self.processes.append(process)
+        return process
+
+    def fate(self, place: str, fates: Sequence[str]) -> str | None:
+        """What becomes of a request, a task, a stage; None where all is well."""
+        chance = self.weather.task if place in ("task", "stage") else self.weather.client * FREQUENCY.get(place, 1.0)
+        if not self.faults or self.rng.random() >= chance:
+            return None
+        fate = self.rng.choice(fates)
+        self.count(f"{place}: {fate}")
+        self.tell(f"{place}: {fate}")
+        return fate
+
+    def count(self, kind: str) -> None:
+        self.story.count(kind)
+
+    def tell(self, what: str) -> None:
+        acting = self.scheduler.current.acting
+        self.story.tell(self.now, acting[-1].name if acting else "world", what)
+
+    def reached(self, point: str, worker: int | None) -> None:
+        """A named crash point of the project."""
+        self.story.lines.append(
+            (self.now, self.acting().name, f"- {point}" if worker is None else f"- {point}/{worker}")
+        )
+        self.scheduler.point(point)
+        if self._alarms:
+            self._wake()
+        rare = point.startswith("checkpoint")
+        chance = TARGET_CHANCE * (1 + rare) if point in self.weather.crash_targets else self.weather.crash_point
+        if self.faults:
+            self._maybe_crash(point, chance)
+
+    def committed(self, environment: Environment, before: Records) -> None:
+        self.scheduler.judged(self.oracle.committed, environment, before, self.acting(), self.disk)
+
+    def _decided(self, transaction: Transaction) -> None:
+        if transaction.writer is not None:
+            self.tell(f"committed: transaction of {transaction.writer.name}, {len(transaction.first)} partitions")  # type: ignore[attr-defined]
+            self.scheduler.judged(self.oracle.decided, transaction, self.disk)
+
+    # Coordinators
+
+    def process(self, name: str, owner: Process | None = None) -> Process:
+        self._pids += 1
+        return Process(name, self._pids, owner)
+
+    def start(self, *, available_now: bool | None = None) -> Process:
+        process = self.process(f"run{len(self.ended)}")
+        self.processes.append(process)
+        self.ended[process] = KeyError()
+        requests = self.runs[process] = _Requests(self)
+        now = self.rng.random() < self.weather.available_now if available_now is None else available_now
+        expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
+        self.tell(
+            f"{process.name} starts{' --available-now' if now else ''}{'' if expect is None else f' after epoch {expect}'}"
+        )
+        self.spawn(process.name, process, lambda: self._live(process, requests, now, expect))
+        return process
+
+    def _live(self, process: Process, requests: Requests, available_now: bool, expect: int | None) -> None:
+        def claimed(epoch: int) -> None:
+            process.epoch = epoch
+
+        try:
+            pipeline = Pipeline(self._spec(), Context(self), requests, StatusBoard(process.name))
+            pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
+            self.ended[process] = None
+            self.tell("ended")
+        except PASSING as fault:
+            self._ended_by(process, fault)
+        except BrokerRefused as fault:
+            if "one after the other" not in str(fault):
+                raise
+            self._ended_by(process, fault)
+        finally:
+            process.alive = False
+            self.runs.pop(process, None)
+
+    def _ended_by(self, process: Process, fault: Exception) -> None:
+        self.ended[process] = fault
+        self.count(f"ended by {type(fault).__name__}")
+        self.tell(f"ended by {type(fault).__name__}: {str(fault)[:300]}")
+
+    def _spec(self) -> PipelineSpec:
+        weather = self.weather
+        return PipelineSpec(
+            name="p",
+            storage=self.disk.path("state"),  # type: ignore[arg-type]
+            circuit=circuit.CIRCUIT,
+            inputs=(InputTopic(SourceTable(circuit.INPUT, circuit.INPUT, None), "earliest", "fail", None),),  # type: ignore[arg-type]
+            outputs=tuple(OutputTopic(name, name, number, False) for name, number in circuit.PARTITIONS.items()),
+            kafka=self._base,
+            limits=Limits(rows_max=weather.rows),
+            workers=weather.workers,
+            shards=4,
+            checkpoint_interval_s=weather.checkpoint_s,
+            steps_kept=1,
+            driver_rows_max=self.rng.choice((0, 1, 100)) if self.rng.random() < weather.driver else 0,
+        )
+
+    # What befalls them
+
+    def _interfere(self, place: str) -> None:
+        kinds = {kind: weight for kind, weight in self.weather.weights.items() if self.faults or kind in BENIGN}
+        (kind,) = self.rng.choices(list(kinds), list(kinds.values()))
+        _EVENTS[kind](self)
+
+    def _idle(self) -> bool:
+        """Nothing can run: something has to happen, or time passes."""
+        if self.faults and not self.runs and self.scheduler.points < self.weather.points:
+            self.start()
+            return True
+        if self.rng.random() < 0.5:
+            return False
+        before = len(self.story.lines)
+        self._interfere("idle")
+        return len(self.story.lines) > before
+
+    def _input(self) -> None:
+        """A message, or a transaction of somebody else, begins, grows or ends."""
+        if self._open and self.rng.random() < 0.4:
+            self._end_foreign()
+            return
+        if self._sent >= self.weather.messages:
+            return
+        where = circuit.INPUT, self.rng.randrange(len(self.broker.topics[circuit.INPUT].partitions))
+        if self.faults and self.rng.random() < 0.3:
+            self._send_in_transaction(where)
+            return
+        for _ in range(self.rng.choice((1, 1, 4))):
+            self.broker.append(where, None, self._message())
+        self.tell(f"input: {where[1]} ends at {self.broker.partition(where).end}")
+
+    def _grow(self) -> None:
+        partitions = self.broker.topics[circuit.INPUT].partitions
+        if len(partitions) < INPUT_PARTITIONS_MAX:
+            partitions.append(Partition())
+            self.count("input topic grown")
+            self.tell(f"input: {len(partitions)} partitions")
+
+    def _message(self) -> bytes:
+        """Of a new row, or of one taken back."""
+        self._sent += 1
+        if self._rows and self.rng.random() < 0.4:
+            key, number = self._rows.pop(self.rng.randrange(len(self._rows)))
+            return circuit.message_of((key, number, -1))
+        self._rows.append((self.rng.choice("abcde"), self.rng.randint(-9, 99)))
+        return circuit.message_of((*self._rows[-1], 1))
+
+    def _send_in_transaction(self, where: tuple[str, int]) -> None:
+        if not self._open or self.rng.random() < 0.3:
+            self._foreign += 1
+            name = f"foreign{self._foreign}"
+            self._open.append((name, self.broker.init(name)[1]))
+        name, epoch = self.rng.choice(self._open)
+        rows = [(None, self._message(), ()) for _ in range(self.rng.choice((1, 2)))]
+        try:
+            self.broker.produce(name, epoch, where, rows, self.now)
+        except Refused:
+            self._open.remove((name, epoch))
+            return
+        self.count("a foreign transaction holds the division back")
+        self.tell(f"input: {name} writes to {where[1]} in a transaction")
+
+    def _end_foreign(self) -> None:
+        name, epoch = self._open.pop(self.rng.randrange(len(self._open)))
+        outcome = self.rng.choice(("commit", "abort"))
+        try:
+            self.broker.end(name, epoch, outcome)
+        except Refused:
+            return
+        self.count(f"foreign {outcome}")
+        self.tell(f"input: {name}: {outcome}")
+        if not self.faults:
+            self.broker.finish(self.broker.producers[name].transaction)
+
+    def _marker(self) -> None:
+        undone = self.broker.undone()
+        if undone:
+            transaction = self.rng.choice(undone)
+            self.broker.mark_one(transaction, self.rng.randrange(len(transaction.unmarked)))
+            self.tell(f"a marker of {transaction.transactional_id}, {len(transaction.unmarked)} to come")
+
+    def _arrive(self) -> None:
+        if not self.broker.under_way:
+            return
+        request = self.broker.under_way.pop(self.rng.randrange(len(self.broker.under_way)))
+        try:
+            request.arrive()
+        except Refused:
+            self.count("a late request is refused")
+            self.tell(f"too late: {request.what}")
+            return
+        self.count("a late request is obeyed")
+        self.tell(f"late: {request.what}")
+
+    def _request(self) -> None:
+        if self.runs:
+            process = self.rng.choice(list(self.runs))
+            what = self.rng.choice(("checkpoint", "checkpoint", "pause", "resume", "resume", "stop"))
+            self.tell(f"{process.name} is asked: {what}")
+            self.count(f"asked: {what}")
+            self.runs[process].ask(what)
+
+    def _kill(self) -> None:
+        living = [process for process in self.runs if process.alive]
+        if living:
+            self.count("coordinator killed")
+            self.kill(self.rng.choice(living), "anywhere")
+
+    def _kill_task(self) -> None:
+        living = [process for process in self.processes if process.alive and process.owner is not None]
+        if living:
+            self.count("task killed")
+            self.kill(self.rng.choice(living), "anywhere")
+
+    def kill(self, process: Process, why: str) -> None:
+        process.alive = False
+        self.tell(f"{process.name} is killed: {why}")
+        if process in self.runs:
+            self.runs.pop(process, None)
+
+    def _machine(self) -> None:
+        if self.rng.random() < 0.5:
+            return
+        self.count("machine crashed")
+        self.tell("the machine crashes")
+        for process in self.processes:
+            if process.alive:
+                self.kill(process, "with its machine")
+        self.disk.crash(self.rng)
+        self.scheduler.judged(self.oracle.check_shared, self.disk)
+
+    def stop(self, process: Process, why: str) -> None:
+        if not self.faults:
+            return
+        process.stopped = True
+        self.tell(f"{process.name} is stopped: {why}")
+
+    def wake_later(self, process: Process) -> None:
+        """A task that was given up goes on beside its replacement, or some steps later."""
+        self._alarms.append((self.scheduler.points + self.rng.choice((0, 10, 40, 120, 400)), process))
+
+    def _wake(self) -> None:
+        due = [process for at, process in self._alarms if at <= self.scheduler.points]
+        self._alarms = [(at, process) for at, process in self._alarms if at > self.scheduler.points]
+        for process in due:
+            if process.alive and process.stopped:
+                self.resume(process)
+
+    def _stop(self) -> None:
+        running = [process for process in self.processes if process.alive and not process.stopped]
+        if running:
+            process = self.rng.choice(running)
+            self.count("task stopped" if process.owner is not None else "coordinator stopped")
+            self.stop(process, "anywhere")
+            if process.owner is None and self.rng.random() < 0.8:
+                self._second()
+
+    def _resume_one(self) -> None:
+        stopped = [process for process in self.processes if process.alive and process.stopped]
+        if stopped:
+            self.resume(self.rng.choice(stopped))
+
+    def resume(self, process: Process) -> None:
+        process.stopped = False
+        self.tell(f"{process.name} goes on")
+        if process.owner is not None:
+            self.count("a task that was given up goes on")
+        if process.epoch < self.oracle.epoch:
+            self.count("zombie goes on")
+
+    def _second(self) -> None:
+        if len(self.runs) < 3:
+            self.count("second coordinator")
+            self.start()
+
+    def _time_out(self) -> None:
+        names = [name for name in self.broker.producers if name.startswith("stepwell")]
+        if names and self.broker.time_out(names[0]):
+            self.count("transaction timed out")
+            self.tell("the broker aborts the open transaction: it timed out")
+
+
+_EVENTS: dict[str, Callable[[World], None]] = {
+    "input": World._input,
+    "marker": World._marker,
+    "arrive": World._arrive,
+    "request": World._request,
+    "grow": World._grow,
+    "resume": World._resume_one,
+    "kill": World._kill,
+    "kill a task": World._kill_task,
+    "machine": World._machine,
+    "stop": World._stop,
+    "second": World._second,
+    "time out": World._time_out,
+}
+
+
+class _Requests(Requests):
+    """Waits in the world's time."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def wait(self, seconds: float) -> bool:
+        return self._world.wait_for(self._event.is_set, seconds)
