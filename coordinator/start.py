@@ -65,7 +65,7 @@ def prepare(
     _make_databases(spec, writer, log_id)
     owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), spec.workers, spec.shards)
     owner.write(spec.storage)
-    facts = _topics(spec, topics, writer.state)
+    facts = _topics(spec, topics, writer)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
     )
@@ -196,17 +196,21 @@ def _refuse_if_of_another_log(spec: PipelineSpec, folder: Path, log_id: str) -> 
         )
 
 
-def _topics(spec: PipelineSpec, topics: Topics, state: StepLogState) -> dict[str, TopicFacts]:
+def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter) -> dict[str, TopicFacts]:
     """All topics at the pipeline's edges, outputs made where they are missing; each must be the one that was recorded. One that was not, and
     holds messages, is another's, or has the output of a lost step log: it would be written a second time."""
     facts = topics.describe(spec.input_topics)
-    refuse_strangers({output.topic for output in spec.outputs} - state.topics.keys(), topics)
+    try:
+        refuse_strangers({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
+    except TopicChanged:
+        writer.confirm()
+        raise
     for output in spec.outputs:
         config = {"cleanup.policy": "compact"} if output.compacted else {}
         facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
     for name in spec.dead_letter_topics.values():
         facts[name] = topics.ensure(name, 1, replication=spec.replication)
-    check_topics(spec, facts, state.topics)
+    check_topics(spec, facts, writer.state.topics)
     return facts
 
 

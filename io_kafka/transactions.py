@@ -155,6 +155,11 @@ class FencedTransactions:
         assert self._claim is not None, "not started"
         return self._claim.epoch
 
+    def confirm(self) -> None:
+        """Raises Fenced where another run has claimed the pipeline since: what looks wrong to a run that slept may be its successor's."""
+        with self._bounded("a look at the end of the step log"):
+            self._patiently(self._read_tail)
+
     def close(self) -> None:
         """Lets the producer go; an open transaction is aborted by the next start."""
         self._discard()

@@ -401,6 +401,10 @@ class AdminClient:
 
         return {name: _answer(lambda name=name: facts(name)) for name in topics.topic_names}
 
+    def list_topics(self, timeout: float = 0) -> Any:
+        self._request("list topics", timeout)
+        return SimpleNamespace(topics=dict.fromkeys(self._net.broker.topics))
+
     def describe_configs(self, resources: Iterable[Any], request_timeout: float = 0) -> dict[Any, _Answer]:
         def config(name: str) -> dict[str, Any]:
             found = self._net.broker.topics[name].config

@@ -162,7 +162,7 @@ class RealSide(Side):
         self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)], operation_timeout=20)[topic].result()
         config = {
             "fetch.wait.max.ms": 5,
-            "linger.ms": 600_000,
+            "linger.ms": 30_000,
         }  # sent at a flush or a commit, as in the simulator, and not before
 
         def producer(identifier: str) -> Producer:

@@ -113,13 +113,5 @@ def test_a_seed_gives_the_same_story_again() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_the_project_broken_on_purpose_is_noticed(mutation: object, request: pytest.FixtureRequest) -> None:
     assert callable(mutation)
-    found = first_seed(mutation, SEEDS_OF.get(mutation.__name__, 60))
+    found = first_seed(mutation, SUITE_SEEDS)
     assert found is not None
-
-
-SEEDS_OF = {
-    "errors_of_the_client_not_heeded": SUITE_SEEDS,
-    "task_of_any_step_accepted": SUITE_SEEDS,
-    "databases_asked_and_not_taken": SUITE_SEEDS,
-}
-"""Mutations that take more than a few seeds."""
