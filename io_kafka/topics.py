@@ -9,7 +9,7 @@ where they are missing and never altered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -187,9 +187,20 @@ class Topics:
         return sorted(TopicPartition(name, part.id) for name in wanted for part in found[name].partitions)
 
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str) -> dict[TopicPartition, int]:
-        asked = {ClientPartition(where.topic, where.partition): spec for where in partitions}
-        if not asked:
-            return {}
+        """While a broker comes back it leads nothing for a moment, or answers without an offset: asked again until `timeout_s`."""
+        wanted = tuple(partitions)
+        passing = Retrying(
+            retry=retry_if_exception_type(NoLeader),
+            stop=stop_after_delay(self._timeout_s),
+            wait=wait_fixed(PASSING_SECONDS),
+            reraise=True,
+        )
+        return passing(self._offsets_now, wanted, spec, doing) if wanted else {}
+
+    def _offsets_now(
+        self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str
+    ) -> dict[TopicPartition, int]:
+        asked = {ClientPartition(where.topic, where.partition): spec for where in asked_for}
         try:
             found = self._ask(
                 doing,
@@ -200,10 +211,12 @@ class Topics:
             )
         except NoLeader:
             # The client says the same of a partition that is not there.
-            wanted = [TopicPartition(key.topic, key.partition) for key in asked]
-            for where in sorted(set(wanted) - set(self.partitions(where.topic for where in wanted))):
+            for where in sorted(set(asked_for) - set(self.partitions(where.topic for where in asked_for))):
                 raise UnknownTopic(*where) from None
             raise
+        for where, info in sorted(found.items()):
+            if info.offset < 0:  # the client's sign for none
+                raise NoLeader(where.topic, where.partition, doing)
         return {where: int(info.offset) for where, info in sorted(found.items())}
 
     def _ask(

@@ -294,22 +294,26 @@ def runs_until(process: subprocess.Popen[bytes], log: Path, oracle: Oracle, reso
 
 
 def test_one_pipeline_killed_hundreds_of_times(play: Playground, tmp_path: Path) -> None:
-    """At moments that have nothing to do with what it does: within seconds after its start, or within a second after its claim."""
+    """At moments that have nothing to do with what it does: in its first seconds, in those after its claim, and among its steps."""
     r = random.Random(KILLS)
-    resolved = project(play)
-    log = tmp_path / "service.log"
+    resolved, log = project(play), tmp_path / "service.log"
+    log.touch()
     with play.oracle(resolved) as oracle:
-        for number in range(KILLS):
-            send(play, r.randint(0, 60))
-            in_spark = ("--conf", f"stepwell.step.driver.rows.max={r.choice([IN_SPARK, IN_DRIVER])}")
-            with service(resolved, log, *in_spark) as process:
-                claims = log.read_text().count("epoch")
-                if r.random() < 0.8:
-                    wait_until(lambda c=claims: process.poll() is not None or log.read_text().count("epoch") > c)
-                    pause = r.random()
-                else:
-                    pause = 6 * r.random()
+        for _ in range(KILLS):
+            send(play, r.randint(20, 60))
+            where = ("--conf", f"stepwell.step.driver.rows.max={r.choice([IN_SPARK, IN_DRIVER])}")
+            claims, steps = log.read_text().count("epoch"), steps_seen(oracle, resolved)
+            with service(resolved, log, *where) as process:
+                match r.choice(["start", "claim", "step", "step", "step"]):
+                    case "start":
+                        pause = 6 * r.random()
+                    case "claim":
+                        wait_until(lambda n=claims: process.poll() is not None or log.read_text().count("epoch") > n)
+                        pause = 4 * r.random()
+                    case "step":
+                        runs_until(process, log, oracle, resolved, steps + r.randint(1, 4))
+                        pause = 0.3 * r.random()
                 time.sleep(pause)  # a random moment, not a guess of one
-                assert process.poll() is None, f"kill {number}: {log.read_text()[-3000:]}"
-        assert steps_seen(oracle, resolved) > 0
+                assert process.poll() is None, log.read_text()[-3000:]
+        assert steps_seen(oracle, resolved) >= KILLS
         judge(play, resolved, oracle)

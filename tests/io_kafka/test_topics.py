@@ -7,15 +7,17 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from io_kafka.clients import KafkaSettings
-from io_kafka.errors import BrokerUnreachable, TopicRecreated, UnknownTopic
+from io_kafka.errors import BrokerUnreachable, NoLeader, TopicRecreated, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.topics import Topics, require_same_ids
 
@@ -92,6 +94,7 @@ def test_the_end_is_the_last_stable_offset(settings: KafkaSettings, topics: Topi
     done.begin_transaction()
     done.produce(name, b"committed", partition=0)
     done.commit_transaction()
+    eventually(lambda: topics.end_offsets_of([first]), {first: 2})
     still.begin_transaction()
     still.produce(name, b"open", partition=0)
     still.flush()
@@ -136,3 +139,38 @@ def test_an_error_that_passes_is_asked_again(broker: Broker) -> None:
         return {"topic": future}
 
     assert topics._ask("asking", request, str) == {"topic": "answer"}
+
+
+class Restarting:
+    """An admin client whose broker comes back: one answer a call."""
+
+    def __init__(self, *answers: int | KafkaError) -> None:
+        self.answers = list(answers)
+
+    def list_offsets(self, asked: dict[ClientPartition, object], **_: object) -> dict[ClientPartition, Future[object]]:
+        futures = {}
+        answer = self.answers.pop(0)
+        for partition in asked:
+            futures[partition] = future = Future[object]()
+            if isinstance(answer, KafkaError):
+                future.set_exception(KafkaException(answer))
+            else:
+                future.set_result(SimpleNamespace(offset=answer))
+        return futures
+
+
+def test_a_broker_that_comes_back_is_asked_again(broker: Broker, topic_prefix: str) -> None:
+    """For a moment it leads nothing, and then it knows no offset: no sign of lost messages."""
+    settings = KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+    topics = Topics(settings)
+    topics.ensure(topic_prefix + "in", 1)
+    place = TopicPartition(topic_prefix + "in", 0)
+    real = topics._admin
+    for answers in ((KafkaError(KafkaError._NOENT), -1001, -1, 7), (7,)):
+        topics._admin = restarting = Restarting(*answers)  # type: ignore[assignment]
+        restarting.describe_topics = real.describe_topics  # type: ignore[attr-defined]
+        assert topics.end_offsets_of([place]) == {place: 7}
+    impatient = Topics(settings, timeout_s=0.3)
+    impatient._admin = Restarting(*[-1001] * 100)  # type: ignore[assignment]
+    with pytest.raises(NoLeader, match="in' partition 0 has no leader while reading the end offsets"):
+        impatient.end_offsets_of([place])
