@@ -34,6 +34,7 @@ class Net(Protocol):
     def point(self, place: str) -> None: ...
     def pass_time(self, seconds: float) -> None: ...
     def fate(self, place: str, fates: Sequence[str]) -> str | None: ...
+    def send_late(self, request: Request) -> None: ...
     def count(self, kind: str) -> None: ...
     def tell(self, what: str) -> None: ...
     def writer(self) -> object: ...
@@ -134,7 +135,7 @@ class Producer:
         on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
         if self._fatal is not None:
-            raise KafkaException(self._fatal)
+            raise kafka_error(KafkaError._FATAL, _FENCED_TEXT)
         if not self._begun:
             raise kafka_error(KafkaError._STATE, "no transaction")
         self._queue.append(_Queued((topic, partition), key, value, tuple(headers), on_delivery))
@@ -199,7 +200,7 @@ class Producer:
         fates = ("request lost", "answer lost", "late", "sent twice", "sent twice, answer lost")
         fate = net.fate(outcome, fates)
         if fate in ("late", "sent twice", "sent twice, answer lost"):
-            net.broker.under_way.append(
+            net.send_late(
                 Request(f"{outcome} of {identifier} epoch {epoch}", lambda: net.broker.end(identifier, epoch, outcome))
             )
         if fate is not None:
@@ -252,7 +253,7 @@ class Producer:
         def arrive() -> None:
             net.broker.produce(identifier, epoch, where, rows, net.now, writer)
 
-        net.broker.under_way.append(Request(f"{len(rows)} records for {where[0]}/{where[1]}", arrive))
+        net.send_late(Request(f"{len(rows)} records for {where[0]}/{where[1]}", arrive))
 
     def _fail_all(self, error: KafkaError) -> None:
         failed, self._queue = self._queue, []

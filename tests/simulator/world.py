@@ -25,7 +25,7 @@ from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDead
 from io_kafka.transactions import Fenced, OutcomeUnknown
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
-from tests.simulator.broker import Broker, Partition, Refused, Transaction
+from tests.simulator.broker import Broker, Partition, Refused, Request, Transaction
 from tests.simulator.disk import Disk, Environment, Folder, Records
 from tests.simulator.oracle import Oracle
 from tests.simulator.scheduler import Process, Scheduler, Strand
@@ -77,7 +77,7 @@ class Weather:
             interference=rng.choice((0.02, 0.04, 0.08)),
             switching=rng.choice((0.02, 0.1)),
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
-            task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
+            task=0.0 if calm else rng.choice((0, 0.02, 0.1, 0.2)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
             crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
@@ -140,7 +140,7 @@ class World:
         self.faults = True
         self._foreign = 0
         self._open: list[tuple[str, int]] = []
-        self._alarms: list[tuple[int, Process]] = []
+        self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._sent = 0
         self._rows: list[tuple[str, int]] = []
         self._pids = 0
@@ -215,7 +215,7 @@ class World:
         left = [strand.name for strand in self.scheduler.strands if not strand.done]
         assert sleepers or not left, f"{left} wait for ever"
         while self.broker.under_way:
-            self._arrive()
+            self._arrive_one()
         while undone := self.broker.undone():
             self.broker.finish(undone[0])
 
@@ -227,6 +227,8 @@ class World:
 
     def point(self, place: str) -> None:
         self.scheduler.point(place)
+        if self._alarms:
+            self._ring()
         if self.faults and place in self.weather.crash_places and self.scheduler.current.acting:
             self._maybe_crash(place, PLACE_CHANCE)
 
@@ -285,8 +287,6 @@ class World:
             (self.now, self.acting().name, f"- {point}" if worker is None else f"- {point}/{worker}")
         )
         self.scheduler.point(point)
-        if self._alarms:
-            self._wake()
         rare = point.startswith("checkpoint")
         chance = TARGET_CHANCE * (1 + rare) if point in self.weather.crash_targets else self.weather.crash_point
         if self.faults:
@@ -443,10 +443,14 @@ class World:
             self.broker.mark_one(transaction, self.rng.randrange(len(transaction.unmarked)))
             self.tell(f"a marker of {transaction.transactional_id}, {len(transaction.unmarked)} to come")
 
-    def _arrive(self) -> None:
-        if not self.broker.under_way:
+    def _arrive_one(self) -> None:
+        if self.broker.under_way:
+            self._arrive(self.rng.choice(self.broker.under_way))
+
+    def _arrive(self, request: Request) -> None:
+        if request not in self.broker.under_way:
             return
-        request = self.broker.under_way.pop(self.rng.randrange(len(self.broker.under_way)))
+        self.broker.under_way.remove(request)
         try:
             request.arrive()
         except Refused:
@@ -500,15 +504,28 @@ class World:
         self.tell(f"{process.name} is stopped: {why}")
 
     def wake_later(self, process: Process) -> None:
-        """A task that was given up goes on beside its replacement, or some steps later."""
-        self._alarms.append((self.scheduler.points + self.rng.choice((0, 10, 40, 120, 400)), process))
+        """A sleeper goes on beside its replacement, or some steps later."""
 
-    def _wake(self) -> None:
-        due = [process for at, process in self._alarms if at <= self.scheduler.points]
-        self._alarms = [(at, process) for at, process in self._alarms if at > self.scheduler.points]
-        for process in due:
+        def wake() -> None:
             if process.alive and process.stopped:
                 self.resume(process)
+
+        self._alarm(self.rng.choice((0, 10, 40, 80, 120, 200, 400)), wake)
+
+    def send_late(self, request: Request) -> None:
+        """It may arrive while the next transaction is open."""
+        self.broker.under_way.append(request)
+        self._alarm(self.rng.choice((2, 4, 6, 8, 12, 20, 200)), lambda: self._arrive(request))
+
+    def _alarm(self, points: int, action: Callable[[], None]) -> None:
+        self._alarms.append((self.scheduler.points + points, action))
+
+    def _ring(self) -> None:
+        due = [action for at, action in self._alarms if at <= self.scheduler.points]
+        if due:
+            self._alarms = [alarm for alarm in self._alarms if alarm[0] > self.scheduler.points]
+            for action in due:
+                self.scheduler.judged(action)
 
     def _stop(self) -> None:
         running = [process for process in self.processes if process.alive and not process.stopped]
@@ -518,6 +535,8 @@ class World:
             self.stop(process, "anywhere")
             if process.owner is None and self.rng.random() < 0.8:
                 self._second()
+            if self.rng.random() < 0.7:
+                self.wake_later(process)
 
     def _resume_one(self) -> None:
         stopped = [process for process in self.processes if process.alive and process.stopped]
@@ -547,7 +566,7 @@ class World:
 _EVENTS: dict[str, Callable[[World], None]] = {
     "input": World._input,
     "marker": World._marker,
-    "arrive": World._arrive,
+    "arrive": World._arrive_one,
     "request": World._request,
     "grow": World._grow,
     "resume": World._resume_one,
