@@ -4,7 +4,9 @@ What is compared after every call: its outcome, and for an error its code and fl
 partition; what a read_committed consumer gets, with offsets, and where it is told that a partition ends.
 
 A script flushes what it sends before it goes on: a client speaks to the broker of a new partition by itself, soon after `produce`, and whether
-it had the time to cannot be told. What cannot be provoked through a client stays the simulator's word: a request that arrives late, a marker that takes its time, a timeout.
+it had the time to cannot be told.
+
+What cannot be provoked through a client stays the simulator's word: a request that arrives late, a marker that takes its time, a timeout.
 """
 
 from __future__ import annotations

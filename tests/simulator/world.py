@@ -77,12 +77,12 @@ class Weather:
             interference=rng.choice((0.02, 0.04, 0.08)),
             switching=rng.choice((0.02, 0.1)),
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
-            task=0.0 if calm else rng.choice((0, 0.02, 0.1, 0.2)),
+            task=0.0 if calm else rng.choice((0, 0.02, 0.1, 0.3)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
             crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
             weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
-            driver=rng.choice((0, 0.5, 1)),
+            driver=rng.choice((0, 0, 0.5, 1)),
             checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
             rows=rng.choice((1, 3, 6)),
             messages=rng.randint(8, 40),
@@ -96,7 +96,7 @@ ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
 FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
 
 
-FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 2.0}
+FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 4.0}
 """Of trouble at a place: most of what fails ends a run and teaches little; what becomes of a commit is what matters."""
 
 TARGET_CHANCE = 0.2
@@ -515,7 +515,7 @@ class World:
     def send_late(self, request: Request) -> None:
         """It may arrive while the next transaction is open."""
         self.broker.under_way.append(request)
-        self._alarm(self.rng.choice((2, 4, 6, 8, 12, 20, 200)), lambda: self._arrive(request))
+        self._alarm(self.rng.choice((4, 8, 12, 16, 24, 32, 48, 200)), lambda: self._arrive(request))
 
     def _alarm(self, points: int, action: Callable[[], None]) -> None:
         self._alarms.append((self.scheduler.points + points, action))
