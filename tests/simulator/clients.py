@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -400,14 +401,14 @@ class AdminClient:
             partitions = [SimpleNamespace(id=number) for number in range(len(topic.partitions))]
             return SimpleNamespace(topic_id=topic.topic_id, partitions=partitions)
 
-        return {name: _answer(lambda name=name: facts(name)) for name in topics.topic_names}
+        return {name: _Answer(partial(facts, name)) for name in topics.topic_names}
 
     def describe_configs(self, resources: Iterable[Any], request_timeout: float = 0) -> dict[Any, _Answer]:
         def config(name: str) -> dict[str, Any]:
             found = self._net.broker.topics[name].config
             return {key: SimpleNamespace(name=key, value=value) for key, value in found.items()}
 
-        return {resource: _answer(lambda name=resource.name: config(name)) for resource in resources}
+        return {resource: _Answer(partial(config, resource.name)) for resource in resources}
 
     def create_topics(
         self, topics: Iterable[Any], operation_timeout: float = 0, request_timeout: float = 0
@@ -420,7 +421,7 @@ class AdminClient:
             except Refused as refusal:
                 raise kafka_error(refusal.code) from None
 
-        return {new.topic: _answer(lambda new=new: create(new)) for new in topics}
+        return {new.topic: _Answer(partial(create, new)) for new in topics}
 
     def list_offsets(
         self, asked: Mapping[ClientPartition, Any], isolation_level: Any = None, request_timeout: float = 0
@@ -433,7 +434,7 @@ class AdminClient:
             last = partition.stable if committed else partition.end
             return SimpleNamespace(offset=partition.begin if type(spec).__name__ == "EarliestSpec" else last)
 
-        return {p: _answer(lambda p=p, spec=spec: offset(p, spec)) for p, spec in asked.items()}
+        return {p: _Answer(partial(offset, p, spec)) for p, spec in asked.items()}
 
     def delete_records(
         self, asked: Iterable[ClientPartition], operation_timeout: float = 0, request_timeout: float = 0
@@ -444,7 +445,7 @@ class AdminClient:
             partition = _partition(self._net, (place.topic, place.partition))
             partition.begin = max(partition.begin, place.offset)
 
-        return {place: _answer(lambda place=place: delete(place)) for place in asked}
+        return {place: _Answer(partial(delete, place)) for place in asked}
 
     def _request(self, what: str, timeout: float) -> None:
         net = self._net
@@ -452,7 +453,3 @@ class AdminClient:
         if net.fate("admin", ("no answer",)):
             net.pass_time(timeout)
             raise kafka_error(KafkaError._TRANSPORT, "connection lost")
-
-
-def _answer(ask: Callable[[], Any]) -> _Answer:
-    return _Answer(ask)

@@ -6,7 +6,7 @@ import random
 from typing import Protocol
 
 from tests.simulator import circuit
-from tests.simulator.broker import Broker, Partition, Refused
+from tests.simulator.broker import Broker, Outcome, Partition, Refused, Row
 
 PARTITIONS, PARTITIONS_MAX = 2, 4
 
@@ -77,7 +77,7 @@ class Producers:
             name = f"foreign{self._foreign}"
             self._open.append((name, self._world.broker.init(name)[1]))
         name, epoch = self._world.rng.choice(self._open)
-        rows = [(None, self._message(), ()) for _ in range(self._world.rng.choice((1, 2)))]
+        rows: list[Row] = [(None, self._message(), ()) for _ in range(self._world.rng.choice((1, 2)))]
         try:
             self._world.broker.produce(name, epoch, where, rows, self._world.now)
         except Refused:
@@ -88,7 +88,7 @@ class Producers:
 
     def _end_foreign(self) -> None:
         name, epoch = self._open.pop(self._world.rng.randrange(len(self._open)))
-        outcome = self._world.rng.choice(("commit", "abort"))
+        outcome: Outcome = self._world.rng.choice(("commit", "abort"))
         try:
             self._world.broker.end(name, epoch, outcome)
         except Refused:
