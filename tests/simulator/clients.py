@@ -105,6 +105,7 @@ class Producer:
         self._begun = self._sent = False
         self._spoilt: KafkaError | None = None
         self._fatal: KafkaError | None = None
+        self._fatal_untold = False  # the first call that serves callbacks raises it
         self._told: list[KafkaError] = []  # for `error_cb`, at the next call that serves callbacks
         self._writer: object = None
 
@@ -233,7 +234,7 @@ class Producer:
             cause = error.args[0]
             if cause.fatal():
                 self._fail_all(KafkaError(KafkaError._PURGE_QUEUE, "fenced"))
-                raise SystemError("flush") from error  # as confluent_kafka does
+                self._serve()
             self._spoilt = cause
             for queued in rows:
                 _report(queued, cause, None)
@@ -266,7 +267,7 @@ class Producer:
             return request()
         except Refused as refusal:
             if refusal.code in _FENCES:
-                self._fatal = KafkaError(KafkaError._FENCED, _FENCED_TEXT, fatal=True)
+                self._fatal, self._fatal_untold = KafkaError(KafkaError._FENCED, _FENCED_TEXT, fatal=True), True
                 raise KafkaException(self._fatal) from None
             raise kafka_error(refusal.code, txn_requires_abort=True) from None
 
@@ -275,6 +276,9 @@ class Producer:
             raise KafkaException(self._fatal)
 
     def _serve(self) -> None:
+        if self._fatal_untold and self._fatal is not None:
+            self._fatal_untold = False
+            raise SystemError("a callback failed") from KafkaException(self._fatal)  # as confluent_kafka does
         told, self._told = self._told, []
         for error in told:
             self._on_error(error)
