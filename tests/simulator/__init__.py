@@ -1,0 +1,11 @@
+"""The whole of a pipeline in a world of dice: see ARCHITECTURE.md, "The simulator".
+
+world.py       one seed: what befalls whom          weather.py, producers.py
+scheduler.py   who goes on at each point
+broker.py      logs and transactions                clients.py
+disk.py        synced and unsynced writes           environments.py
+tasks.py       a SparkContext                       circuit.py
+seams.py       where they take the place of the real ones
+oracle.py      what must hold
+seeds.py       many seeds                           story.py, __main__.py, sabotage.py
+"""

@@ -20,6 +20,8 @@ from confluent_kafka import KafkaError
 
 Outcome = Literal["commit", "abort"]
 Where = tuple[str, int]
+Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
+"""Key, value, headers."""
 
 
 class Refused(Exception):
@@ -155,7 +157,7 @@ class Broker:
         transactional_id: str,
         epoch: int,
         where: Where,
-        rows: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]],
+        rows: list[Row],
         now: float,
         writer: object = None,
     ) -> int:

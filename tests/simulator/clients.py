@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ class Net(Protocol):
     def point(self, place: str) -> None: ...
     def pass_time(self, seconds: float) -> None: ...
     def fate(self, place: str, fates: Sequence[str]) -> str | None: ...
+    def send_late(self, request: Request) -> None: ...
     def count(self, kind: str) -> None: ...
     def tell(self, what: str) -> None: ...
     def writer(self) -> object: ...
@@ -103,6 +105,7 @@ class Producer:
         self._begun = self._sent = False
         self._spoilt: KafkaError | None = None
         self._fatal: KafkaError | None = None
+        self._fatal_untold = False  # the first call that serves callbacks raises it
         self._told: list[KafkaError] = []  # for `error_cb`, at the next call that serves callbacks
         self._writer: object = None
 
@@ -134,7 +137,7 @@ class Producer:
         on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
         if self._fatal is not None:
-            raise KafkaException(self._fatal)
+            raise kafka_error(KafkaError._FATAL, _FENCED_TEXT)
         if not self._begun:
             raise kafka_error(KafkaError._STATE, "no transaction")
         self._queue.append(_Queued((topic, partition), key, value, tuple(headers), on_delivery))
@@ -199,7 +202,7 @@ class Producer:
         fates = ("request lost", "answer lost", "late", "sent twice", "sent twice, answer lost")
         fate = net.fate(outcome, fates)
         if fate in ("late", "sent twice", "sent twice, answer lost"):
-            net.broker.under_way.append(
+            net.send_late(
                 Request(f"{outcome} of {identifier} epoch {epoch}", lambda: net.broker.end(identifier, epoch, outcome))
             )
         if fate is not None:
@@ -231,7 +234,7 @@ class Producer:
             cause = error.args[0]
             if cause.fatal():
                 self._fail_all(KafkaError(KafkaError._PURGE_QUEUE, "fenced"))
-                raise SystemError("flush") from error  # as confluent_kafka does
+                self._serve()
             self._spoilt = cause
             for queued in rows:
                 _report(queued, cause, None)
@@ -252,7 +255,7 @@ class Producer:
         def arrive() -> None:
             net.broker.produce(identifier, epoch, where, rows, net.now, writer)
 
-        net.broker.under_way.append(Request(f"{len(rows)} records for {where[0]}/{where[1]}", arrive))
+        net.send_late(Request(f"{len(rows)} records for {where[0]}/{where[1]}", arrive))
 
     def _fail_all(self, error: KafkaError) -> None:
         failed, self._queue = self._queue, []
@@ -264,7 +267,7 @@ class Producer:
             return request()
         except Refused as refusal:
             if refusal.code in _FENCES:
-                self._fatal = KafkaError(KafkaError._FENCED, _FENCED_TEXT, fatal=True)
+                self._fatal, self._fatal_untold = KafkaError(KafkaError._FENCED, _FENCED_TEXT, fatal=True), True
                 raise KafkaException(self._fatal) from None
             raise kafka_error(refusal.code, txn_requires_abort=True) from None
 
@@ -273,6 +276,9 @@ class Producer:
             raise KafkaException(self._fatal)
 
     def _serve(self) -> None:
+        if self._fatal_untold and self._fatal is not None:
+            self._fatal_untold = False
+            raise SystemError("a callback failed") from KafkaException(self._fatal)  # as confluent_kafka does
         told, self._told = self._told, []
         for error in told:
             self._on_error(error)
@@ -399,7 +405,7 @@ class AdminClient:
             partitions = [SimpleNamespace(id=number) for number in range(len(topic.partitions))]
             return SimpleNamespace(topic_id=topic.topic_id, partitions=partitions)
 
-        return {name: _answer(lambda name=name: facts(name)) for name in topics.topic_names}
+        return {name: _Answer(partial(facts, name)) for name in topics.topic_names}
 
     def list_topics(self, timeout: float = 0) -> Any:
         self._request("list topics", timeout)
@@ -410,7 +416,7 @@ class AdminClient:
             found = self._net.broker.topics[name].config
             return {key: SimpleNamespace(name=key, value=value) for key, value in found.items()}
 
-        return {resource: _answer(lambda name=resource.name: config(name)) for resource in resources}
+        return {resource: _Answer(partial(config, resource.name)) for resource in resources}
 
     def create_topics(
         self, topics: Iterable[Any], operation_timeout: float = 0, request_timeout: float = 0
@@ -423,7 +429,7 @@ class AdminClient:
             except Refused as refusal:
                 raise kafka_error(refusal.code) from None
 
-        return {new.topic: _answer(lambda new=new: create(new)) for new in topics}
+        return {new.topic: _Answer(partial(create, new)) for new in topics}
 
     def list_offsets(
         self, asked: Mapping[ClientPartition, Any], isolation_level: Any = None, request_timeout: float = 0
@@ -436,7 +442,7 @@ class AdminClient:
             last = partition.stable if committed else partition.end
             return SimpleNamespace(offset=partition.begin if type(spec).__name__ == "EarliestSpec" else last)
 
-        return {p: _answer(lambda p=p, spec=spec: offset(p, spec)) for p, spec in asked.items()}
+        return {p: _Answer(partial(offset, p, spec)) for p, spec in asked.items()}
 
     def delete_records(
         self, asked: Iterable[ClientPartition], operation_timeout: float = 0, request_timeout: float = 0
@@ -447,7 +453,7 @@ class AdminClient:
             partition = _partition(self._net, (place.topic, place.partition))
             partition.begin = max(partition.begin, place.offset)
 
-        return {place: _answer(lambda place=place: delete(place)) for place in asked}
+        return {place: _Answer(partial(delete, place)) for place in asked}
 
     def _request(self, what: str, timeout: float) -> None:
         net = self._net
@@ -455,7 +461,3 @@ class AdminClient:
         if net.fate("admin", ("no answer",)):
             net.pass_time(timeout)
             raise kafka_error(KafkaError._TRANSPORT, "connection lost")
-
-
-def _answer(ask: Callable[[], Any]) -> _Answer:
-    return _Answer(ask)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -450,7 +450,9 @@ def _attribute(name: str) -> Iterator[None]:
         delattr(transactions.FencedTransactions, name)
 
 
-MUTATIONS: tuple[Callable[[], Any], ...] = (
+Mutation = Callable[[], AbstractContextManager[None]]
+
+MUTATIONS: tuple[Mutation, ...] = (
     replay_that_differs,
     replay_not_compared,
     division_at_the_high_watermark,
@@ -481,7 +483,7 @@ MUTATIONS: tuple[Callable[[], Any], ...] = (
 )
 
 
-def first_seed(mutation: Callable[[], Any], seeds: int = SEEDS) -> tuple[int, str] | None:
+def first_seed(mutation: Mutation, seeds: int = SEEDS) -> tuple[int, str] | None:
     """(the first seed that fails, how)."""
     with mutation():
         findings = run(range(seeds))

@@ -165,6 +165,8 @@ class Scheduler:
         try:
             return check(*arguments)
         except Exception as violation:
+            if self.current is self.director:
+                raise
             self.violate(violation)
             raise Abandoned from None
 

@@ -103,6 +103,8 @@ def installed(outside: Outside, *, snapshot_steps: int, truncate_steps: int) -> 
             {
                 "time": clock,
                 "uuid": ids,
+                "os": system,
+                "socket": SimpleNamespace(gethostname=lambda: "machine"),
                 "gc": SimpleNamespace(collect=_nothing, freeze=_nothing, unfreeze=_nothing, set_threshold=_nothing),
                 "_log": log,
                 "Core": CheckedCore,

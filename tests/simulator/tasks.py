@@ -110,7 +110,9 @@ class Job:
     def _attempt(self, name: str, work: Callable[[], list[Any]]) -> list[Any]:
         cluster = self.cluster
         process = cluster.start_task(name)
-        fate = cluster.fate("task", ("lost before", "lost after", "lost within", "zombie", "zombie", "beside"))
+        fate = cluster.fate(
+            "task", ("lost before", "lost after", "lost within", "zombie", "zombie", "zombie", "beside")
+        )
         if fate is None:
             return self._within(process, work)
         if fate == "lost before":

@@ -13,7 +13,8 @@ from io_kafka.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
 from tests.simulator.scheduler import Process
-from tests.simulator.world import Weather, World
+from tests.simulator.weather import Weather
+from tests.simulator.world import World
 
 WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, task=0, crash_point=0, crash_targets=(), crash_places=(),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults.points import POINTS
-from tests.simulator.sabotage import MUTATIONS, first_seed
+from tests.simulator.sabotage import MUTATIONS, Mutation, first_seed
 from tests.simulator.seeds import Findings, run, run_side_by_side
 from tests.simulator.world import World
 
@@ -110,8 +110,27 @@ def test_a_seed_gives_the_same_story_again() -> None:
     assert len(world.story.lines) > 100
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
-def test_the_project_broken_on_purpose_is_noticed(mutation: object, request: pytest.FixtureRequest) -> None:
-    assert callable(mutation)
-    found = first_seed(mutation, SUITE_SEEDS)
-    assert found is not None
+SLOW = {
+    "task_of_any_step_accepted",
+    "databases_asked_and_not_taken",
+    "late_attempt_opens_again",
+    "open_keeps_the_newer_version",
+    "versions_told_apart_by_number_alone",
+    "killed_fold_not_synced",
+    "killed_freeze_in_the_way",
+    "errors_of_the_client_not_heeded",
+}
+"""Mutations that take more than a few seeds: they are tried in `make soak`."""
+
+FEW_SEEDS = 30
+
+
+@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if m.__name__ not in SLOW], ids=lambda m: m.__name__)
+def test_the_project_broken_on_purpose_is_noticed_soon(mutation: Mutation) -> None:
+    assert first_seed(mutation, FEW_SEEDS) is not None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if m.__name__ in SLOW], ids=lambda m: m.__name__)
+def test_the_project_broken_on_purpose_is_noticed_in_the_suite(mutation: Mutation) -> None:
+    assert first_seed(mutation, SUITE_SEEDS) is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from coordinator.errors import RecoveryFailed
@@ -18,20 +17,21 @@ from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.status import StatusBoard
 from engine.sources import SourceTable
-from faults.points import POINTS
 from io_kafka.clients import KafkaSettings
 from io_kafka.division import Limits
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.transactions import Fenced, OutcomeUnknown
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
-from tests.simulator.broker import Broker, Partition, Refused, Transaction
+from tests.simulator.broker import Broker, Refused, Request, Transaction
 from tests.simulator.disk import Disk, Environment, Folder, Records
 from tests.simulator.oracle import Oracle
+from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed
 from tests.simulator.story import Story
 from tests.simulator.tasks import Context
+from tests.simulator.weather import BENIGN, FREQUENCY, PLACE_CHANCE, TARGET_CHANCE, Weather
 
 PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked)
 """What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
@@ -41,85 +41,6 @@ POINTS_MAX = 60_000
 
 FINAL_RUNS_MAX = 2
 """Runs without faults that the pipeline has to come to its end."""
-
-INPUT_PARTITIONS = 2
-
-
-@dataclass(frozen=True)
-class Weather:
-    """How bad it is: chances at a point, or at a place of trouble. Drawn for each seed, many of them 0, for what is rare hides behind what is
-    frequent."""
-
-    workers: int
-    points: int
-    interference: float
-    switching: float
-    client: float
-    task: float
-    crash_point: float
-    crash_targets: tuple[str, ...]
-    crash_places: tuple[str, ...]
-    weights: dict[str, float]
-    driver: float
-    checkpoint_s: float
-    rows: int
-    messages: int
-    snapshot_steps: int
-    available_now: float
-
-    @staticmethod
-    def of(rng: random.Random) -> Weather:
-        calm = rng.random() < 0.05
-        faults = {name: rng.choice((0, 0.1, 0.3, 1)) for name in FAULTS}
-        return Weather(
-            workers=rng.choice((1, 2, 2, 3)),
-            points=rng.randint(400, 2400),
-            interference=rng.choice((0.02, 0.04, 0.08)),
-            switching=rng.choice((0.02, 0.1)),
-            client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
-            task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
-            crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
-            crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
-            crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
-            weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
-            driver=rng.choice((0, 0.5, 1)),
-            checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
-            rows=rng.choice((1, 3, 6)),
-            messages=rng.randint(8, 40),
-            snapshot_steps=rng.choice((1, 1, 3)),
-            available_now=rng.choice((0, 0.3)),
-        )
-
-
-BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
-ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
-FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
-
-
-FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 2.0}
-"""Of trouble at a place: most of what fails ends a run and teaches little; what becomes of a commit is what matters."""
-
-TARGET_CHANCE = 0.2
-"""Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""
-
-PLACES = (
-    "database sync",
-    "database committed",
-    "sync of a folder",
-    "rename",
-    "mkdir",
-    "sent",
-    "commit",
-    "commit, answered",
-)
-"""Between two writes or two calls, where no crash point is. A seed may choose one, and PLACE_CHANCE is that of a crash at a visit."""
-
-PLACE_CHANCE = 0.02
-
-RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
-"""A point that few worlds come to: every fourth means to crash there."""
-
-INPUT_PARTITIONS_MAX = 4
 
 
 class World:
@@ -138,11 +59,8 @@ class World:
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
-        self._foreign = 0
-        self._open: list[tuple[str, int]] = []
-        self._alarms: list[tuple[int, Process]] = []
-        self._sent = 0
-        self._rows: list[tuple[str, int]] = []
+        self._producers = Producers(self, self.weather.messages)
+        self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._pids = 0
         self._base = KafkaSettings((("bootstrap.servers", "simulated"),))
 
@@ -167,11 +85,11 @@ class World:
                 self.scheduler.abandon()
 
     def _set_up(self) -> None:
-        self.broker.create(circuit.INPUT, INPUT_PARTITIONS)
+        self.broker.create(circuit.INPUT, PARTITIONS)
         self.disk.root.add("state", Folder())  # the storage folder's own place is the user's
         self.disk.root.sync()
         for _ in range(self.rng.randint(0, 4)):
-            self._input()
+            self._producers.send()
         scheduler, weather = self.scheduler, self.weather
         scheduler.interference, scheduler.switching = weather.interference, weather.switching
         scheduler.interfere, scheduler.idle = self._interfere, self._idle
@@ -190,10 +108,7 @@ class World:
             process.stops_in = None
             if process.stopped and process.alive:
                 self.resume(process)
-        while self._sent < self.weather.messages:
-            self._input()
-        while self._open:
-            self._end_foreign()
+        self._producers.finish()
         for requests in self.runs.values():
             requests.ask("resume")
             requests.ask("stop")
@@ -215,7 +130,7 @@ class World:
         left = [strand.name for strand in self.scheduler.strands if not strand.done]
         assert sleepers or not left, f"{left} wait for ever"
         while self.broker.under_way:
-            self._arrive()
+            self._arrive_one()
         while undone := self.broker.undone():
             self.broker.finish(undone[0])
 
@@ -227,6 +142,8 @@ class World:
 
     def point(self, place: str) -> None:
         self.scheduler.point(place)
+        if self._alarms:
+            self._ring()
         if self.faults and place in self.weather.crash_places and self.scheduler.current.acting:
             self._maybe_crash(place, PLACE_CHANCE)
 
@@ -285,8 +202,6 @@ class World:
             (self.now, self.acting().name, f"- {point}" if worker is None else f"- {point}/{worker}")
         )
         self.scheduler.point(point)
-        if self._alarms:
-            self._wake()
         rare = point.startswith("checkpoint")
         chance = TARGET_CHANCE * (1 + rare) if point in self.weather.crash_targets else self.weather.crash_point
         if self.faults:
@@ -378,64 +293,6 @@ class World:
         self._interfere("idle")
         return len(self.story.lines) > before
 
-    def _input(self) -> None:
-        """A message, or a transaction of somebody else, begins, grows or ends."""
-        if self._open and self.rng.random() < 0.4:
-            self._end_foreign()
-            return
-        if self._sent >= self.weather.messages:
-            return
-        where = circuit.INPUT, self.rng.randrange(len(self.broker.topics[circuit.INPUT].partitions))
-        if self.faults and self.rng.random() < 0.3:
-            self._send_in_transaction(where)
-            return
-        for _ in range(self.rng.choice((1, 1, 4))):
-            self.broker.append(where, None, self._message())
-        self.tell(f"input: {where[1]} ends at {self.broker.partition(where).end}")
-
-    def _grow(self) -> None:
-        partitions = self.broker.topics[circuit.INPUT].partitions
-        if len(partitions) < INPUT_PARTITIONS_MAX:
-            partitions.append(Partition())
-            self.count("input topic grown")
-            self.tell(f"input: {len(partitions)} partitions")
-
-    def _message(self) -> bytes:
-        """Of a new row, or of one taken back."""
-        self._sent += 1
-        if self._rows and self.rng.random() < 0.4:
-            key, number = self._rows.pop(self.rng.randrange(len(self._rows)))
-            return circuit.message_of((key, number, -1))
-        self._rows.append((self.rng.choice("abcde"), self.rng.randint(-9, 99)))
-        return circuit.message_of((*self._rows[-1], 1))
-
-    def _send_in_transaction(self, where: tuple[str, int]) -> None:
-        if not self._open or self.rng.random() < 0.3:
-            self._foreign += 1
-            name = f"foreign{self._foreign}"
-            self._open.append((name, self.broker.init(name)[1]))
-        name, epoch = self.rng.choice(self._open)
-        rows = [(None, self._message(), ()) for _ in range(self.rng.choice((1, 2)))]
-        try:
-            self.broker.produce(name, epoch, where, rows, self.now)
-        except Refused:
-            self._open.remove((name, epoch))
-            return
-        self.count("a foreign transaction holds the division back")
-        self.tell(f"input: {name} writes to {where[1]} in a transaction")
-
-    def _end_foreign(self) -> None:
-        name, epoch = self._open.pop(self.rng.randrange(len(self._open)))
-        outcome = self.rng.choice(("commit", "abort"))
-        try:
-            self.broker.end(name, epoch, outcome)
-        except Refused:
-            return
-        self.count(f"foreign {outcome}")
-        self.tell(f"input: {name}: {outcome}")
-        if not self.faults:
-            self.broker.finish(self.broker.producers[name].transaction)
-
     def _marker(self) -> None:
         undone = self.broker.undone()
         if undone:
@@ -443,10 +300,14 @@ class World:
             self.broker.mark_one(transaction, self.rng.randrange(len(transaction.unmarked)))
             self.tell(f"a marker of {transaction.transactional_id}, {len(transaction.unmarked)} to come")
 
-    def _arrive(self) -> None:
-        if not self.broker.under_way:
+    def _arrive_one(self) -> None:
+        if self.broker.under_way:
+            self._arrive(self.rng.choice(self.broker.under_way))
+
+    def _arrive(self, request: Request) -> None:
+        if request not in self.broker.under_way:
             return
-        request = self.broker.under_way.pop(self.rng.randrange(len(self.broker.under_way)))
+        self.broker.under_way.remove(request)
         try:
             request.arrive()
         except Refused:
@@ -500,15 +361,28 @@ class World:
         self.tell(f"{process.name} is stopped: {why}")
 
     def wake_later(self, process: Process) -> None:
-        """A task that was given up goes on beside its replacement, or some steps later."""
-        self._alarms.append((self.scheduler.points + self.rng.choice((0, 10, 40, 120, 400)), process))
+        """A sleeper goes on beside its replacement, or some steps later."""
 
-    def _wake(self) -> None:
-        due = [process for at, process in self._alarms if at <= self.scheduler.points]
-        self._alarms = [(at, process) for at, process in self._alarms if at > self.scheduler.points]
-        for process in due:
+        def wake() -> None:
             if process.alive and process.stopped:
                 self.resume(process)
+
+        self._alarm(self.rng.choice((0, 10, 40, 80, 120, 200, 400)), wake)
+
+    def send_late(self, request: Request) -> None:
+        """It may arrive while the next transaction is open."""
+        self.broker.under_way.append(request)
+        self._alarm(self.rng.choice((4, 8, 12, 16, 24, 32, 48, 200)), lambda: self._arrive(request))
+
+    def _alarm(self, points: int, action: Callable[[], None]) -> None:
+        self._alarms.append((self.scheduler.points + points, action))
+
+    def _ring(self) -> None:
+        due = [action for at, action in self._alarms if at <= self.scheduler.points]
+        if due:
+            self._alarms = [alarm for alarm in self._alarms if alarm[0] > self.scheduler.points]
+            for action in due:
+                self.scheduler.judged(action)
 
     def _stop(self) -> None:
         running = [process for process in self.processes if process.alive and not process.stopped]
@@ -518,6 +392,8 @@ class World:
             self.stop(process, "anywhere")
             if process.owner is None and self.rng.random() < 0.8:
                 self._second()
+            if self.rng.random() < 0.7:
+                self.wake_later(process)
 
     def _resume_one(self) -> None:
         stopped = [process for process in self.processes if process.alive and process.stopped]
@@ -545,11 +421,11 @@ class World:
 
 
 _EVENTS: dict[str, Callable[[World], None]] = {
-    "input": World._input,
+    "input": lambda world: world._producers.send(),
     "marker": World._marker,
-    "arrive": World._arrive,
+    "arrive": World._arrive_one,
     "request": World._request,
-    "grow": World._grow,
+    "grow": lambda world: world._producers.grow(),
     "resume": World._resume_one,
     "kill": World._kill,
     "kill a task": World._kill_task,

@@ -1,0 +1,82 @@
+"""How bad it is in a world: drawn for each seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from faults.points import POINTS
+
+BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
+ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
+FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
+"""What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
+
+FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 4.0}
+"""Of trouble at a place: most of what fails ends a run and teaches little; what becomes of a commit is what matters."""
+
+TARGET_CHANCE = 0.2
+"""Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""
+
+PLACES = (
+    "database sync",
+    "database committed",
+    "sync of a folder",
+    "rename",
+    "mkdir",
+    "sent",
+    "commit",
+    "commit, answered",
+)
+"""Between two writes or two calls, where no crash point is. A seed may choose one, and PLACE_CHANCE is that of a crash at a visit."""
+
+PLACE_CHANCE = 0.02
+
+RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
+"""A point that few worlds come to: every fourth means to crash there."""
+
+
+@dataclass(frozen=True)
+class Weather:
+    """Chances at a point, or at a place of trouble; many of them 0, for what is rare hides behind what is frequent. `points`: how long there are
+    faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations."""
+
+    workers: int
+    points: int
+    interference: float
+    switching: float
+    client: float
+    task: float
+    crash_point: float
+    crash_targets: tuple[str, ...]
+    crash_places: tuple[str, ...]
+    weights: dict[str, float]
+    driver: float
+    checkpoint_s: float
+    rows: int
+    messages: int
+    snapshot_steps: int
+    available_now: float
+
+    @staticmethod
+    def of(rng: random.Random) -> Weather:
+        calm = rng.random() < 0.05
+        faults = {name: rng.choice((0, 0.1, 0.3, 1)) for name in FAULTS}
+        return Weather(
+            workers=rng.choice((1, 2, 2, 3)),
+            points=rng.randint(400, 2400),
+            interference=rng.choice((0.02, 0.04, 0.08)),
+            switching=rng.choice((0.02, 0.1)),
+            client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
+            task=0.0 if calm else rng.choice((0, 0.02, 0.1, 0.3)),
+            crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
+            crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
+            crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
+            weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
+            driver=rng.choice((0, 0, 0.5, 1)),
+            checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
+            rows=rng.choice((1, 3, 6)),
+            messages=rng.randint(8, 40),
+            snapshot_steps=rng.choice((1, 1, 3)),
+            available_now=rng.choice((0, 0.3)),
+        )
