@@ -163,11 +163,7 @@ class RealSide(Side):
         Topics(settings).ensure(topic, PARTITIONS)
         config = {
             "fetch.wait.max.ms": 5,
-<<<<<<< HEAD
-            "linger.ms": 30_000,
-=======
             "linger.ms": 20_000,
->>>>>>> sim
         }  # sent at a flush or a commit, as in the simulator, and not before
 
         def producer(identifier: str) -> Producer:
