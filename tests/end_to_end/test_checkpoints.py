@@ -41,7 +41,7 @@ def test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened(
     assert play.read("out") == []
 
 
-real_fold = database_jobs._fold
+real_fold = database_jobs.fold
 
 
 def fold_of_worker_0(setup: TaskSetup, worker: int) -> Folded:
@@ -57,7 +57,7 @@ def test_all_workers_go_back_to_v_where_one_lacks_the_next(play: Playground, mon
     first = play.run(resolved)
     play.send("in", sums.rows(4, 4))
     with monkeypatch.context() as full_disk:
-        full_disk.setattr(database_jobs, "_fold", fold_of_worker_0)
+        full_disk.setattr(database_jobs, "fold", fold_of_worker_0)
         with pytest.raises(StorageFull):
             play.run(resolved)
     held = versions(play, resolved)
@@ -100,7 +100,7 @@ def test_a_stop_survives_a_recovery(play: Playground, monkeypatch: pytest.Monkey
     play.topic("in")
     play.send("in", sums.rows(0, 4))
     resolved = sums.project(play)
-    monkeypatch.setattr(database_jobs, "fold_all", failing(1, database_jobs.fold_all))
+    monkeypatch.setattr(StepRunner, "fold", failing(1, StepRunner.fold))
     with play.running(resolved) as run:
         run.wait_until(lambda status: status["rows"] == 4)
     assert run.fault is None
@@ -113,7 +113,7 @@ def test_a_fold_that_fails_again_and_again_ends_the_run(play: Playground, monkey
     play.topic("in")
     play.send("in", sums.rows(0, 4))
     resolved = sums.project(play)
-    monkeypatch.setattr(database_jobs, "fold_all", failing(RECOVERIES_MAX, database_jobs.fold_all))
+    monkeypatch.setattr(StepRunner, "fold", failing(RECOVERIES_MAX, StepRunner.fold))
     with pytest.raises(RecoveryFailed, match="a fold that was lost"):
         play.run(resolved)
     assert play.run(resolved)["steps_replayed"] == 2
@@ -123,13 +123,13 @@ def test_a_fold_that_fails_again_and_again_ends_the_run(play: Playground, monkey
 def failing(times: int, real: Callable[..., Any]) -> Callable[..., Any]:
     left = [times]
 
-    def fold_all(*given: Any) -> Any:
+    def fold(*given: Any) -> Any:
         left[0] -= 1
         if left[0] >= 0:
             raise StaleTask("a fold that was lost")
         return real(*given)
 
-    return fold_all
+    return fold
 
 
 def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ HASHING, REGION, AGGREGATE = "engine/hashing.py", "engine/region.py", "engine/op
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
     f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
 )
+TEST_PARTIALS = "tests/engine/test_partials.py"
+TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end"
 
 ENGINE = (
@@ -355,5 +357,69 @@ ENGINE = (
         (Edit("engine/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
         tells="RecoveryFailed.*its checkpoint is for step",
+    ),
+    Breakage(
+        "limbs-never-carry",
+        "The limbs of sums that a join keeps grow without end, until they wrap.",
+        "9 bounded",
+        (Edit("engine/trace.py", '        if how == "carry":\n', '        if how == "never":\n'),),
+        (f"{TEST_PARTIALS}::test_a_history_is_one_partial_a_group_and_its_limbs_carry",),
+    ),
+    Breakage(
+        "stored-partials-not-met",
+        "A row that comes to a join late meets none of the sums that are stored.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/partials.py",
+                "    if right.num_rows:\n        joined",
+                "    if False:\n        joined",
+            ),
+        ),
+        (f"{TEST_PARTIALS}::test_a_sum_that_no_double_holds_meets_a_row_many_times",),
+    ),
+    Breakage(
+        "sums-of-sums-wrap",
+        "Sums times the rows they meet are added in 64 bits where those do not hold them.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/accumulators/integers.py",
+                "heaviest >= _EXACT_BELOW:\n        return _sum",
+                "heaviest < 0:\n        return _sum",
+            ),
+        ),
+        (f"{TEST_PARTIALS}::test_limbs_that_no_int64_holds_on_the_way_are_added_exactly",),
+    ),
+    Breakage(
+        "extremes-before-a-join",
+        "Aggregates that are not linear are taken before a join too.",
+        "the batch answer",
+        (Edit("stepwell/lowering/eager_aggregation.py", "    if call.distinct:\n        return False\n", ""),),
+        (f"{TEST_AGAINST_SPARK}::test_sums_are_taken_before_a_join_where_they_may_be[distinct over a join]",),
+    ),
+    Breakage(
+        "empty-aggregate-not-derived",
+        "The one row of an aggregate without keys is missing from its view while it counts nothing.",
+        "the batch answer",
+        (Edit(AGGREGATE, " if plan.group else np.zeros(1, np.int64)\n", "\n"),),
+        (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[no groups]",),
+    ),
+    Breakage(
+        "key-not-watched",
+        "A view over an aggregate stores nothing, although two of its rows may have its key.",
+        "no silence",
+        (Edit("engine/content.py", "    if view.key:\n", "    if False:\n"),),
+        (f"{TEST_AGAINST_SPARK}::test_a_view_over_an_aggregate_stores_nothing_unless_its_key_must_be_watched",),
+    ),
+    Breakage(
+        "stranger-before-successor",
+        "A run that slept takes its successor's output for a stranger's, and does not say who replaced it.",
+        "5 fences",
+        (Edit("coordinator/start.py", "        writer.confirm()\n        raise\n", "        raise\n"),),
+        (
+            "tests/simulator/test_scenarios.py::test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it[create.done]",
+        ),
+        tells="holds messages, and the step log does not know",
     ),
 )
