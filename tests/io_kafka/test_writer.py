@@ -194,9 +194,9 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
     old.append([pipe.division(1, old.epoch)])
     read_tail, overtaken = new._reader.read_tail, False
 
-    def read_then_overtake(state: StepLogState) -> list[Record]:
+    def read_then_overtake(state: StepLogState, **how: bool) -> list[Record]:
         nonlocal overtaken
-        tail = read_tail(state)
+        tail = read_tail(state, **how)
         if not overtaken:
             overtaken = True
             pipe.step(old, 1, divide=False)
