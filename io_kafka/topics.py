@@ -56,6 +56,8 @@ REQUEST_SECONDS_MAX = 30.0
 # `_NOENT`: the client's own metadata has none. The others come from a broker that has just been told of a new topic, or of a change.
 _NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
+_OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
+
 # Between two questions where the broker said that it is not ready yet: it is within milliseconds.
 PASSING_SECONDS = 0.1
 
@@ -80,9 +82,12 @@ class Topics:
     """One connection for questions about topics. Not to be carried over a fork."""
 
     def __init__(self, settings: KafkaSettings, *, timeout_s: float = REQUEST_SECONDS_MAX) -> None:
-        self._servers = settings.bootstrap_servers
+        self._settings, self._servers = settings, settings.bootstrap_servers
         self._timeout_s = timeout_s
-        self._admin = AdminClient(settings.admin_config(), logger=CLIENT_LOG)
+        self._admin = self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient(self._settings.admin_config(), logger=CLIENT_LOG)
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         """Facts of every topic of `names`. Raises UnknownTopic for the first that is missing."""
@@ -232,7 +237,12 @@ class Topics:
         )
 
         def ask() -> dict[_T, Any]:
-            return {name_of(key): _result(future, key, self._servers, doing) for key, future in request().items()}
+            try:
+                return {name_of(key): _result(future, key, self._servers, doing) for key, future in request().items()}
+            except KafkaFault as error:
+                if isinstance(error.__cause__, KafkaException) and error.__cause__.args[0].code() in _OLD_EPOCH:
+                    self._admin = self._new_admin()  # one that knows a leader's former epoch asks with it for ever
+                raise
 
         try:
             return passing(ask)
@@ -244,8 +254,7 @@ def _is_passing(error: BaseException) -> bool:
     """Errors of a broker that is there and not yet ready; that none is there, a wait would not mend sooner than the client's own."""
     cause = error.__cause__ if isinstance(error, KafkaFault) else error
     return isinstance(cause, KafkaException) and cause.args[0].code() in (
-        KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH, KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        *_OLD_EPOCH, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     )  # fmt: skip
 
 

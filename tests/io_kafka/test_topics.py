@@ -174,3 +174,14 @@ def test_a_broker_that_comes_back_is_asked_again(broker: Broker, topic_prefix: s
     impatient._admin = Restarting(*[-1001] * 100)  # type: ignore[assignment]
     with pytest.raises(NoLeader, match="in' partition 0 has no leader while reading the end offsets"):
         impatient.end_offsets_of([place])
+
+
+def test_a_client_that_knows_a_former_leader_epoch_is_replaced(broker: Broker, topic_prefix: str) -> None:
+    """As after a broker's restart: it would ask with that epoch again and again."""
+    topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+    topics.ensure(topic_prefix + "in", 1)
+    old = Restarting(*[KafkaError(KafkaError.FENCED_LEADER_EPOCH)] * 10)
+    topics._admin = old  # type: ignore[assignment]
+    place = TopicPartition(topic_prefix + "in", 0)
+    assert topics.end_offsets_of([place]) == {place: 0}
+    assert len(old.answers) == 9
