@@ -35,6 +35,8 @@ default the broker holds that one back for half a second."""
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 """A consumer gets over these by itself; the deadline bounds it."""
 
+_OUT_OF_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+
 
 class UnsuitableStepLog(KafkaFault):
     """The topic is there, with a configuration in which records would be lost or reordered."""
@@ -119,10 +121,16 @@ class StepLogReader:
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
         with closing(Consumer(config, logger=CLIENT_LOG)) as consumer:
             try:
-                low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
-                at = begin(low, end)
-                consumer.assign([ClientPartition(self._topic, 0, at)])
-                return self._consume(consumer, at, end, deadline)
+                while True:
+                    low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
+                    at = begin(low, end)
+                    consumer.assign([ClientPartition(self._topic, 0, at)])
+                    try:
+                        return self._consume(consumer, at, end, deadline)
+                    except KafkaException as error:
+                        if error.args[0].code() not in _OUT_OF_RANGE or time.monotonic() > deadline:
+                            raise
+                        # a truncation came between the question where the log begins and the fetch: ask again
             except KafkaException as error:
                 raise self._fault(error) from error
 

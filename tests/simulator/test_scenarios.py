@@ -142,3 +142,30 @@ def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> N
         assert isinstance(world.ended[holder], Fenced)
         assert world.ended[late[0]] is None
         world.drain()
+
+
+def test_a_log_that_is_cut_short_while_it_is_read_is_read_again() -> None:
+    """The holder truncates between the question where the log begins and the fetch of what is there."""
+    world = Script()
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        log = world.broker.partition((LOG, 0))
+        assert log.begin > 0
+        cut, log.begin = log.begin, 0  # as it was before; it begins with what the truncation needs not
+        read: list[int] = []
+        place_of = world.point
+
+        def point(place: str) -> None:
+            place_of(place)
+            if place == "fetch" and not read:
+                read.append(log.begin)
+                log.begin = cut
+
+        world.point = point  # type: ignore[method-assign]
+        run = world.start(available_now=True)
+        world.run_to_the_end()
+        assert read == [0]
+        assert world.ended[run] is None
+        world.drain()
