@@ -61,6 +61,9 @@ class WriterLimits:
     tries_max: int = 5
     wait_seconds_max: float = 5.0  # the longest pause between two tries
     fenced_without_claim_max: int = 2  # a transaction that timed out on the broker fences us, and nobody took over
+    fence_forgotten_commits: int = (
+        100  # so many in a row, and the fences before are forgotten: two runs that fence each other get few
+    )
     transaction_timeout_ms: int = 60_000  # the broker aborts what a dead writer left open; consumers wait that long
 
 
@@ -141,6 +144,7 @@ class FencedTransactions:
         self._producer: Producer | None = None
         self._doubtful = False  # the client saw an error since the producer was made
         self._fenced_without_claim = 0
+        self._commits_since_fenced = 0
         self._claim: Claim | None = None
         self._state = StepLogState(log_topic)
 
@@ -189,6 +193,7 @@ class FencedTransactions:
             self._listen(producer)
             if not self._doubtful:
                 self._state = after
+                self._forget_fences()
                 return
             _log.info("transaction committed with errors on the way; asking the log", what=what)
         except KafkaException as error:
@@ -383,8 +388,14 @@ class FencedTransactions:
         self._discard()
         self._read_tail(unsettled=True)
         self._fenced_without_claim += 1
+        self._commits_since_fenced = 0
         if self._fenced_without_claim > self._limits.fenced_without_claim_max:
             raise Fenced(self._id, self.epoch, None) from error
+
+    def _forget_fences(self) -> None:
+        self._commits_since_fenced += 1
+        if self._commits_since_fenced >= self._limits.fence_forgotten_commits:
+            self._fenced_without_claim = 0
 
     def _discard(self) -> None:
         """Forgets the producer, with all it has not sent. The broker aborts its transaction at the next init."""

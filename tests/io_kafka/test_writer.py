@@ -26,6 +26,7 @@ from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
 from io_kafka.step_log import BrokenStepLog, StepLogState
 from io_kafka.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.topics import Topics
+from io_kafka.transactions import WriterLimits
 from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
 from tests.conftest import Broker
 from tests.settled import settled_log
@@ -46,11 +47,11 @@ class Pipe:
         topics.ensure(f"{prefix}view", PARTITIONS)
         topics.ensure(f"{prefix}dead", 1)
 
-    def writer(self) -> PipelineWriter:
-        return PipelineWriter(self.settings, f"{self.prefix}pipeline", self.log)
+    def writer(self, limits: WriterLimits | None = None) -> PipelineWriter:
+        return PipelineWriter(self.settings, f"{self.prefix}pipeline", self.log, limits=limits)
 
-    def started(self) -> PipelineWriter:
-        writer = self.writer()
+    def started(self, limits: WriterLimits | None = None) -> PipelineWriter:
+        writer = self.writer(limits)
         writer.start(pipeline="p", host="here", pid=os.getpid())
         return writer
 
@@ -421,6 +422,15 @@ def test_a_record_that_cannot_follow_is_never_written(pipe: Pipe) -> None:
         writer.append([pipe.division(3, writer.epoch)])
     pipe.step(writer, 0)
     pipe.check_exactly(1)
+
+
+def test_what_was_forgiven_long_ago_does_not_count(pipe: Pipe) -> None:
+    """A service that lives for months meets more timeouts than two."""
+    writer = pipe.started(WriterLimits(fence_forgotten_commits=2))
+    for step in range(4):
+        Producer(pipe.settings.producer_config(f"{pipe.prefix}pipeline")).init_transactions(30)
+        pipe.step(writer, step)
+    pipe.check_exactly(4)
 
 
 def test_being_fenced_without_a_claim_is_forgiven_twice(pipe: Pipe) -> None:
