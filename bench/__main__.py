@@ -1,7 +1,8 @@
 """`python -m bench`: makes the input, runs every engine over it, checks what they wrote, reports.
 
     QUICK=1    W1 to W3 at 1k and 100k rows a step with Structured Streaming: under 8 minutes on two quiet cores
-    GROWTH=1   also how a step's time grows with keys, workers, views and history (an hour, 12 GB of disk)
+    GROWTH=1   also how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
+    GROWTH=only   that alone; the results of the last benchmark stay beside it
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
 
 An engine that fails, or cannot be installed, is shown as failed, and the benchmark goes on. Results are written after every run, so that
@@ -16,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -194,7 +195,7 @@ def _chosen(variable: str, all_: tuple[str, ...]) -> tuple[str, ...]:
 
 def main() -> int:
     plan = QUICK if os.environ.get("QUICK", "0") not in ("", "0") else FULL
-    grows = os.environ.get("GROWTH", "0") not in ("", "0")
+    grows = os.environ.get("GROWTH", "0")
     all_engines = (ours.ENGINE, structured_streaming.ENGINE, *(() if plan.quick else (pyflink.ENGINE, floor.ENGINE)))
     engines, workloads = _chosen("ENGINES", all_engines), _chosen("WORKLOADS", plan.workloads)
     command = " ".join(
@@ -203,6 +204,10 @@ def main() -> int:
             *(f"{v}={os.environ[v]}" for v in ("QUICK", "GROWTH", "ENGINES", "WORKLOADS") if os.environ.get(v)),
         ]
     )
+    setting, results = report.Setting.here(command), list[Result]()
+    if grows == "only":
+        before, results = report.last()
+        setting = replace(setting, command=f"{before.command}` on {before.date}, and `{command}")
     for old in (BUILD / "runs", BUILD / "broker"):
         shutil.rmtree(old, ignore_errors=True)
     (BUILD / "runs").mkdir(parents=True)
@@ -217,13 +222,12 @@ def main() -> int:
         TimeElapsedColumn(),
     )
     try:
-        run = Run(
-            plan, Bench(broker.bootstrap_servers, Shape(), broker.folder / "data"), broker, report.Setting.here(command)
-        )
+        run = Run(plan, Bench(broker.bootstrap_servers, Shape(), broker.folder / "data"), broker, setting, results)
         with Progress(*columns, console=console) as progress:
-            make_topics(run, progress, workloads)
-            measure(run, progress, run.jobs(engines, workloads))
-            if grows:
+            make_topics(run, progress, ("W2",) if grows == "only" else workloads)
+            if grows != "only":
+                measure(run, progress, run.jobs(engines, workloads))
+            if grows not in ("", "0"):
                 measure_growth(run, progress)
     finally:
         broker.stop()

@@ -22,8 +22,8 @@ KEYS = (100_000, 1_000_000, 10_000_000)
 WORKERS = (1, 2, 4)
 VIEWS = (1, 2, 4, 8)
 HISTORY_ROWS = 24_000_000
-AFTER_ROWS = 3_000_000
-"""Read after all keys are in the state: 30 steps."""
+AFTER_ROWS = 6_000_000
+"""Read after all keys are in the state: 60 steps, and a checkpoint at least."""
 
 W2 = WORKLOADS["W2"]
 

@@ -13,6 +13,7 @@ from io_kafka.formats import SourceFormat
 from stepwell.catalyst.types import arrow_schema
 from stepwell.plans import ResolvedProject
 from stepwell.session import cores
+from stepwell.settings import EVERY_STEP
 from stepwell.tables import OutputSpec, SourceSpec
 
 DRIVER_CORES_MAX = 2
@@ -45,9 +46,10 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
 
 
 def _driver_rows_max(asked: int) -> int:
-    if asked >= 0:
-        return asked
-    return sys.maxsize if cores() <= DRIVER_CORES_MAX else DRIVER_ROWS_MAX
+    every_step = asked == EVERY_STEP or (asked < 0 and cores() <= DRIVER_CORES_MAX)
+    if every_step:
+        return sys.maxsize
+    return asked if asked >= 0 else DRIVER_ROWS_MAX
 
 
 def _input(source: SourceSpec) -> InputTopic:

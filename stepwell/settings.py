@@ -56,6 +56,9 @@ def parse_bytes(value: Any) -> int:
     return int(match[1]) * _BYTE_UNIT[match[2] or "b"]
 
 
+EVERY_STEP = 10_000_000
+"""In place of a number of rows: no step is as large."""
+
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 OnError = Literal["fail", "skip", "dead-letter"]
@@ -76,8 +79,9 @@ class StepwellSettings(BaseSettings):
     # Bounds the memory of a step where rows are large; counted in bytes of the messages.
     step_bytes_max: Bytes = Field(default="128m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
     # A step of at most so many rows runs in the driver, without a Spark job. -1: every step on a machine of one or two cores, where the
-    # driver was faster at all sizes; small ones on a larger machine, where Spark's tasks have more cores than the driver can use.
-    step_driver_rows_max: int = Field(default=-1, ge=-1, le=10_000_000)
+    # driver was faster at all sizes; small ones on a larger machine, where Spark's tasks have more cores than the driver can use. The
+    # largest value is every step, too.
+    step_driver_rows_max: int = Field(default=-1, ge=-1, le=EVERY_STEP)
     # Of output topics that Stepwell creates; an existing topic keeps its own number.
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
     # -1 is the broker's own default.

@@ -19,6 +19,7 @@ from coordinator import loop
 from coordinator.truncation import snapshot_due, truncate
 from engine import database_jobs
 from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
+from stepwell.settings import EVERY_STEP
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service
@@ -26,6 +27,7 @@ from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, ser
 LEAVES_A_STEP = ("output.committed",)
 """Written, and in no checkpoint: the recoveries after it have something to compare."""
 
+OF_A_TASK = ("source", "region", "freeze", "fold", "open")
 TRUNCATED = "checkpoint.truncated"
 SEQUENCE = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
 Result = TypeVar("Result")
@@ -65,26 +67,38 @@ def test_a_run_broken_off_at_every_point(play: Playground, monkeypatch: pytest.M
 
 def break_off(play: Playground, resolved: Resolved, number: int, point: str) -> None:
     send(play, number)
-    of_a_task = point.startswith(("region", "freeze", "fold", "open", "source"))
-    order = Order(point, "raise", worker=resolved.spec.workers - 1 if of_a_task else None)
+    order = Order(point, "raise", worker=resolved.spec.workers - 1 if point.startswith(OF_A_TASK) else None)
     with arm(order), pytest.raises(Crash, match=point):
         play.run(resolved)
     Database.close_all()
 
 
+PROVOKED = [point for point in POINTS if point != TRUNCATED]  # which takes 10,000 steps
+IN_DRIVER, IN_SPARK = EVERY_STEP, 0
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("point", [point for point in POINTS if point != TRUNCATED])  # after 10,000 steps
-def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point: str, workers: int) -> None:
-    resolved = project(play, workers, **{"stepwell.checkpoint.interval": "300ms", "spark.master": "local[2]"})
+@pytest.mark.parametrize(
+    ("point", "workers", "place"),
+    [(point, workers, IN_DRIVER) for point in PROVOKED for workers in (1, 3)]
+    + [(point, 3, IN_SPARK) for point in PROVOKED if point.startswith(OF_A_TASK)],
+)
+def test_a_service_killed_at_every_point(
+    play: Playground, tmp_path: Path, point: str, workers: int, place: int
+) -> None:
+    """Or a Python worker of Spark: then the service goes back to its last checkpoint by itself."""
+    conf = {"stepwell.checkpoint.interval": "300ms", "spark.master": "local[2]", "stepwell.step.driver.rows.max": place}
+    resolved = project(play, workers, **conf)
     with play.oracle(resolved) as oracle:
-        kill_there(play, resolved, tmp_path, point)
+        in_a_task = point.startswith(OF_A_TASK if place == IN_SPARK else "open")
+        kill_there(play, resolved, tmp_path, point, 0 if in_a_task else -signal.SIGKILL)
         play.run(resolved)
         story = oracle.verify(sums.batch(play))
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
-def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: str) -> None:
+def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: str, expected: int) -> None:
+    """`expected`: what the service ends with, where the kill is obeyed once."""
     send(play, 0)
     if point in RECOVERY:
         with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
@@ -95,5 +109,4 @@ def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: str)
     orders = {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)}
     with service(resolved, tmp_path / "service.log", "--available-now", **orders) as process:
         killed = process.wait(WAIT_SECONDS_MAX)
-    in_a_task = point.startswith(("fold", "open"))  # Spark's worker dies, and the service recovers by itself
-    assert killed == (0 if in_a_task else -signal.SIGKILL), (tmp_path / "service.log").read_text()[-2000:]
+    assert killed == expected, (tmp_path / "service.log").read_text()[-2000:]
