@@ -11,6 +11,7 @@ To add an operator: a dataclass here, a module in `operators/`, a line in `opera
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -79,6 +80,12 @@ class Map(Node):
 
     predicate: Expression | None
     projections: tuple[Expression, ...]
+
+    def places_of(self, columns: Iterable[Column]) -> tuple[Column, ...] | None:
+        """Where these columns of the input stand in the output; None if one of them is not passed on."""
+        where = {p.column: place for place, p in reversed(list(enumerate(self.projections))) if p.column is not None}
+        wanted = tuple(columns)
+        return tuple(where[c] for c in wanted) if all(c in where for c in wanted) else None
 
 
 @dataclass(frozen=True)

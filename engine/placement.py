@@ -31,6 +31,11 @@ class Placement:
     def shards(self) -> int:
         return len(self.owners)
 
+    @property
+    def keyless_worker(self) -> int:
+        """The owner of the shard in which rows without a key live."""
+        return int(self.worker_of(np.zeros(1, np.uint64))[0])
+
     def check(self) -> None:
         assert self.shards & (self.shards - 1) == 0, f"{self.shards} shards: not a power of two"
         assert set(self.owners) <= set(range(self.workers)), "a shard is owned by a worker that is not there"

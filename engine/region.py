@@ -102,14 +102,13 @@ def run_stage(
 
 
 def _apply(task: StageTask, store: Store, index: int, node: Node, inputs: Sequence[pa.Table]) -> pa.Table:
-    owns_keyless = int(task.placement.worker_of(np.zeros(1, np.uint64))[0]) == task.worker
     context = StepContext(
         store,
         task.step,
         index,
         task.append_only.get(index, ()),
         task.placement.shards,
-        owns_keyless,
+        task.placement.keyless_worker == task.worker,
         dict(task.partitions),
         task.grown,
     )

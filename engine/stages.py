@@ -108,7 +108,7 @@ def plan(circuit: Circuit) -> Plan:
 def _arrange(node: Node, inputs: Sequence[Key | None]) -> tuple[list[Key | None], Key | None]:
     """(the key by which each input must be exchanged, None where it may stay; the placement of the output)."""
     if isinstance(node, Map):
-        return [None], _through_map(node, inputs[0])
+        return [None], None if inputs[0] is None else node.places_of(inputs[0])
     if isinstance(node, Union):
         alike = all(placement == inputs[0] for placement in inputs)
         return [None] * len(inputs), inputs[0] if alike else None
@@ -173,11 +173,3 @@ def _through_group(node: PartialAggregate, placement: Key | None) -> Key | None:
     if placement is None or not set(placement) <= set(node.group):
         return None
     return tuple(node.group.index(column) for column in placement)
-
-
-def _through_map(node: Map, placement: Key | None) -> Key | None:
-    """The placement in the output's columns; None if a column of it is not passed on."""
-    if placement is None:
-        return None
-    where = {p.column: index for index, p in reversed(list(enumerate(node.projections))) if p.column is not None}
-    return tuple(where[c] for c in placement) if all(c in where for c in placement) else None

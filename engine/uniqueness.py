@@ -19,6 +19,5 @@ def key_of(circuit: Circuit, index: int) -> tuple[Column, ...] | None:
             return key_of(circuit, node.inputs[0])
         case Map():
             key = key_of(circuit, node.inputs[0])
-            at = {p.column: place for place, p in reversed(list(enumerate(node.projections)))}
-            return None if key is None or any(c not in at for c in key) else tuple(at[c] for c in key)
+            return None if key is None else node.places_of(key)
     return None

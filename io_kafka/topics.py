@@ -20,6 +20,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 from tenacity import (
     Retrying,
+    retry_base,
     retry_if_exception,
     retry_if_exception_type,
     stop_after_delay,
@@ -194,12 +195,7 @@ class Topics:
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str) -> dict[TopicPartition, int]:
         """While a broker comes back it leads nothing for a moment, or answers without an offset: asked again until `timeout_s`."""
         wanted = tuple(partitions)
-        passing = Retrying(
-            retry=retry_if_exception_type(NoLeader),
-            stop=stop_after_delay(self._timeout_s),
-            wait=wait_fixed(PASSING_SECONDS),
-            reraise=True,
-        )
+        passing = self._again_where(retry_if_exception_type(NoLeader))
         return passing(self._offsets_now, wanted, spec, doing) if wanted else {}
 
     def _offsets_now(
@@ -224,17 +220,18 @@ class Topics:
                 raise NoLeader(where.topic, where.partition, doing)
         return {where: int(info.offset) for where, info in sorted(found.items())}
 
+    def _again_where(self, retry: retry_base) -> Retrying:
+        """Asks again, until `timeout_s`, what ended in a fault of this kind."""
+        return Retrying(
+            retry=retry, stop=stop_after_delay(self._timeout_s), wait=wait_fixed(PASSING_SECONDS), reraise=True
+        )
+
     def _ask(
         self, doing: str, request: Callable[[], Mapping[Any, Future[Any]]], name_of: Callable[[Any], _T]
     ) -> dict[_T, Any]:
         """Send one request and wait for all its answers, with the client's errors turned into ours. What the broker calls
         passing, such as a leader not yet known of a topic just made, is asked again until `timeout_s`."""
-        passing = Retrying(
-            retry=retry_if_exception(_is_passing),
-            stop=stop_after_delay(self._timeout_s),
-            wait=wait_fixed(PASSING_SECONDS),
-            reraise=True,
-        )
+        passing = self._again_where(retry_if_exception(_is_passing))
 
         def ask() -> dict[_T, Any]:
             try:

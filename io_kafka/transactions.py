@@ -61,9 +61,7 @@ class WriterLimits:
     tries_max: int = 5
     wait_seconds_max: float = 5.0  # the longest pause between two tries
     fenced_without_claim_max: int = 2  # a transaction that timed out on the broker fences us, and nobody took over
-    fence_forgotten_commits: int = (
-        100  # so many in a row, and the fences before are forgotten: two runs that fence each other get few
-    )
+    fence_forgotten_commits: int = 100  # in a row; two runs that fence each other get few between two fences
     transaction_timeout_ms: int = 60_000  # the broker aborts what a dead writer left open; consumers wait that long
 
 

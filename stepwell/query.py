@@ -106,7 +106,7 @@ def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequ
     """The views' content over all workers. Raises NoState where they do not come to one version in time."""
     nodes = {node.name: (i, node) for i, node in enumerate(circuit.nodes) if isinstance(node, View)}
     databases = [folder / "workers" / f"{worker:04d}" for worker in range(owner.workers)]
-    keyless = int(Placement.even(owner.workers, owner.shards).worker_of(np.zeros(1, np.uint64))[0])
+    keyless = Placement.even(owner.workers, owner.shards).keyless_worker
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     while True:
         parts = [

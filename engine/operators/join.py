@@ -30,8 +30,8 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     right_trace = context.trace(1, right_types, node.right_key)
     right_trace.append(as_rows(right))
     pairs = [
-        _pairs(left, node.left_key, right_trace, delta_is_left=True),
-        _pairs(right, node.right_key, left_trace, delta_is_left=False),
+        pairs_of(left, node.left_key, right_trace, delta_is_left=True),
+        pairs_of(right, node.right_key, left_trace, delta_is_left=False),
     ]
     left_trace.append(as_rows(left))
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
@@ -40,7 +40,7 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     return zset.consolidate(joined)
 
 
-def _pairs(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left: bool) -> pa.Table:
+def pairs_of(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left: bool) -> pa.Table:
     """Every changed row beside every stored row of its key; weights are multiplied."""
     matches = trace.probe(columns_at(delta, key), hash_keys(delta, key))
     rows = zset.take_rows(delta, matches.probe)

@@ -28,6 +28,7 @@ from engine.operators.aggregate import COUNT_MAX, Batch, ResultOverflow, advance
 from engine.operators.aggregate_plan import Plan, plan_of
 from engine.operators.aggregate_totals import Totals, nothing
 from engine.operators.base import StepContext
+from engine.operators.join import pairs_of
 from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, only
 from engine.trace import Combine, Trace, as_rows
 
@@ -59,7 +60,7 @@ def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: 
     right_trace = context.trace(1, right.schema.types[:-1], node.right_key)
     right_trace.append(as_rows(right))
     partials = _added_up(left, width)
-    joined = [_met(partials, node.left_key, right_trace)]
+    joined = [_checked(pairs_of(partials, node.left_key, right_trace, delta_is_left=True))]
     combines: list[Combine] = ["carry" if carries else "sum" for carries in node.carries]
     sum_types = [pa.int64()] * len(combines)
     left_trace = context.trace(0, left.schema.types[:width], node.left_key, combines, sum_types)
@@ -101,27 +102,21 @@ def _added_up(partials: pa.Table, width: int) -> pa.Table:
     return _partials([column.combine_chunks() for column in keys.columns], sums)
 
 
-def _met(partials: pa.Table, key: Sequence[int], rows: Trace) -> pa.Table:
-    """Changed partials beside the stored rows of their key."""
-    matches = rows.probe(columns_at(partials, key), hash_keys(partials, key))
-    mine = zset.take_rows(partials, matches.probe)
-    return zset.build([*mine.columns[:-1], *matches.rows.columns[:-1]], _checked(matches.rows.columns[-1].to_numpy()))
-
-
 def _meeting(rows: pa.Table, key: Sequence[int], partials: Trace) -> pa.Table:
     """Stored partials beside the changed rows of their key."""
     matches = partials.probe(columns_at(rows, key), hash_keys(rows, key))
     mine = zset.take_rows(rows, matches.probe)
-    return zset.build([*matches.rows.columns, *mine.columns[:-1]], _checked(zset.weights_of(mine)))
+    return _checked(zset.build([*matches.rows.columns, *mine.columns[:-1]], zset.weights_of(mine)))
 
 
-def _checked(weights: Int64s) -> Int64s:
+def _checked(joined: pa.Table) -> pa.Table:
+    weights = zset.weights_of(joined)
     if len(weights) and int(np.abs(weights).max()) > WEIGHT_MAX:
         raise DataError(
             f"A row of a join stands {int(np.abs(weights).max())} times in its input, more than {WEIGHT_MAX}.",
             "Remove duplicates (SELECT DISTINCT, or a key for the source) before the join.",
         )
-    return weights
+    return joined
 
 
 def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:

@@ -120,8 +120,8 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "    owns_keyless = int(task.placement.worker_of(np.zeros(1, np.uint64))[0]) == task.worker\n",
-                "    owns_keyless = True\n",
+                "        task.placement.keyless_worker == task.worker,\n",
+                "        True,\n",
             ),
         ),
         (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
