@@ -67,7 +67,8 @@ CHECKPOINT = (
     "freeze.inside",  # a worker's working layer is set aside, in the open transaction of its database
     "freeze.done",
     "checkpoint.frozen",  # all workers
-    "fold.inside",
+    "fold.piece",  # a part of a worker's frozen layer is laid, or its undo dropped, and committed
+    "fold.inside",  # all of it is in the open transaction
     "fold.synced",
     "fold.done",  # the frozen layer is removed
     "checkpoint.folded",  # all workers

@@ -7,10 +7,13 @@ the steps. Who comes with an older epoch than the one stored can change nothing.
     steps --> working --freeze--> frozen --fold--> committed (records of the last version, undo to the one before)
               no sync             no sync          synced; its description (description.py) says which layers count
 
+A fold takes several transactions (folding.py says why). Until its last one the records are a mixture of v and v+1, and
+undo leads back to v: what reads v alone looks through the undo, and who reads all layers has the frozen one above.
+
 Why three layers: a checkpoint must not stop the steps, and must cost what changed, not what is there. Why the
-description stands in the committed environment: open, freeze and fold are then one transaction there each, atomic and
-fenced; the layers are plain folders that count only while the description names them. Every layer has a name that is
-never used again, so a zombie's late write or removal meets its own layer only.
+description stands in the committed environment: what open, freeze and fold change there is then atomic and fenced; the
+layers are plain folders that count only while the description names them. Every layer has a name that is never used
+again, so a zombie's late write or removal meets its own layer only.
 
 Locks are taken in one order, working before committed. `transaction` and `freeze` hold the working layer's writer;
 `open`, `freeze` and `fold` the committed one's. A reader takes the committed snapshot first: its description names
@@ -31,7 +34,7 @@ from typing import TypeVar
 from faults.points import reached
 from storage import description as described
 from storage import environments, folding, records
-from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, VersionId
+from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, Laid, VersionId
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
@@ -154,16 +157,16 @@ class Database:
             if version not in old.versions:
                 raise UnknownVersion(path, version, old.versions)
             sizes = old.table_bytes
-            if version != old.last:
-                place = f"the undo of {path} ({old.last})"
+            if version != old.last or old.laid is not None:
+                place = f"the undo of {path} ({old.last if old.laid is None else 'a fold that did not end'})"
                 back, _ = folding.lay_over(writer, folding.undo_records(writer), place, undo=False)
-                sizes = folding.add_sizes(sizes, back)
+                sizes = folding.add_sizes(sizes if old.laid is None else old.laid.table_bytes, back)
             seal = _check_seal(path, writer, old, version)
             writer.delete_all(UNDO)
             _sweep(path)
             new = _with_working(path, replace(
-                old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, table_bytes=sizes,
-                seals=(seal,),
+                old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, laid=None,
+                table_bytes=sizes, seals=(seal,),
             ))  # fmt: skip
             new = replace(new, opened=new.layers_made)
             described.save(writer, new)
@@ -207,7 +210,10 @@ class Database:
         path = path.resolve()
         with _committed(path) as committed, committed.read() as reader:
             present = _load(path, reader)
-            yield present.last, Transaction((_committed_layer(path, committed, reader, present),), writable=False)
+            layers = [_committed_layer(path, committed, reader, present)]
+            if present.laid is not None:
+                layers.insert(0, replace(layers[0], space=UNDO, place=f"the undo in {path}"))
+            yield present.last, Transaction(tuple(layers), writable=False)
 
     def freeze(self, version: VersionId) -> None:
         """At a step boundary: what was written since the last version becomes `version`, to be folded; the next step
@@ -233,37 +239,56 @@ class Database:
     def fold(self) -> VersionId:
         """Completes the frozen version, durably: from now on it and the one before can be opened. In any process or
         thread, while steps go on. Without a frozen layer it does nothing. Gives the last complete version.
+        What it does is kept piece by piece, and goes on where an earlier call stopped; before the first piece the undo of
+        the version before is dropped, for a freeze comes only when every worker has the last version.
         Raises StaleEpoch, NotOpen, CorruptRecord, WriterBlocked, StorageFull."""
-        with (
-            environments.disk_faults(self.path),
-            _committed(self.path) as committed,
-            committed.write(self.epoch) as writer,
-        ):
-            old = _load(self.path, writer)
-            self._check_open(old)
-            if old.frozen is None or old.freezing is None:
-                # What a fold that was killed has committed may not be on the disk yet: this commit syncs it.
-                described.save(writer, old)
-                return old.last
-            folder = self.path / old.frozen
-            place = f"the frozen layer {folder} ({old.freezing})"
-            writer.delete_all(UNDO)
-            try:
-                with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                    grown, changed = folding.lay_over(writer, reader.items(b""), place, undo=True)
-            except Gone:
-                raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
-            new = replace(
-                old, versions=(old.last, old.freezing), frozen=None, freezing=None,
-                table_bytes=folding.add_sizes(old.table_bytes, grown),
-                seals=(old.seals[-1], (old.seals[-1] + changed) % MODULUS),
-            )  # fmt: skip
-            described.save(writer, new)
-            reached("fold.inside", self.identity.worker)
-        reached("fold.synced", self.identity.worker)
-        environments.remove(folder)
-        reached("fold.done", self.identity.worker)
+        while True:
+            with (
+                environments.disk_faults(self.path),
+                _committed(self.path) as committed,
+                committed.write(self.epoch) as writer,
+            ):
+                old = _load(self.path, writer)
+                self._check_open(old)
+                new = self._fold_on(writer, old)
+                # Saved though nothing may have changed: what a fold that was killed has committed may not be on the
+                # disk yet, and this commit syncs it.
+                described.save(writer, new)
+                if old.frozen is not None and new.frozen is None:
+                    reached("fold.inside", self.identity.worker)
+            if new.frozen is None:
+                break
+            reached("fold.piece", self.identity.worker)
+        if old.frozen is not None:
+            reached("fold.synced", self.identity.worker)
+            environments.remove(self.path / old.frozen)
+            reached("fold.done", self.identity.worker)
         return new.last
+
+    def _fold_on(self, writer: Writer, old: Description) -> Description:
+        """One transaction's part of a fold: drops the last undo, or lays the next piece."""
+        if old.frozen is None or old.freezing is None:
+            return old
+        if old.laid is None:
+            writer.delete_all(UNDO)
+            laid = Laid("", old.table_bytes, old.seals[-1])
+            return replace(old, versions=(old.last,), seals=old.seals[-1:], laid=laid)
+        folder = self.path / old.frozen
+        place = f"the frozen layer {folder} ({old.freezing})"
+        start = bytes.fromhex(old.laid.following)
+        try:
+            with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
+                grown, changed, following = folding.lay_piece(writer, reader, start, place)
+        except Gone:
+            raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
+        sizes = folding.add_sizes(old.laid.table_bytes, grown)
+        seal = (old.laid.seal + changed) % MODULUS
+        if following is not None:
+            return replace(old, laid=Laid(following.hex(), sizes, seal))
+        return replace(
+            old, versions=(old.last, old.freezing), frozen=None, freezing=None, laid=None,
+            table_bytes=sizes, seals=(old.seals[-1], seal),
+        )  # fmt: skip
 
     def commit(self, version: VersionId) -> VersionId:
         """`freeze`, then `fold`."""

@@ -2,6 +2,7 @@
 transaction.
 
 versions    (v,) or (v, v+1): the complete ones. Records are those of the last; undo leads back to the first.
+laid        how much of a fold is done: records are a mixture then, and undo leads back to the last version; or nothing.
 working     the layer that steps write, or nothing: it counts only on the boot it was made on, in the epoch stored here.
 frozen      the layer that waits to be folded, and the version that it completes; or nothing.
 """
@@ -43,6 +44,16 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Laid:
+    """How much of a frozen layer is among the records. `following`: the key at which the rest begins, hexadecimal;
+    the others are of the records as they are."""
+
+    following: str
+    table_bytes: dict[int, int]
+    seal: int
+
+
+@dataclass(frozen=True)
 class Description:
     identity: Identity
     epoch: int  # never falls
@@ -53,6 +64,7 @@ class Description:
     working: str | None = None
     frozen: str | None = None
     freezing: VersionId | None = None  # set exactly where `frozen` is
+    laid: Laid | None = None  # outlives the frozen layer: `open` takes it back
     table_bytes: dict[int, int] = field(default_factory=dict)  # live bytes of the last version
     seals: tuple[int, ...] = ()  # of each version, seal.py; none in a database of before there were any
 
@@ -67,6 +79,7 @@ class Description:
         assert (self.frozen is None) == (self.freezing is None), self
         assert self.freezing is None or self.freezing.version == self.last.version + 1, self
         assert self.working is not None or self.frozen is None, self
+        assert self.laid is None or len(self.versions) == 1, self
         assert self.opened <= self.layers_made, self
         assert len(self.seals) in (0, len(self.versions)), self
         assert all(size > 0 for size in self.table_bytes.values()), self.table_bytes
@@ -84,7 +97,9 @@ def load(reader: Reader) -> Description:
     plain["identity"] = Identity(**plain["identity"])
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
-    plain["table_bytes"] = {int(table): size for table, size in plain["table_bytes"].items()}
+    plain["table_bytes"] = _sizes(plain["table_bytes"])
+    laid = plain.get("laid")
+    plain["laid"] = laid and Laid(laid["following"], _sizes(laid["table_bytes"]), laid["seal"])
     plain["seals"] = tuple(plain.get("seals", ()))
     description = Description(**plain)
     description.check()
@@ -95,3 +110,7 @@ def save(writer: Writer, description: Description) -> None:
     description.check()
     text = json.dumps({"format": FORMAT, **asdict(description)}, sort_keys=True).encode()
     writer.put(DESCRIPTION_KEY, records.encode(DESCRIPTION_KEY, text))
+
+
+def _sizes(plain: dict[str, int]) -> dict[int, int]:
+    return {int(table): size for table, size in plain.items()}

@@ -1,8 +1,11 @@
-"""Laying one layer over the committed records, with the way back; and going that way.
+"""Laying one layer over the committed records, piece by piece, with the way back; and going that way.
 
 The undo of version v+1 is itself a layer: laid over v+1 it gives v. It holds the old record of every key that v+1
 changed, and a tombstone for every key that v+1 brought. So folding and going back are one function, at the cost of
 the changes alone.
+
+Why in pieces, a transaction each: LMDB writes a changed page to another place, and what it freed is free for the transactions that follow.
+So a fold in one transaction needs room for all that it changes twice, beside undo; in pieces, for a piece.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ from collections.abc import Iterable, Iterator
 
 from storage import keys, records
 from storage.description import RECORDS, UNDO
-from storage.environments import Writer
+from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
 from storage.seal import mark
 
-BATCH_BYTES_MAX = 16 << 20  # of undo copied at a time on the way back; one record may exceed it
+PIECE_BYTES_MAX = (
+    4 << 20
+)  # of records handled at a time; one may exceed it. Smaller ones sync more often, larger ones let the file grow
 
 
 def lay_over(
@@ -49,24 +54,29 @@ def lay_over(
     return grown, seal
 
 
+def lay_piece(writer: Writer, layer: Reader, start: bytes, place: str) -> tuple[dict[int, int], int, bytes | None]:
+    """Applies the layer's next records, from the key `start` on. Gives what `lay_over` does, and where to go on, or None at the end."""
+    batch, following = _batch(layer, start, b"")
+    return *lay_over(writer, batch, place, undo=True), following
+
+
 def undo_records(writer: Writer) -> Iterator[tuple[bytes, bytes]]:
-    """The undo layer, copied batch by batch, for the writer changes other records meanwhile."""
-    batch: list[tuple[bytes, bytes]] = []
+    """The undo layer, copied piece by piece, for the writer changes other records meanwhile."""
     start: bytes | None = UNDO
     while start is not None:
-        batch, start = _undo_batch(writer, start)
-        yield from batch
+        batch, start = _batch(writer, start, UNDO)
+        yield from [(spaced[len(UNDO) :], bytes(stored)) for spaced, stored in batch]
 
 
-def _undo_batch(writer: Writer, start: bytes) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+def _batch(reader: Reader, start: bytes, prefix: bytes) -> tuple[list[tuple[bytes, memoryview]], bytes | None]:
     """Records from `start` on, and where to go on, or None at the end."""
-    batch: list[tuple[bytes, bytes]] = []
+    batch: list[tuple[bytes, memoryview]] = []
     size = 0
-    for spaced, stored in writer.items_from(start, UNDO):
-        if size >= BATCH_BYTES_MAX:
-            return batch, spaced
-        batch.append((spaced[len(UNDO) :], bytes(stored)))
-        size += len(spaced) + len(stored)
+    for key, stored in reader.items_from(start, prefix):
+        if size >= PIECE_BYTES_MAX:
+            return batch, key
+        batch.append((key, stored))
+        size += len(key) + len(stored)
     return batch, None
 
 

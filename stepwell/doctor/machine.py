@@ -15,7 +15,7 @@ PYSPARK_MINOR = "4.3"
 
 DISK_FREE_MIN = 1 << 30
 DISK_FREE_SCARCE = 10 << 30
-"""Bytes. A fold needs room for what changed, twice; below 1 GiB a backlog of minutes can fill the disk."""
+"""Bytes. A fold needs room for what changed, once more; below 1 GiB a backlog of minutes can fill the disk."""
 
 
 def machine_checks(storage: Path | None) -> list[Check]:

@@ -38,6 +38,8 @@ class Description:
     versions: tuple[tuple[int, int, str], ...]
     working: str | None
     frozen: str | None
+    laid: bool
+    """A fold has laid a part of the frozen layer."""
 
 
 class Oracle:
@@ -194,8 +196,9 @@ class Oracle:
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
         state = {key[1:]: value for key, value in stored.items() if key[:3] == _RECORDS + _STATE}
-        self._check_state(state, now.versions[-1], worker)
-        if len(now.versions) == 2:
+        if not now.laid:
+            self._check_state(state, now.versions[-1], worker)
+        if now.laid or len(now.versions) == 2:
             for spaced, value in stored.items():
                 if spaced[:3] == _UNDO + _STATE:
                     state[spaced[1:]] = value
@@ -264,7 +267,7 @@ def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:
 def description(records: Records) -> Description:
     plain = json.loads(records[_DESCRIPTION][:-_TRAILER_BYTES])
     versions = tuple(_version(version) for version in plain["versions"])
-    return Description(plain["epoch"], versions, plain["working"], plain["frozen"])
+    return Description(plain["epoch"], versions, plain["working"], plain["frozen"], plain["laid"] is not None)
 
 
 def _version(plain: Mapping[str, Any]) -> tuple[int, int, str]:

@@ -24,11 +24,14 @@ from coordinator.core import Action, Core
 from engine import region, tasks
 from faults import points
 from io_kafka import reader, step_log_reader, topics, transactions
-from storage import database
+from storage import database, folding
 from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath, use
 from tests.simulator.scheduler import Process, Strand
 from tests.simulator.story import StoryLog
+
+PIECE_BYTES = 60
+"""Two or three records of a state of some dozen: so a fold takes several transactions."""
 
 
 class Outside(clients.Net, Protocol):
@@ -126,6 +129,7 @@ def installed(outside: Outside, *, snapshot_steps: int, truncate_steps: int) -> 
                 "_boot_id": lambda: f"boot{outside.disk.boots}",
             },
         ),
+        (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (region, {"run_stage": circuit.run_stage}),
         (tasks, {"run_stage": circuit.run_stage, "read_sources": circuit.read_sources}),
         (points, {"_obey": outside.reached, "_orders": [order]}),

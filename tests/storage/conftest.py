@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from storage import folding
 from storage.database import Database
 from tests.storage.helpers import kill_children
 
@@ -18,6 +19,12 @@ MEMORY = Path("/dev/shm")
 def no_child_stays() -> Iterator[None]:
     yield
     kill_children()
+
+
+@pytest.fixture
+def one_record_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold then takes as many transactions as it can."""
+    monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1)
 
 
 @pytest.fixture

@@ -35,10 +35,12 @@ from tests.storage.helpers import (
 V1 = VersionId(1, 1, "checkpoint-1-1")
 V2 = VersionId(2, 2, "checkpoint-2-2")
 CONTENT = {
+    EMPTY: {},
     V1: {key("changed"): b"old", key("deleted"): b"d"},
     V2: {key("added"): b"a" * 5000, key("changed"): b"new"},
 }
 Prepare = Callable[[Path], Database]
+pytestmark = pytest.mark.usefixtures("one_record_a_piece")
 Operation = Callable[[Database], object]  # gets a handle, made before: looking for the database is not what is stopped
 
 
@@ -54,6 +56,16 @@ def at_v1(path: Path) -> Database:
 
 def frozen_v2(path: Path) -> Database:
     database = at_v1(path)
+    database.freeze(V2)
+    return database
+
+
+def frozen_v2_beside_undo(path: Path) -> Database:
+    """As above, and version 0 can still be opened."""
+    database = fresh(path)
+    step(database, {"changed": b"old", "deleted": b"d"})
+    assert commit(database, 1, 1) == V1
+    step(database, {"changed": b"new", "added": b"a" * 5000}, deletes=("deleted",))
     database.freeze(V2)
     return database
 
@@ -119,13 +131,20 @@ def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memor
         prove_versions(path, (V1, V2))
 
 
-def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path) -> None:
+@pytest.mark.parametrize(("prepare", "before"), [(frozen_v2, (V1,)), (frozen_v2_beside_undo, (EMPTY, V1))])
+def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]) -> None:
     seen = set()
-    for crashed, path in crash_everywhere(shared_memory, frozen_v2, Database.fold):
+    for crashed, path in crash_everywhere(shared_memory, prepare, Database.fold):
         present = Database.versions(path)
         seen.add((crashed, present))
         prove_versions(path, present)
-    assert seen == {(True, (V1,)), (True, (V1, V2)), (False, (V1, V2))}
+    assert seen == {(True, before), (True, (V1,)), (True, (V1, V2)), (False, (V1, V2))}
+
+
+def test_a_fold_whose_task_was_killed_is_ended_by_the_next_attempt(shared_memory: Path) -> None:
+    for _, path in crash_everywhere(shared_memory, frozen_v2, Database.fold):
+        assert attach(path).fold() == V2
+        prove_versions(path, (V1, V2))
 
 
 def test_a_crash_in_open_leaves_both_or_the_one_asked_for(shared_memory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import environments, errors
+from faults.points import Crash, Order, arm
+from storage import environments, errors, folding
 from storage.database import EMPTY, Database, VersionId
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
@@ -374,6 +376,52 @@ def freeze_at_boundary(database: Database, number: int) -> None:
             return
         except AssertionError:
             continue
+
+
+@pytest.mark.usefixtures("one_record_a_piece")
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int) -> None:
+    """It is looked through, taken back, or ended."""
+    path = tmp_path / PATH
+    database = fresh(path)
+    step(database, {"a": b"1", "b": b"1"})
+    v1 = commit(database, 1, 1)
+    step(database, {"a": b"22", "c": b"2"}, deletes=("b",))
+    v2 = VersionId(2, 2, "c2")
+    database.freeze(v2)
+    with arm(Order("fold.piece", "raise", visit=pieces)), pytest.raises(Crash):
+        database.fold()
+    before, after = {key("a"): b"1", key("b"): b"1"}, {key("a"): b"22", key("c"): b"2"}
+    assert Database.versions(path) == (v1,)
+    assert committed(path) == (v1, before)
+    assert database.statistics().table_bytes == {1: 2 * (4 + 1 + 1)} == {1: 2 * len(key("a") + b"1")}
+    with database.read() as view:
+        assert content(view) == after
+    with pytest.raises(errors.CheckpointPending):
+        database.freeze(VersionId(2, 2, "another"))
+    step(database, {"d": b"3"}, deletes=("a",))
+    copy = tmp_path / "copy"
+    Database.close_all()
+    shutil.copytree(path, copy)
+
+    assert database.fold() == v2 and committed(path) == (v2, after)
+    assert Database.take(copy, epoch=2, identity=ME).versions == (v1,)
+    assert committed(copy) == (v1, before)
+    Database.open(copy, v1, epoch=2, identity=ME)
+    assert committed(copy) == (v1, before)
+    assert database.statistics().table_bytes == {1: len(key("a") + b"22") + len(key("c") + b"2")}
+
+
+def test_the_file_of_two_versions_is_little_larger_than_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All records change between two checkpoints; in one transaction a fold would need room for them twice more."""
+    monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1 << 18)
+    database = fresh(tmp_path / PATH)
+    for number in range(1, 6):
+        step(database, {f"{part:02d}": bytes([number]) * 100_000 for part in range(80)})
+        commit(database, number, number)
+    statistics = database.statistics()
+    live = sum(statistics.table_bytes.values())
+    assert 2 * live < statistics.disk_bytes["committed"] < 2.3 * live
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:

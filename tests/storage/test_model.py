@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from storage import errors
+from faults.points import Crash, Order, arm
+from storage import errors, folding
 from storage.database import EMPTY, Database, VersionId
 from storage.keys import record_key
 from tests.storage.helpers import ME, committed, content, in_child, wait
@@ -28,6 +29,8 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.piece_bytes_max = folding.PIECE_BYTES_MAX
+        folding.PIECE_BYTES_MAX = 1  # so a fold takes a transaction a record
         self.folder = Path(
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
         )
@@ -42,6 +45,7 @@ class Model(RuleBasedStateMachine):
         self.database: Database | None = None
 
     def teardown(self) -> None:
+        folding.PIECE_BYTES_MAX = self.piece_bytes_max
         Database.close_all()
         shutil.rmtree(self.folder)
 
@@ -101,6 +105,19 @@ class Model(RuleBasedStateMachine):
             self.opened().fold()
         if self.frozen is not None:
             self.complete, self.frozen = [self.complete[-1], self.frozen], None
+
+    @precondition(lambda self: self.database and self.frozen)
+    @rule(pieces=st.integers(1, 4))
+    def fold_partly(self, pieces: int) -> None:
+        """It stops after so many transactions, if it has more."""
+        assert self.frozen is not None
+        self.complete = [self.complete[-1]]
+        with arm(Order("fold.piece", "raise", visit=pieces)):
+            try:
+                self.opened().fold()
+            except Crash:
+                return
+        self.complete, self.frozen = [*self.complete, self.frozen], None
 
     @rule()
     def crash(self) -> None:
