@@ -107,6 +107,8 @@ def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: str,
     for number in range(1, 60 if point == "checkpoint.snapshot" else 3):
         send(play, number)
     orders = {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)}
-    with service(resolved, tmp_path / "service.log", "--available-now", **orders) as process:
+    # The run before was this process, which lives: without the option the service waits half a minute for a sign of it.
+    options = ("--available-now", *(["--take-over"] if point in RECOVERY else []))
+    with service(resolved, tmp_path / "service.log", *options, **orders) as process:
         killed = process.wait(WAIT_SECONDS_MAX)
     assert killed == expected, (tmp_path / "service.log").read_text()[-2000:]
