@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,7 @@ from coordinator import loop
 from coordinator.errors import CircuitChanged, LayoutChanged
 from engine import spark_step
 from engine.parcels import Parcel
-from engine.spark_step import region_task
+from engine.spark_step import region_task, source_task
 from engine.tasks import StepInput
 from io_kafka.output_progress import DigestMismatch
 from io_kafka.writer import Fenced
@@ -110,6 +112,39 @@ def test_a_killed_python_worker_is_recovered_from_at_the_last_checkpoint(
     resolved = sums.project(play, workers=2, in_spark=True)
     status = play.run(resolved)
     assert (status["recoveries"], status["steps_replayed"]) == (1, 2)
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def counted_source_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+    (folder / f"step-{given.step}-{uuid.uuid4()}").touch()
+    return source_task(shared, given, *rest)
+
+
+def losing_region_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+    """Once, in step 2: takes away what the stage before has left for the tasks of this one."""
+    result = list(region_task(shared, given, *rest))
+    with suppress(FileExistsError):
+        if given.step == 2:
+            (folder / "lost").touch(exist_ok=False)
+            for file in Path(os.environ["SPARK_LOCAL_DIRS"]).rglob("shuffle_*"):
+                file.unlink()
+    return iter(result)
+
+
+def test_a_stage_that_spark_runs_again_changes_nothing(
+    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three tasks on two cores the last begins when the shuffle's files are gone: Spark repeats the stage that made them, which reads the
+    same ranges again, and then what is missing of the next."""
+    monkeypatch.setattr(spark_step, "source_task", partial(counted_source_task, tmp_path))
+    monkeypatch.setattr(spark_step, "region_task", partial(losing_region_task, tmp_path))
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play, workers=3, in_spark=True)
+    assert play.run(resolved)["recoveries"] == 0
+    ran = [len(list(tmp_path.glob(f"step-{step}-*"))) for step in range(4)]
+    assert ran[2] > 3 and [*ran[:2], ran[3]] == [3, 3, 3]
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
 
