@@ -95,14 +95,17 @@ def _history(bench: Bench, broker: int) -> list[dict[str, Any]]:
     rows = []
     for quarter, part in enumerate(np.array_split(ms, 4), 1):
         p50, p99 = (round(float(np.percentile(part, q)), 1) for q in (50, 99))
-        last = {"state_mb": result.state_mb} if quarter == 4 else {"state_mb": None}
+        end = quarter * len(steps) // 4
+        sizes = [sizes for step, *sizes in result.checkpoints if step <= end]
+        disk, live = sizes[-1] if sizes else (None, None)
         rows.append(
             {
                 "what": f"History of {HISTORY_ROWS:,} rows",
                 "quarter": quarter,
                 "step_ms_p50": p50,
                 "step_ms_p99": p99,
-                **last,
+                "state_mb": disk,
+                "live_mb": live,
             }
         )
     return rows
@@ -127,5 +130,6 @@ def _figures(result: Result) -> dict[str, Any]:
         "step_ms_max": result.step_ms_max,
         "rss_mb_max": result.rss_mb_max,
         "state_mb": result.state_mb,
+        "live_mb": result.live_mb,
         "others_cores": result.others_cores,
     }

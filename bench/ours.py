@@ -14,9 +14,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -31,6 +32,7 @@ from io_kafka.log_records import DivisionRecord, StepRecord, decode
 from stepwell.errors import StepwellError
 from stepwell.project import STATE_FOLDER
 from stepwell.service.client import ControlClient
+from stepwell.service.last_run import read_last_run
 
 ENGINE = "stepwell"
 RUN_SECONDS_MAX = 1_800
@@ -123,6 +125,8 @@ def run(
     steps = steps_of(bench, prepared.name, prepared.topic)
     fill(result, steps, case.warm_rows, watch.usage)
     result.parts = _parts(looks, len(steps) - (result.steps or 0))
+    result.checkpoints = _checkpoints([*looks, read_last_run(prepared.storage / STATE_FOLDER) or {}])
+    result.live_mb = result.checkpoints[-1][2] if result.checkpoints else None
     result.state_mb = round(measure.folder_bytes(prepared.storage) / (1 << 20), 1)
     result.log_mb = bench.topic_mb(log_topic_of(prepared.name))
     return result, prepared
@@ -143,10 +147,10 @@ def steps_of(bench: Bench, name: str, topic: str) -> list[Step]:
     return steps
 
 
-def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[dict[str, object]]:
+def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[dict[str, Any]]:
     """The service's status, looked at until the process ends."""
     client = ControlClient(prepared.storage / STATE_FOLDER)
-    looks: list[dict[str, object]] = []
+    looks: list[dict[str, Any]] = []
     deadline = time.monotonic() + RUN_SECONDS_MAX
     while child.poll() is None:
         if time.monotonic() > deadline:
@@ -158,11 +162,23 @@ def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[d
     return looks
 
 
-def _parts(looks: list[dict[str, object]], warm_steps: int) -> dict[str, float]:
+def _parts(looks: Sequence[Mapping[str, Any]], warm_steps: int) -> dict[str, float]:
     """Mean milliseconds of the parts, over the measured steps that were looked at; each step once."""
-    times = {look["step"]: look["last_step"] for look in looks if int(str(look["step"])) >= warm_steps}
+    times = {look["step"]: look["last_step"] for look in looks if look["step"] >= warm_steps}
     kept = [t for t in times.values() if isinstance(t, dict)]
     return {name: round(float(np.mean([t[name] for t in kept])), 1) for name in (kept[0] if kept else {})}
+
+
+def _checkpoints(looks: Sequence[Mapping[str, Any]]) -> list[tuple[int, float, float]]:
+    """As `Result.checkpoints`."""
+    sizes = {
+        look["checkpoint_step"]: tuple(
+            round(sum(look[what].values()) / (1 << 20), 1) for what in ("disk_bytes", "state_bytes")
+        )
+        for look in looks
+        if look.get("disk_bytes")
+    }
+    return [(step, disk, live) for step, (disk, live) in sizes.items()]
 
 
 def _tail(file: Path) -> str:

@@ -113,7 +113,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("engine", "engine"), ("rows a step", "rows_per_step"), ("rows/s", "rows_per_s"), ("step p50 ms", "step_ms_p50"),
     ("p99", "step_ms_p99"), ("max", "step_ms_max"), ("latency p50 ms", "latency_ms_p50"), ("p99", "latency_ms_p99"),
     ("CPU s/M", "cpu_s_per_million"), ("broker", "broker_cpu_s_per_million"), ("memory MB", "rss_mb_max"), ("state MB", "state_mb"),
-    ("log MB", "log_mb"), ("equal", "equal"), ("others", "others_cores"),
+    ("live", "live_mb"), ("log MB", "log_mb"), ("equal", "equal"), ("others", "others_cores"),
 )  # fmt: skip
 
 
@@ -208,7 +208,8 @@ _HOW = """## How to read this
 - **latency**: W2, from a bid's append to the first moment a read_committed consumer has a result that holds it, at 20,000 bids a second
   sent whatever the engine does, default step size.
 - **CPU s/M**: CPU seconds for a million rows, of the whole process tree; the broker's apart.
-- **memory**: peak of the tree, a shared page counted once (PSS). **state**: on disk at the end. **log**: of the input topic's kind none;
+- **memory**: peak of the tree, a shared page counted once (PSS). **state**: on disk at the end; **live**: the keys and values
+  of the last version. **log**: of the input topic's kind none;
   the step log's bytes.
 - **equal**: every output topic, read back by a read_committed consumer, against DuckDB's batch answer over the generated rows; doubles
   within 1e-12.

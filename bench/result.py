@@ -20,6 +20,8 @@ class Result:
     equal         the output agrees with the batch answer; None where it was not compared
     parts         mean milliseconds of a step by part
     cpu_parts     of cpu_s_per_million, by kind of process
+    live_mb       keys and values of the last version, of which state_mb is what they take on the disk
+    checkpoints   of each that a look fell upon: step, MB on disk, MB live
     """
 
     engine: str
@@ -37,12 +39,14 @@ class Result:
     equal: bool | None = None
     # Not in latest.json:
     step_ms_max: float | None = None
+    live_mb: float | None = None
     log_mb: float | None = None
     steps: int | None = None
     rows: int = 0
     others_cores: float | None = None
     parts: dict[str, float] = field(default_factory=dict)
     cpu_parts: dict[str, float] = field(default_factory=dict)
+    checkpoints: list[tuple[int, float, float]] = field(default_factory=list)
     note: str = ""
     failed: str | None = None
 
