@@ -16,7 +16,13 @@ READ_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.05
 PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 """The client gets over these; they are seen where a broker is killed."""
-UNSETTLED = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, *PASSING}
+UNSETTLED = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    *PASSING,
+}
 """And these are passing where a topic is made."""
 
 Place = tuple[str, int]
@@ -103,7 +109,7 @@ class LogTail:
         while True:
             try:
                 return self._consumer.get_watermark_offsets(self._log, timeout=1.0, cached=False)[1]
-            except KafkaException as error:  # a broker that was killed just now
+            except KafkaException as error:  # of a broker that was killed, or a topic that was made, just now
                 if error.args[0].code() not in UNSETTLED or time.monotonic() > deadline:
                     raise
 
