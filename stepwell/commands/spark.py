@@ -8,12 +8,13 @@ do ends with the step. They end with us, however we end, for the JVM reads a pip
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext, accumulators
 from pyspark.core import context as spark_context
 from pyspark.errors import PySparkRuntimeError
@@ -26,6 +27,10 @@ from stepwell.session import make_session
 SPARK_LOG = "spark.log"
 TAIL_LINES = 8
 """Of Spark's log, in a message: enough for the cause, not a screen of stack trace."""
+
+
+DEATH_SECONDS_MAX = 10.0
+"""From the loss of its connections to the end of the JVM; longer means that it lives, and something else is wrong."""
 
 
 class SparkUnavailable(StepwellError):
@@ -45,7 +50,7 @@ def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSe
         try:
             yield session
         except Exception as error:
-            if jvm_is_gone():
+            if jvm_is_gone(DEATH_SECONDS_MAX if _came_by_connection(error) else 0.0):
                 raise _unavailable("Spark's JVM has ended; nothing is lost, run again", file) from error
             raise
         finally:
@@ -61,9 +66,23 @@ for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixS
     _server.handle_error = _say_nothing
 
 
-def jvm_is_gone() -> bool:
+def jvm_is_gone(seconds_max: float = 0.0) -> bool:
+    """Whether the process has ended, or does within so long."""
     process = getattr(SparkContext._gateway, "proc", None)
-    return process is not None and process.poll() is not None
+    if process is None:
+        return False
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds_max)
+    return process.poll() is not None
+
+
+def _came_by_connection(error: BaseException | None) -> bool:
+    """A JVM that was killed closes its connections before it counts as ended, and frees gigabytes in between."""
+    while error is not None:
+        if isinstance(error, ConnectionError | Py4JNetworkError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -202,11 +202,17 @@ class Oracle:
             return {(p.topic, p.partition): int(answer.result(READ_SECONDS_MAX).offset) for p, answer in asked.items()}
 
         deadline = time.monotonic() + READ_SECONDS_MAX
+        answer: object = None
         while True:
-            assert time.monotonic() < deadline, f"no end of {places}, or a transaction stays open"
-            with suppress(KafkaException):  # of a topic that was made just now
-                if (stable := ends(IsolationLevel.READ_COMMITTED)) == ends(IsolationLevel.READ_UNCOMMITTED):
-                    return stable
+            assert time.monotonic() < deadline, f"no end of all partitions, or a transaction stays open: {answer}"
+            try:
+                stable, end = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+            except KafkaException as fault:  # of a topic that was made just now
+                answer = fault
+                continue
+            if stable == end:
+                return stable
+            answer = stable, end
 
     def _catch_up(self) -> Ends:
         """The ends, once the watcher has come to them."""

@@ -1,0 +1,57 @@
+"""How a command tells that Spark's JVM has ended."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+
+from stepwell.commands import spark
+from stepwell.commands.spark import SparkUnavailable, spark_session
+
+
+@pytest.fixture
+def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in its place, which ends with its input."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        monkeypatch.setattr(spark, "make_session", lambda *_: SimpleNamespace(stop=lambda: None))
+        yield process
+
+
+class Dying:
+    """Its connections are gone and it is still there, until somebody waits for it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.poll = process.poll
+
+    def wait(self, seconds: float) -> None:
+        if seconds:
+            self._process.communicate()
+
+
+PROJECT = SimpleNamespace(name="p", settings=SimpleNamespace(spark={}))
+
+
+@pytest.mark.parametrize("lost", [ConnectionRefusedError, Py4JNetworkError])
+def test_a_jvm_that_takes_its_time_to_die_is_said_to_have_ended(
+    jvm: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: type[Exception]
+) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=Dying(jvm)))
+    with pytest.raises(SparkUnavailable, match="JVM has ended"), spark_session(PROJECT, tmp_path / "log"):  # type: ignore[arg-type]
+        try:
+            raise lost
+        except lost as fault:
+            raise ValueError("a consequence") from fault
+
+
+def test_an_error_that_has_nothing_to_do_with_it_is_not_kept_waiting(jvm: subprocess.Popen[bytes]) -> None:
+    with pytest.raises(ValueError, match="another"), spark_session(PROJECT):  # type: ignore[arg-type]
+        raise ValueError("another")
+    assert jvm.poll() is None
