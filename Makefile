@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
+SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults
 
 .PHONY: demo test check lint types soak sabotage bench clean
@@ -29,8 +30,14 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# The simulator has the machine to itself, for its seeds are to take ten minutes at most; then two halves beside each other, which mostly wait.
 soak: $(STAMP)
-	$(BIN)/python -m pytest -m soak
+	@mkdir -p build
+	@$(BIN)/python -m pytest -m soak --durations=5 tests/simulator; first=$$?; \
+	$(BIN)/python -m pytest -m soak --durations=20 $(SOAK_KILLS) > build/soak-kills.log 2>&1 & kills=$$!; \
+	$(BIN)/python -m pytest -m soak --durations=20 --ignore=tests/simulator $(addprefix --ignore=,$(SOAK_KILLS)); second=$$?; \
+	wait $$kills; kills=$$?; echo; echo "$(SOAK_KILLS):"; cat build/soak-kills.log; \
+	test $$first -eq 0 -a $$second -eq 0 -a $$kills -eq 0
 
 # Breaks a copy of the code on purpose, one mistake at a time, and fails unless the tests notice each: NAMES="..." for some of them.
 sabotage: $(STAMP)

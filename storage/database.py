@@ -147,30 +147,31 @@ class Database:
         UnknownVersion, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
         path = path.resolve()
         reached("open.before", identity.worker)
-        with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
-            old = _load(path, writer)
-            _check_owner(path, old, identity, epoch)
-            if taken is not None and old.layers_made != taken:
-                # What the former attempt has committed may not be on the disk yet: this commit syncs it.
-                described.save(writer, old)
-                return _opened_before(path, old, identity, epoch, taken)
-            if version not in old.versions:
-                raise UnknownVersion(path, version, old.versions)
-            sizes = old.table_bytes
-            if version != old.last or old.laid is not None:
-                place = f"the undo of {path} ({old.last if old.laid is None else 'a fold that did not end'})"
-                back, _ = folding.lay_over(writer, folding.undo_records(writer), place, undo=False)
-                sizes = folding.add_sizes(sizes if old.laid is None else old.laid.table_bytes, back)
-            seal = _check_seal(path, writer, old, version)
-            writer.delete_all(UNDO)
-            _sweep(path)
-            new = _with_working(path, replace(
-                old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, laid=None,
-                table_bytes=sizes, seals=(seal,),
-            ))  # fmt: skip
-            new = replace(new, opened=new.layers_made)
-            described.save(writer, new)
-            reached("open.undone", identity.worker)
+        new: Description | None = None
+        while new is None:
+            with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
+                old = _load(path, writer)
+                _check_owner(path, old, identity, epoch)
+                if taken is not None and old.layers_made != taken:
+                    # What the former attempt has committed may not be on the disk yet: this commit syncs it.
+                    described.save(writer, old)
+                    return _opened_before(path, old, identity, epoch, taken)
+                if version not in old.versions:
+                    raise UnknownVersion(path, version, old.versions)
+                if old.working is None:
+                    _sweep(path)  # nobody uses a layer any more, and the way back may need the room
+                if (back := _go_back(path, writer, old, version, epoch)) is not None:
+                    described.save(writer, back)
+                    continue
+                seal = _check_seal(path, writer, old, version)
+                writer.delete_all(UNDO)
+                _sweep(path)
+                new = _with_working(path, replace(
+                    old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),
+                ))  # fmt: skip
+                new = replace(new, opened=new.layers_made)
+                described.save(writer, new)
+                reached("open.undone", identity.worker)
         # A `create` that was killed may have made these folders without syncing that.
         for folder in (path.parent, path.parent.parent):
             _sync(folder)
@@ -367,6 +368,23 @@ def _opened_before(path: Path, present: Description, identity: Identity, epoch: 
     if present.epoch != epoch or present.opened <= taken or present.working is None:
         raise NotOpen(path, epoch, "it has been taken again since")
     return Database(path, identity, epoch, present.opened)
+
+
+def _go_back(path: Path, writer: Writer, old: Description, version: VersionId, epoch: int) -> Description | None:
+    """One transaction's part of the way back to `version`: proves that there is one, or goes a piece of it. Nobody may use a layer
+    meanwhile. None where the records are that version's."""
+    place = f"the undo of {path} (back to {version})"
+    closed = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
+    if version != old.last:
+        folding.verify_undo(writer, place)
+        return replace(closed, versions=(version,), seals=old.seals[:1], laid=Laid("", old.table_bytes, 0))
+    if old.laid is None:
+        return None
+    grown, has_more = folding.lay_back(writer, place)
+    sizes = folding.add_sizes(old.laid.table_bytes, grown)
+    if has_more:
+        return replace(closed, laid=replace(old.laid, table_bytes=sizes))
+    return replace(closed, laid=None, table_bytes=sizes)
 
 
 def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:

@@ -10,7 +10,7 @@ So a fold in one transaction needs room for all that it changes twice, beside un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from storage import keys, records
 from storage.description import RECORDS, UNDO
@@ -31,10 +31,7 @@ def lay_over(
     grown: dict[int, int] = {}
     seal = 0
     for key, stored in layer:
-        try:
-            records.verify(key, stored)
-        except records.ChecksumMismatch:
-            raise CorruptRecord(place, key) from None
+        _verify(key, stored, place)
         view = writer.get(RECORDS + key)
         old = None if view is None else bytes(view)  # the view dies with the next change
         if old == stored or (old is None and records.is_tombstone(stored)):
@@ -56,28 +53,47 @@ def lay_over(
 
 def lay_piece(writer: Writer, layer: Reader, start: bytes, place: str) -> tuple[dict[int, int], int, bytes | None]:
     """Applies the layer's next records, from the key `start` on. Gives what `lay_over` does, and where to go on, or None at the end."""
-    batch, following = _batch(layer, start, b"")
+    batch, following = _batch(writer, layer, start, b"")
     return *lay_over(writer, batch, place, undo=True), following
 
 
-def undo_records(writer: Writer) -> Iterator[tuple[bytes, bytes]]:
-    """The undo layer, copied piece by piece, for the writer changes other records meanwhile."""
-    start: bytes | None = UNDO
-    while start is not None:
-        batch, start = _batch(writer, start, UNDO)
-        yield from [(spaced[len(UNDO) :], bytes(stored)) for spaced, stored in batch]
+def lay_back(writer: Writer, place: str) -> tuple[dict[int, int], bool]:
+    """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
+    batch, following = _batch(writer, writer, UNDO, UNDO)
+    copied = [(key, bytes(stored)) for key, stored in batch]  # the views die with the next change
+    grown, _ = lay_over(writer, copied, place, undo=False)
+    for key, _ in copied:
+        writer.delete(UNDO + key)
+    return grown, following is not None
 
 
-def _batch(reader: Reader, start: bytes, prefix: bytes) -> tuple[list[tuple[bytes, memoryview]], bytes | None]:
-    """Records from `start` on, and where to go on, or None at the end."""
+def verify_undo(reader: Reader, place: str) -> None:
+    """Raises CorruptRecord where the undo does not lead back."""
+    for spaced, stored in reader.items(UNDO):
+        _verify(spaced[len(UNDO) :], stored, place)
+
+
+def _batch(
+    writer: Writer, layer: Reader, start: bytes, prefix: bytes
+) -> tuple[list[tuple[bytes, memoryview]], bytes | None]:
+    """The next records of a layer, whose keys begin with `prefix` there, and where to go on. What they will replace counts as well:
+    it becomes undo, or is freed."""
     batch: list[tuple[bytes, memoryview]] = []
     size = 0
-    for key, stored in reader.items_from(start, prefix):
+    for spaced, stored in layer.items_from(start, prefix):
         if size >= PIECE_BYTES_MAX:
-            return batch, key
+            return batch, spaced
+        key = spaced[len(prefix) :]
         batch.append((key, stored))
-        size += len(key) + len(stored)
+        size += len(key) + len(stored) + len(writer.get(RECORDS + key) or b"")
     return batch, None
+
+
+def _verify(key: bytes, stored: memoryview | bytes, place: str) -> None:
+    try:
+        records.verify(key, stored)
+    except records.ChecksumMismatch:
+        raise CorruptRecord(place, key) from None
 
 
 def add_sizes(sizes: dict[int, int], grown: dict[int, int]) -> dict[int, int]:

@@ -132,6 +132,11 @@ class Oracle:
         except BaseException as fault:
             self._fault = fault
 
+    def prove_watching(self) -> None:
+        """Raises what ended the watch."""
+        if self._fault is not None:
+            raise self._fault
+
     def _take_new_topics(self, live: Consumer) -> None:
         for name, (topic_id, partitions) in self._describe(self._topics - self._ids.keys()).items():
             live.incremental_assign([TopicPartition(name, p, OFFSET_BEGINNING) for p in partitions])
@@ -174,8 +179,7 @@ class Oracle:
         `batch`: c and f, at every boundary; with `sample`, at the first, the last, and at both sides of so many steps chosen by `seed`."""
         ends = self._catch_up()
         self.__exit__()
-        if self._fault is not None:
-            raise self._fault
+        self.prove_watching()
         self._again = again = read(self.servers, ends)
         story = tell(self.seen[self.log])
         self.inputs = read(self.servers, self._settled_ends({p for ranges in story.ranges.values() for p in ranges}))
@@ -198,17 +202,20 @@ class Oracle:
         partitions = [TopicPartition(*place) for place in places]
 
         def ends(level: IsolationLevel) -> Ends:
-            asked = self._admin.list_offsets({p: OffsetSpec.latest() for p in partitions}, isolation_level=level)
+            asked = client.list_offsets({p: OffsetSpec.latest() for p in partitions}, isolation_level=level)
             return {(p.topic, p.partition): int(answer.result(READ_SECONDS_MAX).offset) for p, answer in asked.items()}
 
         deadline = time.monotonic() + READ_SECONDS_MAX
-        answer: object = None
+        client, answer = self._admin, None
         while True:
             assert time.monotonic() < deadline, f"no end of all partitions, or a transaction stays open: {answer}"
             try:
                 stable, end = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
             except KafkaException as fault:  # of a topic that was made just now
-                answer = fault
+                client, answer = (
+                    AdminClient({"bootstrap.servers": self.servers}),
+                    fault,
+                )  # the old one may know the former leader for ever
                 continue
             if stable == end:
                 return stable

@@ -59,6 +59,7 @@ def judge(play: Playground, resolved: Resolved, oracle: Oracle) -> None:
 
 def steps_seen(oracle: Oracle, resolved: Resolved) -> int:
     """In the output, by now."""
+    oracle.prove_watching()
     topic = resolved.spec.outputs[0].topic
     return max((m[-1].step for (t, _), m in list(oracle.seen.items()) if t == topic and m), default=-1) + 1
 

@@ -43,7 +43,13 @@ STORAGE = (
         "undo-skipped",
         "`open` of the earlier version leaves the records of the later one.",
         "6 two versions",
-        (Edit(DATABASE, "            if version != old.last or old.laid is not None:\n", "            if False:\n"),),
+        (
+            Edit(
+                FOLDING,
+                "    grown, _ = lay_over(writer, copied, place, undo=False)\n",
+                "    grown = dict[int, int]()\n",
+            ),
+        ),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
@@ -139,15 +145,22 @@ STORAGE = (
         "half-a-fold-opened",
         "`open` takes the records that a fold left half way for the last version.",
         "6 two versions",
-        (
-            Edit(
-                DATABASE,
-                "            if version != old.last or old.laid is not None:\n",
-                "            if version != old.last:\n",
-            ),
-        ),
+        (Edit(DATABASE, "    if old.laid is None:\n        return None\n    grown", "    return None\n    grown"),),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
         tells="CorruptFile",
+    ),
+    Breakage(
+        "way-back-in-one-transaction",
+        "What a fold that is taken back has changed is written anew in one transaction.",
+        "9 bounded",
+        (
+            Edit(
+                FOLDING,
+                "    batch, following = _batch(writer, writer, UNDO, UNDO)\n",
+                "    batch, following = [(key[1:], value) for key, value in writer.items(UNDO)], None\n",
+            ),
+        ),
+        (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
         "half-a-fold-read",

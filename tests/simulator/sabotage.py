@@ -312,14 +312,20 @@ def undo_skipped() -> Iterator[None]:
 def open_keeps_the_newer_version() -> Iterator[None]:
     """Version 5 is opened, and 6 stays to be opened later."""
     real = database.described.save
+    left: dict[int, Description] = {}  # by worker: as it was before the way back
 
     def save(saver: Any, description: Description) -> None:
         try:
             old = database.described.load(saver)
         except Exception:
             old = description
-        opens = len(description.versions) == 1 and description.versions[0] in old.versions[:-1]
-        real(saver, replace(description, versions=old.versions) if opens else description)
+        worker = description.identity.worker
+        if description.versions[-1] in old.versions[:-1]:
+            left[worker] = old
+        elif worker in left and description.laid is None and description.working is not None:
+            before = left.pop(worker)
+            description = replace(description, versions=before.versions, seals=before.seals)
+        real(saver, description)
 
     with broken(database.described, "save", save):
         yield

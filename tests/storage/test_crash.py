@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.points import Crash, Order, arm
 from storage import errors
 from storage.database import EMPTY, Database, VersionId
 from tests.storage.helpers import (
@@ -67,6 +68,13 @@ def frozen_v2_beside_undo(path: Path) -> Database:
     assert commit(database, 1, 1) == V1
     step(database, {"changed": b"new", "added": b"a" * 5000}, deletes=("deleted",))
     database.freeze(V2)
+    return database
+
+
+def half_folded(path: Path) -> Database:
+    database = frozen_v2(path)
+    with arm(Order("fold.piece", "raise", visit=3)), pytest.raises(Crash):
+        database.fold()
     return database
 
 
@@ -147,17 +155,20 @@ def test_a_fold_whose_task_was_killed_is_ended_by_the_next_attempt(shared_memory
         prove_versions(path, (V1, V2))
 
 
-def test_a_crash_in_open_leaves_both_or_the_one_asked_for(shared_memory: Path) -> None:
+@pytest.mark.parametrize(("prepare", "before"), [(at_both, (V1, V2)), (half_folded, (V1,))])
+def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
+    shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]
+) -> None:
     seen = set()
 
     def body(database: Database) -> None:
         Database.open(database.path, V1, epoch=2, identity=ME)
 
-    for crashed, path in crash_everywhere(shared_memory, at_both, body):
+    for crashed, path in crash_everywhere(shared_memory, prepare, body):
         present = Database.versions(path)
         seen.add((crashed, present))
         prove_versions(path, present)
-    assert seen == {(True, (V1, V2)), (True, (V1,)), (False, (V1,))}
+    assert seen == {(True, before), (True, (V1,)), (False, (V1,))}
 
 
 def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> None:

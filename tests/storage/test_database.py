@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from faults.points import Crash, Order, arm
-from storage import environments, errors, folding
+from storage import description, environments, errors, folding
 from storage.database import EMPTY, Database, VersionId
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
@@ -422,6 +423,35 @@ def test_the_file_of_two_versions_is_little_larger_than_both(tmp_path: Path, mon
     statistics = database.statistics()
     live = sum(statistics.table_bytes.values())
     assert 2 * live < statistics.disk_bytes["committed"] < 2.3 * live
+
+    former = Database.versions(tmp_path / PATH)[0]
+    database = Database.open(tmp_path / PATH, former, epoch=1, identity=ME)  # the way back is taken in pieces as well
+    assert database.statistics().disk_bytes["committed"] < 2.3 * live
+    assert committed(tmp_path / PATH) == (former, {key(f"{part:02d}"): bytes([4]) * 100_000 for part in range(80)})
+
+
+def test_a_piece_is_as_large_as_what_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions are short, and their undo is not."""
+    monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1 << 18)
+    database = fresh(tmp_path / PATH)
+    step(database, {f"{part:02d}": bytes(100_000) for part in range(80)})
+    commit(database, 1, 1)
+    step(database, {}, deletes=tuple(f"{part:02d}" for part in range(80)))
+    with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
+        commit(database, 2, 2)
+    assert pieces.visits > 20
+
+
+def test_a_description_of_before_folds_in_pieces_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def former(told: Any) -> dict[str, Any]:
+        return {name: value for name, value in asdict(told).items() if name != "laid" or value is not None}
+
+    monkeypatch.setattr(description, "asdict", former)
+    database = fresh(tmp_path / PATH)
+    step(database, {"a": b"1"})
+    v1 = commit(database, 1, 1)
+    Database.open(tmp_path / PATH, v1, epoch=2, identity=ME)
+    assert committed(tmp_path / PATH) == (v1, {key("a"): b"1"})
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_a_damaged_committed_record_is_named(tmp_path: Path) -> None:
                 list(view.scan(b"", immutable=immutable))
 
 
+@pytest.mark.usefixtures("one_record_a_piece")
 def test_a_damaged_frozen_record_is_not_folded(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = fresh(path)
