@@ -68,9 +68,9 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "            _sweep(path)\n            new = _with_working(path, replace(\n",
-                "            made = replace if old.working else (lambda old, **new: _with_working(path, replace(old, **new)))\n"
-                "            new = (made(\n",
+                "                _sweep(path)\n                new = _with_working(path, replace(\n",
+                "                made = replace if old.working else (lambda old, **new: _with_working(path, replace(old, **new)))\n"
+                "                new = (made(\n",
             ),
         ),
         (f"{TEST}::test_a_write_under_way_when_a_newer_epoch_opens_is_lost",),
@@ -80,11 +80,11 @@ STORAGE = (
         "`open` keeps a frozen layer that was never folded.",
         "6 two versions",
         (
-            Edit(DATABASE, "            _sweep(path)\n            new", "            new"),
+            Edit(DATABASE, "                _sweep(path)\n                new", "                new"),
             Edit(
                 DATABASE,
-                "boot=_boot_id(), frozen=None, freezing=None, laid=None,\n",
-                "boot=_boot_id(), laid=None,\n",
+                "boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),\n",
+                "boot=_boot_id(), seals=(seal,),\n",
             ),
         ),
         (f"{TEST}::test_open_discards_what_was_not_completed",),
