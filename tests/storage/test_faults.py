@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.points import Crash, Order, arm
 from storage import errors
 from storage.database import EMPTY, Database, VersionId
 from storage.description import RECORDS
@@ -135,6 +136,17 @@ def several_checkpoints(path: Path) -> dict[VersionId, dict[bytes, bytes]]:
     return contents
 
 
+def fold_half(path: Path) -> None:
+    """Of a further version: the records are a mixture then, and the last version is behind the undo."""
+    version = Database.versions(path)[-1]
+    database = Database.open(path, version, epoch=1, identity=ME)
+    step(database, {"large": b"x" * 20_000, **{f"4-{part}": b"x" * 100 for part in range(0, 40, 2)}})
+    database.freeze(VersionId(version.version + 1, version.step + 1, "half"))
+    with arm(Order("fold.piece", "raise", visit=12)), pytest.raises(Crash):
+        database.fold()
+    Database.close_all()
+
+
 def what_is_read(path: Path, back: bool) -> tuple[VersionId, dict[bytes, bytes]]:
     """A version, and all of it; and again after another checkpoint, which may write over pages that a damaged list calls free."""
     version = Database.versions(path)[0 if back else -1]
@@ -200,13 +212,17 @@ def test_a_search_that_goes_past_a_record_is_noticed(tmp_path: Path) -> None:
     assert noticed >= 3
 
 
+@pytest.mark.usefixtures("one_record_a_piece")
+@pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("flips", [100, pytest.param(2000, marks=pytest.mark.soak)])
-def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int) -> None:
+def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bool) -> None:
     """Anywhere in the committed file, LMDB's own pages among it: an error of ours, or a version's content as it was
     (where the last transaction's page is damaged, LMDB shows the one before). In a child, for LMDB follows
     what it finds in a page wherever it leads: one in some hundred ends its process, which is a loud end too."""
     path, copy = shared_memory / "database", shared_memory / "copy"
     right = several_checkpoints(path)
+    if half:
+        fold_half(path)
     r = random.Random(flips)
     file = copy / "committed" / "data.mdb"
     named = loud = 0
@@ -272,6 +288,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("ballast", range(0, 80_000, 5_000))
+@pytest.mark.usefixtures("one_record_a_piece")
 def test_a_full_disk_is_an_error_that_leaves_the_last_version(small_disk: Path, ballast: int) -> None:
     """`ballast` shifts the place at which it runs full: a step, a freeze, a fold."""
     path = small_disk / "database"
