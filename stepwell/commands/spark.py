@@ -8,6 +8,7 @@ do ends with the step. They end with us, however we end, for the JVM reads a pip
 from __future__ import annotations
 
 import contextlib
+import logging
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -62,6 +63,15 @@ def _say_nothing(*_: object) -> None:
     """When the JVM dies, its connection to PySpark's server of accumulators breaks; what that means is told by `spark_session`."""
 
 
+class _SaidByUs(logging.Filter):
+    """Py4J logs each command that the JVM did not answer, with a stack trace, to the root."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+
+logging.getLogger().addFilter(_SaidByUs())
+
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
     _server.handle_error = _say_nothing
 
@@ -78,9 +88,11 @@ def jvm_is_gone(seconds_max: float = 0.0) -> bool:
 
 def _came_by_connection(error: BaseException | None) -> bool:
     """A JVM that was killed closes its connections before it counts as ended, and frees gigabytes in between."""
-    while error is not None:
+    met: list[BaseException] = []  # causes may go in a circle
+    while error is not None and error not in met:
         if isinstance(error, ConnectionError | Py4JNetworkError):
             return True
+        met.append(error)
         error = error.__cause__ or error.__context__
     return False
 

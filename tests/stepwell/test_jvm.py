@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,3 +56,19 @@ def test_an_error_that_has_nothing_to_do_with_it_is_not_kept_waiting(jvm: subpro
     with pytest.raises(ValueError, match="another"), spark_session(PROJECT):  # type: ignore[arg-type]
         raise ValueError("another")
     assert jvm.poll() is None
+
+
+def test_causes_that_go_in_a_circle_come_to_an_end(jvm: subprocess.Popen[bytes]) -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    with pytest.raises(ValueError, match="first"), spark_session(PROJECT):  # type: ignore[arg-type]
+        raise first
+
+
+def test_py4j_says_nothing_of_its_own(jvm: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture) -> None:
+    """What it logs, it logs to the root."""
+    with caplog.at_level("DEBUG"):
+        for folder in ("py4j", "stepwell"):
+            record = logging.LogRecord("root", logging.ERROR, f"/lib/{folder}/client.py", 1, folder, (), None)
+            logging.getLogger().handle(record)
+    assert [record.getMessage() for record in caplog.records] == ["stepwell"]
