@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -49,8 +50,9 @@ def stops(play: Playground, resolved: Resolved, fault: type[Exception], text: st
     """Twice the same way, with the state's exit code, and without a word to the outputs."""
     written = play.read("out")
     for _ in range(2):
-        with pytest.raises(fault, match=text) as e:
+        with pytest.raises(Exception) as e:
             play.run(resolved)
+        assert isinstance(e.value, fault) and re.search(text, str(e.value)), f"another error: {e.value!r}"
         assert exit_code_of(e.value) in (Exit.STATE, Exit.KAFKA)
         assert "full-refresh" in str(e.value) or "empty the topic" in str(e.value), "what is to be done?"
         Database.close_all()
