@@ -18,9 +18,8 @@ from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
 from storage.seal import mark
 
-PIECE_BYTES_MAX = (
-    4 << 20
-)  # of records handled at a time; one may exceed it. Smaller ones sync more often, larger ones let the file grow
+PIECE_BYTES_MAX = 4 << 20
+"""Of records handled at a time; one may exceed it. Smaller pieces sync more often, larger ones let the file grow."""
 
 
 def lay_over(

@@ -206,15 +206,16 @@ class Oracle:
             return {(p.topic, p.partition): int(answer.result(READ_SECONDS_MAX).offset) for p, answer in asked.items()}
 
         deadline = time.monotonic() + READ_SECONDS_MAX
-        client, answer = self._admin, None
+        client: AdminClient = self._admin
+        answer: object = None
         while True:
             assert time.monotonic() < deadline, f"no end of all partitions, or a transaction stays open: {answer}"
             try:
                 stable, end = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
             except KafkaException as fault:  # of a topic that was made just now
-                client, answer = (
-                    AdminClient({"bootstrap.servers": self.servers}),
-                    fault,
+                answer = fault
+                client = AdminClient(
+                    {"bootstrap.servers": self.servers}
                 )  # the old one may know the former leader for ever
                 continue
             if stable == end:
