@@ -45,12 +45,13 @@ pytestmark = pytest.mark.usefixtures("one_record_a_piece")
 Operation = Callable[[Database], object]  # gets a handle, made before: looking for the database is not what is stopped
 
 
-def at_v1(path: Path) -> Database:
-    """Version 1 complete; what makes version 2 is in the working layer."""
+def at_v1(path: Path, *, beside_undo: bool = False) -> Database:
+    """Version 1 complete; what makes version 2 is in the working layer. `beside_undo`: version 0 can still be opened."""
     database = fresh(path)
     step(database, {"changed": b"old", "deleted": b"d"})
     assert commit(database, 1, 1) == V1
-    database = Database.open(path, V1, epoch=1, identity=ME)
+    if not beside_undo:
+        database = Database.open(path, V1, epoch=1, identity=ME)
     step(database, {"changed": b"new", "added": b"a" * 5000}, deletes=("deleted",))
     return database
 
@@ -62,11 +63,7 @@ def frozen_v2(path: Path) -> Database:
 
 
 def frozen_v2_beside_undo(path: Path) -> Database:
-    """As above, and version 0 can still be opened."""
-    database = fresh(path)
-    step(database, {"changed": b"old", "deleted": b"d"})
-    assert commit(database, 1, 1) == V1
-    step(database, {"changed": b"new", "added": b"a" * 5000}, deletes=("deleted",))
+    database = at_v1(path, beside_undo=True)
     database.freeze(V2)
     return database
 
