@@ -33,7 +33,7 @@ from typing import TypeVar
 
 from faults.points import reached
 from storage import description as described
-from storage import environments, folding, records
+from storage import environments, folding, records, undo
 from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, Laid, VersionId
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
@@ -43,12 +43,14 @@ from storage.errors import (
     DatabaseExists,
     NoDatabase,
     NotOpen,
+    OtherFormat,
     StaleEpoch,
     UnknownVersion,
     WrongDatabase,
 )
-from storage.seal import MODULUS, seal_of
+from storage.seal import seal_of
 from storage.transaction import Layer, Transaction
+from storage.undo import UndoLayer
 
 __all__ = ["EMPTY", "Database", "Identity", "Statistics", "Taken", "Transaction", "VersionId"]
 
@@ -213,7 +215,7 @@ class Database:
             present = _load(path, reader)
             layers = [_committed_layer(path, committed, reader, present)]
             if present.laid is not None:
-                layers.insert(0, replace(layers[0], space=UNDO, place=f"the undo in {path}"))
+                layers.insert(0, UndoLayer(committed, reader, UNDO, f"the undo in {path}"))
             yield present.last, Transaction(tuple(layers), writable=False)
 
     def freeze(self, version: VersionId) -> None:
@@ -276,19 +278,16 @@ class Database:
             return replace(old, versions=(old.last,), seals=old.seals[-1:], laid=laid)
         folder = self.path / old.frozen
         place = f"the frozen layer {folder} ({old.freezing})"
-        start = bytes.fromhex(old.laid.following)
         try:
             with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                grown, changed, following = folding.lay_piece(writer, reader, start, place)
+                laid, done = folding.lay_piece(writer, reader, old.laid, place)
         except Gone:
             raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
-        sizes = folding.add_sizes(old.laid.table_bytes, grown)
-        seal = (old.laid.seal + changed) % MODULUS
-        if following is not None:
-            return replace(old, laid=Laid(following.hex(), sizes, seal))
+        if not done:
+            return replace(old, laid=laid)
         return replace(
             old, versions=(old.last, old.freezing), frozen=None, freezing=None, laid=None,
-            table_bytes=sizes, seals=(old.seals[-1], seal),
+            table_bytes=laid.table_bytes, seals=(old.seals[-1], laid.seal),
         )  # fmt: skip
 
     def commit(self, version: VersionId) -> VersionId:
@@ -376,11 +375,11 @@ def _go_back(path: Path, writer: Writer, old: Description, version: VersionId, e
     place = f"the undo of {path} (back to {version})"
     closed = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
     if version != old.last:
-        folding.verify_undo(writer, place)
+        undo.verify(writer, place)
         return replace(closed, versions=(version,), seals=old.seals[:1], laid=Laid("", old.table_bytes, 0))
     if old.laid is None:
         return None
-    grown, has_more = folding.lay_back(writer, place)
+    grown, has_more = folding.lay_back(writer, place, old.laid.table_bytes)
     sizes = folding.add_sizes(old.laid.table_bytes, grown)
     if has_more:
         return replace(closed, laid=replace(old.laid, table_bytes=sizes))
@@ -446,6 +445,8 @@ def _load(path: Path, reader: Reader) -> Description:
         return described.load(reader)
     except records.ChecksumMismatch:
         raise CorruptRecord(f"the description of the database in {path}", described.DESCRIPTION_KEY) from None
+    except described.FormatUnknown as other:
+        raise OtherFormat(path, other.found, described.FORMAT) from None
 
 
 def _committed_layer(path: Path, committed: Environment, reader: Reader, present: Description) -> Layer:

@@ -16,7 +16,7 @@ from typing import Any
 from storage import records
 from storage.environments import Reader, Writer
 
-FORMAT = 1
+FORMAT = 2  # 1: undo was not compressed
 DESCRIPTION_KEY = b"m"  # spaces of the committed environment: m description, r records, u undo
 RECORDS = b"r"
 UNDO = b"u"
@@ -45,12 +45,13 @@ class Identity:
 
 @dataclass(frozen=True)
 class Laid:
-    """How much of a frozen layer is among the records. `following`: the key at which the rest begins, hexadecimal;
-    the others are of the records as they are."""
+    """How much of a frozen layer is among the records. `following`: the key at which the rest begins, hexadecimal; of the deletions,
+    or, when all are done (`deleted`), of the other records. `table_bytes` and `seal`: of the records as they are."""
 
     following: str
     table_bytes: dict[int, int]
     seal: int
+    deleted: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,21 +86,29 @@ class Description:
         assert all(size > 0 for size in self.table_bytes.values()), self.table_bytes
 
 
+class FormatUnknown(Exception):
+    """Who knows the place turns it into `OtherFormat`."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(found)
+        self.found = found
+
+
 def load(reader: Reader) -> Description:
-    """Raises ChecksumMismatch where the record is missing or damaged."""
+    """Raises ChecksumMismatch where the record is missing or damaged, FormatUnknown."""
     stored = reader.get(DESCRIPTION_KEY)
     if stored is None:
         raise records.ChecksumMismatch
     records.verify(DESCRIPTION_KEY, stored)
     plain: dict[str, Any] = json.loads(bytes(records.value_of(stored)))
-    if plain.pop("format") != FORMAT:
-        raise records.ChecksumMismatch
+    if (found := plain.pop("format")) != FORMAT:
+        raise FormatUnknown(found)
     plain["identity"] = Identity(**plain["identity"])
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
     plain["table_bytes"] = _sizes(plain["table_bytes"])
     laid = plain.get("laid")
-    plain["laid"] = laid and Laid(laid["following"], _sizes(laid["table_bytes"]), laid["seal"])
+    plain["laid"] = laid and Laid(**{**laid, "table_bytes": _sizes(laid["table_bytes"])})
     plain["seals"] = tuple(plain.get("seals", ()))
     description = Description(**plain)
     description.check()

@@ -92,6 +92,15 @@ class CorruptFile(StorageError):
         )
 
 
+class OtherFormat(CorruptFile):
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        StorageError.__init__(
+            self,
+            f"The database in {path} is in format {found}; this version of Stepwell reads format {known} alone. "
+            "Run the version that wrote it, or rebuild the state with `stepwell run --full-refresh`.",
+        )
+
+
 class StorageFull(StorageError):
     """The disk is full, or fails to write. The last complete version is intact."""
 

@@ -1,8 +1,5 @@
-"""Laying one layer over the committed records, piece by piece, with the way back; and going that way.
-
-The undo of version v+1 is itself a layer: laid over v+1 it gives v. It holds the old record of every key that v+1
-changed, and a tombstone for every key that v+1 brought. So folding and going back are one function, at the cost of
-the changes alone.
+"""Laying one layer over the committed records, piece by piece, with the way back (undo.py); and going that way, which is
+laying the undo. So folding and going back are one function, at the cost of the changes alone.
 
 Why in pieces, a transaction each: LMDB writes a changed page to another place, and what it freed is free for the transactions that follow.
 So a fold in one transaction needs room for all that it changes twice, beside undo; in pieces, for a piece.
@@ -11,32 +8,65 @@ So a fold in one transaction needs room for all that it changes twice, beside un
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from storage import keys, records
-from storage.description import RECORDS, UNDO
+from storage import keys, records, undo
+from storage.description import RECORDS, UNDO, Laid
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
-from storage.seal import mark
+from storage.seal import MODULUS, mark
+
+Record = tuple[bytes, memoryview | bytes]  # a key, and what is stored under it
 
 PIECE_BYTES_MAX = 4 << 20
 """Of records handled at a time; one may exceed it. Smaller pieces sync more often, larger ones let the file grow."""
+PIECE_BYTES_MIN = 1 << 18
+PIECES = 16
+"""A piece is to be this part of the live state, that a small state's file is not mostly room for pieces."""
 
 
-def lay_over(
-    writer: Writer, layer: Iterable[tuple[bytes, memoryview | bytes]], place: str, *, undo: bool
-) -> tuple[dict[int, int], int]:
-    """Applies a layer's records, each verified first, to the committed ones. `undo`: keeps the way back.
-    Gives the change of live bytes by table, and of the seal. Raises CorruptRecord; the caller's transaction aborts then."""
+def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str) -> tuple[Laid, bool]:
+    """Applies the layer's next records: all deletions, then the rest, which takes the room of what was deleted. Gives what is laid then,
+    and whether that is all. Raises CorruptRecord; the caller's transaction aborts then."""
+    start = bytes.fromhex(laid.following)
+    wanted = (record for record in layer.items_from(start, b"") if records.is_tombstone(record[1]) != laid.deleted)
+    batch, following = _batch(writer, wanted, laid.table_bytes)
+    grown, seal = _lay(writer, batch, place, keep=True)
+    after = replace(laid, table_bytes=add_sizes(laid.table_bytes, grown), seal=(laid.seal + seal) % MODULUS)
+    if following is not None:
+        return replace(after, following=following.hex()), False
+    if laid.deleted:
+        return after, True
+    if batch:
+        # No more deletions, which the next transaction will find: what a transaction freed is not yet free in the one after it.
+        return replace(after, following=(batch[-1][0] + b"\0").hex()), False
+    return replace(after, following="", deleted=True), False
+
+
+def lay_back(writer: Writer, place: str, live: dict[int, int]) -> tuple[dict[int, int], bool]:
+    """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
+    batch, following = _batch(writer, undo.items(writer, place), live)
+    grown, _ = _lay(writer, batch, place, keep=False)
+    for key, _ in batch:
+        writer.delete(UNDO + key)
+    return grown, following is not None
+
+
+def _lay(writer: Writer, batch: Iterable[Record], place: str, *, keep: bool) -> tuple[dict[int, int], int]:
+    """Applies records, each verified first, to the committed ones. `keep`: the way back."""
     grown: dict[int, int] = {}
     seal = 0
-    for key, stored in layer:
-        _verify(key, stored, place)
+    for key, stored in batch:
+        try:
+            records.verify(key, stored)
+        except records.ChecksumMismatch:
+            raise CorruptRecord(place, key) from None
         view = writer.get(RECORDS + key)
         old = None if view is None else bytes(view)  # the view dies with the next change
         if old == stored or (old is None and records.is_tombstone(stored)):
             continue
-        if undo:
-            writer.put(UNDO + key, records.tombstone(key) if old is None else old)
+        if keep:
+            undo.keep(writer, key, old)
         if old is not None:
             seal -= mark(RECORDS + key, old)
         if records.is_tombstone(stored):
@@ -50,49 +80,16 @@ def lay_over(
     return grown, seal
 
 
-def lay_piece(writer: Writer, layer: Reader, start: bytes, place: str) -> tuple[dict[int, int], int, bytes | None]:
-    """Applies the layer's next records, from the key `start` on. Gives what `lay_over` does, and where to go on, or None at the end."""
-    batch, following = _batch(writer, layer, start, b"")
-    return *lay_over(writer, batch, place, undo=True), following
-
-
-def lay_back(writer: Writer, place: str) -> tuple[dict[int, int], bool]:
-    """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
-    batch, following = _batch(writer, writer, UNDO, UNDO)
-    copied = [(key, bytes(stored)) for key, stored in batch]  # the views die with the next change
-    grown, _ = lay_over(writer, copied, place, undo=False)
-    for key, _ in copied:
-        writer.delete(UNDO + key)
-    return grown, following is not None
-
-
-def verify_undo(reader: Reader, place: str) -> None:
-    """Raises CorruptRecord where the undo does not lead back."""
-    for spaced, stored in reader.items(UNDO):
-        _verify(spaced[len(UNDO) :], stored, place)
-
-
-def _batch(
-    writer: Writer, layer: Reader, start: bytes, prefix: bytes
-) -> tuple[list[tuple[bytes, memoryview]], bytes | None]:
-    """The next records of a layer, whose keys begin with `prefix` there, and where to go on. What they will replace counts as well:
-    it becomes undo, or is freed."""
-    batch: list[tuple[bytes, memoryview]] = []
-    size = 0
-    for spaced, stored in layer.items_from(start, prefix):
-        if size >= PIECE_BYTES_MAX:
-            return batch, spaced
-        key = spaced[len(prefix) :]
+def _batch(writer: Writer, layer: Iterable[Record], live: dict[int, int]) -> tuple[list[Record], bytes | None]:
+    """The next records of a layer, and the key at which to go on. What they will replace counts as well: it becomes undo, or is freed."""
+    batch: list[Record] = []
+    size, size_max = 0, min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, sum(live.values()) // PIECES))
+    for key, stored in layer:
+        if size >= size_max:
+            return batch, key
         batch.append((key, stored))
         size += len(key) + len(stored) + len(writer.get(RECORDS + key) or b"")
     return batch, None
-
-
-def _verify(key: bytes, stored: memoryview | bytes, place: str) -> None:
-    try:
-        records.verify(key, stored)
-    except records.ChecksumMismatch:
-        raise CorruptRecord(place, key) from None
 
 
 def add_sizes(sizes: dict[int, int], grown: dict[int, int]) -> dict[int, int]:

@@ -38,18 +38,14 @@ class Layer:
     def find(self, key: bytes, check: Check) -> memoryview | None:
         """The stored record, verified."""
         stored = self.reader.get(self.space + key)
-        if stored is not None:
-            self._verify(key, stored, check)
-        return stored
+        return None if stored is None else self.opened(key, stored, check)
 
     def find_many(self, wanted: Sequence[bytes], check: Check) -> dict[bytes, memoryview]:
         cut = len(self.space)
         found = self.reader.get_many([self.space + key for key in wanted] if cut else wanted)
         if cut:
             found = {key[cut:]: stored for key, stored in found.items()}
-        for key, stored in found.items():
-            self._verify(key, stored, check)
-        return found
+        return {key: self.opened(key, stored, check) for key, stored in found.items()}
 
     def items(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         cut = len(self.space)
@@ -57,22 +53,23 @@ class Layer:
             key = spaced[cut:]
             if key.startswith(keys.RESERVED):
                 return
-            self._verify(key, stored, check)
-            yield key, stored
+            yield key, self.opened(key, stored, check)
 
     def has_value(self, key: bytes) -> bool:
         stored = self.reader.get(self.space + key)
         return stored is not None and not records.is_tombstone(stored)
 
-    def _verify(self, key: bytes, stored: memoryview, check: Check) -> None:
+    def opened(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
+        """The record, from what this layer stores of it. Raises CorruptRecord."""
         if check == "never" or (check == "once" and key in self.environment.verified):
-            return
+            return stored
         try:
             records.verify(key, stored)
         except records.ChecksumMismatch:
             raise CorruptRecord(self.place, key) from None
         if check == "once":
             self.environment.remember_verified(key)
+        return stored
 
 
 class Transaction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-DATABASE, FOLDING = "storage/database.py", "storage/folding.py"
+DATABASE, FOLDING, UNDO = "storage/database.py", "storage/folding.py", "storage/undo.py"
 TEST = "tests/storage/test_database.py"
 
 STORAGE = (
@@ -46,7 +46,7 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "    grown, _ = lay_over(writer, copied, place, undo=False)\n",
+                "    grown, _ = _lay(writer, batch, place, keep=False)\n",
                 "    grown = dict[int, int]()\n",
             ),
         ),
@@ -57,7 +57,7 @@ STORAGE = (
         "fold-without-undo",
         "A fold keeps no way back to the version before.",
         "6 two versions",
-        (Edit(FOLDING, "batch, place, undo=True)", "batch, place, undo=False)"),),
+        (Edit(FOLDING, "batch, place, keep=True)", "batch, place, keep=False)"),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
@@ -156,8 +156,8 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "    batch, following = _batch(writer, writer, UNDO, UNDO)\n",
-                "    batch, following = [(key[1:], value) for key, value in writer.items(UNDO)], None\n",
+                "    batch, following = _batch(writer, undo.items(writer, place), live)\n",
+                "    batch, following = list(undo.items(writer, place)), None\n",
             ),
         ),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
@@ -173,8 +173,57 @@ STORAGE = (
         "fold-in-one-transaction",
         "A fold rewrites all that changed in one transaction, and the file grows by as much.",
         "9 bounded",
-        (Edit(FOLDING, "        if size >= PIECE_BYTES_MAX:\n", "        if False:\n"),),
+        (Edit(FOLDING, "        if size >= size_max:\n", "        if False:\n"),),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
+    ),
+    Breakage(
+        "pieces-of-one-size",
+        "A fold's pieces are as large for a small state, whose file is mostly room for them then.",
+        "9 bounded",
+        (Edit(FOLDING, "max(PIECE_BYTES_MIN, sum(live.values()) // PIECES)", "PIECE_BYTES_MAX"),),
+        (f"{TEST}::test_a_small_state_has_small_pieces",),
+    ),
+    Breakage(
+        "deletions-in-their-place",
+        "A fold lays new records before it has deleted the old ones, and the file grows by as much.",
+        "9 bounded",
+        (
+            Edit(FOLDING, " if records.is_tombstone(record[1]) != laid.deleted)", ")"),
+            Edit(FOLDING, "    if laid.deleted:\n", "    if True:\n"),
+        ),
+        (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
+    ),
+    Breakage(
+        "records-laid-into-no-room",
+        "A fold lays records in the transaction after the deletions, when their room is not free yet.",
+        "9 bounded",
+        (Edit(FOLDING, "    if batch:\n", "    if False:\n"),),
+        (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
+    ),
+    Breakage(
+        "undo-as-large-as-the-records",
+        "The way back is kept as it was, without compression.",
+        "9 bounded",
+        (
+            Edit(
+                UNDO,
+                "    compressed: bytes = pa.compress(former, codec=CODEC, asbytes=True)\n",
+                "    compressed = former\n",
+            ),
+            Edit(
+                UNDO,
+                "    former: bytes = pa.decompress(packed[LENGTH_BYTES:], length, codec=CODEC, asbytes=True)\n",
+                "    former = bytes(packed[LENGTH_BYTES:])\n    assert len(former) == length\n",
+            ),
+        ),
+        (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
+    ),
+    Breakage(
+        "undo-without-checksum",
+        "A changed bit in the compressed way back is met where it is taken, after records have been.",
+        "6 two versions",
+        (Edit(UNDO, "        records.verify(key, kept)\n", "        pass\n"),),
+        ("tests/storage/test_faults.py::test_a_damaged_undo_does_not_go_back",),
     ),
     Breakage(
         "created-in-place",

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from tests.simulator.broker import Broker, Entry, Transaction, Where
 from tests.simulator.circuit import INPUT, PARTITIONS, ROWS, SUMS, row_of, spread, state_key, state_value
 from tests.simulator.disk import Disk, Environment, Records
@@ -24,7 +26,7 @@ from tests.simulator.scheduler import Process
 LOG = "stepwell.p.steps"
 COMMITTED = "committed"
 _DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", b"\x00\x03"
-_TRAILER_BYTES, _TOMBSTONE_BYTES = 8, 4
+_TRAILER_BYTES, _TOMBSTONE_BYTES, _LENGTH_BYTES = 8, 4, 8
 
 Sums = dict[str, tuple[int, int]]
 Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
@@ -201,7 +203,7 @@ class Oracle:
         if now.laid or len(now.versions) == 2:
             for spaced, value in stored.items():
                 if spaced[:3] == _UNDO + _STATE:
-                    state[spaced[1:]] = value
+                    state[spaced[1:]] = value if len(value) == _TOMBSTONE_BYTES else _unpacked(value)
             self._check_state({k: v for k, v in state.items() if len(v) != _TOMBSTONE_BYTES}, now.versions[0], worker)
 
     def _check_state(self, state: Records, version: tuple[int, int, str], worker: int) -> None:
@@ -272,6 +274,14 @@ def description(records: Records) -> Description:
 
 def _version(plain: Mapping[str, Any]) -> tuple[int, int, str]:
     return plain["version"], plain["step"], plain["checkpoint_id"]
+
+
+def _unpacked(kept: bytes) -> bytes:
+    """The former record, from what the undo keeps of it."""
+    former: bytes = pa.decompress(
+        kept[_LENGTH_BYTES:-_TRAILER_BYTES], int.from_bytes(kept[:_LENGTH_BYTES]), "zstd", asbytes=True
+    )
+    return former
 
 
 def _canonical(message: tuple[bytes | None, bytes | None]) -> tuple[object, ...]:
