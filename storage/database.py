@@ -123,8 +123,11 @@ class Database:
 
     @staticmethod
     def owner(path: Path) -> Identity:
-        """Whose database it is. From any process, open or not."""
-        return _peek(path.resolve()).identity
+        """Whose database it is, in whatever format. From any process, open or not."""
+        try:
+            return _peek(path.resolve()).identity
+        except OtherFormat as other:
+            return other.owner
 
     @staticmethod
     def take(path: Path, *, epoch: int, identity: Identity) -> Taken:
@@ -395,12 +398,12 @@ def _check_owner(path: Path, present: Description, identity: Identity, epoch: in
 
 def _check_seal(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
     """The seal of the records, which are to be those of `version`. Raises CorruptFile where they are not all there."""
-    expected = present.seals[present.versions.index(version)] if present.seals else None
+    expected = present.seals[present.versions.index(version)]
     try:
         found = seal_of(reader)
     except records.ChecksumMismatch:
         found = -1
-    if found < 0 or expected not in (None, found):
+    if found != expected:
         raise CorruptFile(path, f"records of {version} are missing, or are not found by their keys")
     return found
 
@@ -446,7 +449,7 @@ def _load(path: Path, reader: Reader) -> Description:
     except records.ChecksumMismatch:
         raise CorruptRecord(f"the description of the database in {path}", described.DESCRIPTION_KEY) from None
     except described.FormatUnknown as other:
-        raise OtherFormat(path, other.found, described.FORMAT) from None
+        raise OtherFormat(path, other.owner, other.found, described.FORMAT) from None
 
 
 def _committed_layer(path: Path, committed: Environment, reader: Reader, present: Description) -> Layer:

@@ -67,7 +67,7 @@ class Description:
     freezing: VersionId | None = None  # set exactly where `frozen` is
     laid: Laid | None = None  # outlives the frozen layer: `open` takes it back
     table_bytes: dict[int, int] = field(default_factory=dict)  # live bytes of the last version
-    seals: tuple[int, ...] = ()  # of each version, seal.py; none in a database of before there were any
+    seals: tuple[int, ...] = (0,)  # of each version, seal.py; 0 is that of no records
 
     @property
     def last(self) -> VersionId:
@@ -82,15 +82,16 @@ class Description:
         assert self.working is not None or self.frozen is None, self
         assert self.laid is None or len(self.versions) == 1, self
         assert self.opened <= self.layers_made, self
-        assert len(self.seals) in (0, len(self.versions)), self
+        assert len(self.seals) == len(self.versions), self
         assert all(size > 0 for size in self.table_bytes.values()), self.table_bytes
 
 
 class FormatUnknown(Exception):
     """Who knows the place turns it into `OtherFormat`."""
 
-    def __init__(self, found: int) -> None:
-        super().__init__(found)
+    def __init__(self, owner: Identity, found: int) -> None:
+        super().__init__(owner, found)
+        self.owner = owner
         self.found = found
 
 
@@ -101,15 +102,15 @@ def load(reader: Reader) -> Description:
         raise records.ChecksumMismatch
     records.verify(DESCRIPTION_KEY, stored)
     plain: dict[str, Any] = json.loads(bytes(records.value_of(stored)))
+    plain["identity"] = Identity(**plain["identity"])  # stands so in every format
     if (found := plain.pop("format")) != FORMAT:
-        raise FormatUnknown(found)
-    plain["identity"] = Identity(**plain["identity"])
+        raise FormatUnknown(plain["identity"], found)
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
     plain["table_bytes"] = _sizes(plain["table_bytes"])
-    laid = plain.get("laid")
+    laid = plain["laid"]
     plain["laid"] = laid and Laid(**{**laid, "table_bytes": _sizes(laid["table_bytes"])})
-    plain["seals"] = tuple(plain.get("seals", ()))
+    plain["seals"] = tuple(plain["seals"])
     description = Description(**plain)
     description.check()
     return description

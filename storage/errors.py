@@ -4,6 +4,10 @@ assertions."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from storage.description import Identity
 
 
 class StorageError(Exception):
@@ -93,7 +97,10 @@ class CorruptFile(StorageError):
 
 
 class OtherFormat(CorruptFile):
-    def __init__(self, path: Path, found: int, known: int) -> None:
+    """`owner`: whose it is, which is told in every format."""
+
+    def __init__(self, path: Path, owner: Identity, found: int, known: int) -> None:
+        self.owner = owner
         StorageError.__init__(
             self,
             f"The database in {path} is in format {found}; this version of Stepwell reads format {known} alone. "

@@ -7,7 +7,7 @@ So a fold in one transaction needs room for all that it changes twice, beside un
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from storage import keys, records, undo
@@ -19,33 +19,40 @@ from storage.seal import MODULUS, mark
 Record = tuple[bytes, memoryview | bytes]  # a key, and what is stored under it
 
 PIECE_BYTES_MAX = 4 << 20
-"""Of records handled at a time; one may exceed it. Smaller pieces sync more often, larger ones let the file grow."""
+"""Of records handled in a transaction; one may exceed it. Smaller pieces sync more often, larger ones let the file grow."""
 PIECE_BYTES_MIN = 1 << 18
-PIECES = 16
-"""A piece is to be this part of the live state, that a small state's file is not mostly room for pieces."""
+PIECE_SHARE = 16
+"""A piece is this fraction (one in so many) of the live state, that a small state's file is not mostly room for pieces."""
+PIECE_RECORDS_MAX = 1 << 14
+"""Of records walked over in a transaction: some 10 ms, in which nobody else can write."""
 
 
 def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str) -> tuple[Laid, bool]:
-    """Applies the layer's next records: all deletions, then the rest, which takes the room of what was deleted. Gives what is laid then,
-    and whether that is all. Raises CorruptRecord; the caller's transaction aborts then."""
-    start = bytes.fromhex(laid.following)
-    wanted = (record for record in layer.items_from(start, b"") if records.is_tombstone(record[1]) != laid.deleted)
-    batch, following = _batch(writer, wanted, laid.table_bytes)
+    """Applies the layer's next records: all deletions, then the rest, which takes the room of what was deleted. (What a transaction frees
+    can be used by the second one after it; between a full piece of deletions and the rest there is one that finds no more of them.)
+    Gives what is laid then, and whether that is all. Raises CorruptRecord; the caller's transaction aborts then."""
+    batch, following = _batch(writer, _left(layer, laid, place), laid.table_bytes)
     grown, seal = _lay(writer, batch, place, keep=True)
     after = replace(laid, table_bytes=add_sizes(laid.table_bytes, grown), seal=(laid.seal + seal) % MODULUS)
     if following is not None:
         return replace(after, following=following.hex()), False
     if laid.deleted:
         return after, True
-    if batch:
-        # No more deletions, which the next transaction will find: what a transaction freed is not yet free in the one after it.
-        return replace(after, following=(batch[-1][0] + b"\0").hex()), False
     return replace(after, following="", deleted=True), False
+
+
+def _left(layer: Reader, laid: Laid, place: str) -> Iterator[tuple[Record, bool]]:
+    """The layer's records from where the rest begins, and whether each is to be laid now."""
+    for key, stored in layer.items_from(bytes.fromhex(laid.following), b""):
+        wanted = records.is_tombstone(stored) != laid.deleted
+        if laid.deleted and not wanted:
+            _verify(key, stored, place)  # a record whose length was damaged looks like a deletion
+        yield (key, stored), wanted
 
 
 def lay_back(writer: Writer, place: str, live: dict[int, int]) -> tuple[dict[int, int], bool]:
     """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
-    batch, following = _batch(writer, undo.items(writer, place), live)
+    batch, following = _batch(writer, ((record, True) for record in undo.items(writer, place)), live)
     grown, _ = _lay(writer, batch, place, keep=False)
     for key, _ in batch:
         writer.delete(UNDO + key)
@@ -57,10 +64,7 @@ def _lay(writer: Writer, batch: Iterable[Record], place: str, *, keep: bool) -> 
     grown: dict[int, int] = {}
     seal = 0
     for key, stored in batch:
-        try:
-            records.verify(key, stored)
-        except records.ChecksumMismatch:
-            raise CorruptRecord(place, key) from None
+        _verify(key, stored, place)
         view = writer.get(RECORDS + key)
         old = None if view is None else bytes(view)  # the view dies with the next change
         if old == stored or (old is None and records.is_tombstone(stored)):
@@ -80,16 +84,26 @@ def _lay(writer: Writer, batch: Iterable[Record], place: str, *, keep: bool) -> 
     return grown, seal
 
 
-def _batch(writer: Writer, layer: Iterable[Record], live: dict[int, int]) -> tuple[list[Record], bytes | None]:
-    """The next records of a layer, and the key at which to go on. What they will replace counts as well: it becomes undo, or is freed."""
+def _batch(
+    writer: Writer, layer: Iterable[tuple[Record, bool]], live: dict[int, int]
+) -> tuple[list[Record], bytes | None]:
+    """The next wanted records of a layer, and the key at which to go on. What they will replace counts as well: it becomes undo, or is freed."""
     batch: list[Record] = []
-    size, size_max = 0, min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, sum(live.values()) // PIECES))
-    for key, stored in layer:
-        if size >= size_max:
+    size, size_max = 0, min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, sum(live.values()) // PIECE_SHARE))
+    for walked, ((key, stored), wanted) in enumerate(layer):
+        if size >= size_max or walked >= PIECE_RECORDS_MAX:
             return batch, key
-        batch.append((key, stored))
-        size += len(key) + len(stored) + len(writer.get(RECORDS + key) or b"")
+        if wanted:
+            batch.append((key, stored))
+            size += len(key) + len(stored) + len(writer.get(RECORDS + key) or b"")
     return batch, None
+
+
+def _verify(key: bytes, stored: memoryview | bytes, place: str) -> None:
+    try:
+        records.verify(key, stored)
+    except records.ChecksumMismatch:
+        raise CorruptRecord(place, key) from None
 
 
 def add_sizes(sizes: dict[int, int], grown: dict[int, int]) -> dict[int, int]:

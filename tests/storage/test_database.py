@@ -441,6 +441,7 @@ def noise(number: int, size: int) -> bytes:
         # As a trace does, whose runs are never changed; but the new ones stand before the old ones here.
         pytest.param(lambda n: {f"{9 - n}{i:02d}": bytes([n]) * 100_000 for i in range(80)}, 1.0, 1.2, id="replaced"),
         pytest.param(lambda n: {f"{n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record"),
+        pytest.param(lambda n: {f"{9 - n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record, before"),
     ],
 )  # fmt: skip
 def test_the_file_of_two_versions_is_little_larger_than_both(
@@ -462,6 +463,17 @@ def test_a_small_state_has_small_pieces(tmp_path: Path) -> None:
     """Else its file would be mostly room for them."""
     share, _ = rewritten(fresh(tmp_path / PATH), lambda n: {f"{i:02d}": noise(99 * n + i, 50_000) for i in range(80)})
     assert 2.0 < share < 2.5
+
+
+def test_a_piece_walks_over_so_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer without deletions is walked over to find none."""
+    monkeypatch.setattr(folding, "PIECE_RECORDS_MAX", 10)
+    database = fresh(tmp_path / PATH)
+    step(database, {f"{part:02d}": b"1" for part in range(80)})
+    with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
+        version = commit(database, 1, 1)
+    assert 16 <= pieces.visits < 24
+    assert committed(tmp_path / PATH) == (version, {key(f"{part:02d}"): b"1" for part in range(80)})
 
 
 def test_a_piece_is_as_large_as_what_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,6 +499,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
             errors.OtherFormat, match=r"is in format 1; .* reads format 2 .* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
+    assert Database.owner(tmp_path / PATH) == ME  # so that nobody takes it for nobody's
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:

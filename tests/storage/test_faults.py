@@ -91,6 +91,51 @@ def test_a_damaged_undo_does_not_go_back(tmp_path: Path) -> None:
     assert committed(path) == (v2, {key("bad"): b"2"})
 
 
+@pytest.mark.usefixtures("one_record_a_piece")
+@pytest.mark.parametrize("half", [False, True])
+def test_a_record_that_was_damaged_before_the_fold_is_no_way_back(tmp_path: Path, half: bool) -> None:
+    """The version that replaced it is not lost with it; and half a fold is not read through it."""
+    path = tmp_path / "database"
+    database = fresh(path)
+    step(database, {"bad": MARK, "good": b"1"})
+    v1 = commit(database, 1, 1)
+    Database.close_all()
+    damage(path / "committed" / "data.mdb")
+    step(database, {"bad": b"2", "more": b"2"})
+    v2 = VersionId(2, 2, "c2")
+    database.freeze(v2)
+    if half:
+        with arm(Order("fold.piece", "raise", visit=4)), pytest.raises(Crash):
+            database.fold()
+        with pytest.raises(errors.CorruptRecord, match="undo"):
+            committed(path)
+    database.fold()
+    with pytest.raises(errors.CorruptRecord, match="undo"):
+        Database.open(path, v1, epoch=2, identity=ME)
+    Database.open(path, v2, epoch=2, identity=ME)
+    assert committed(path) == (v2, {key("bad"): b"2", key("good"): b"1", key("more"): b"2"})
+
+
+@pytest.mark.usefixtures("one_record_a_piece")
+def test_a_frozen_record_that_looks_like_a_deletion_is_noticed(tmp_path: Path) -> None:
+    """A changed bit in the size of a record, after the deletions have been laid: the rest must not pass it over."""
+    path = tmp_path / "database"
+    database = fresh(path)
+    step(database, {"a": b"1111", "b": b"2222"})
+    file = layer(path)
+    database.freeze(VersionId(1, 1, "c1"))
+    with arm(Order("fold.piece", "raise", visit=2)), pytest.raises(Crash):
+        database.fold()
+    Database.close_all()
+    text = bytearray(file.read_bytes())
+    # A node of a leaf page: size of the value (low, high), flags, size of the key, key. Every copy of the page is changed.
+    node = b"".join((bytes([12, 0, 0, 0, 0, 0]), len(key("b")).to_bytes(2, "little"), key("b")))
+    assert node in text
+    file.write_bytes(text.replace(node, bytes([4]) + node[1:]))
+    with pytest.raises(errors.CorruptRecord, match="frozen"):
+        database.fold()
+
+
 def test_an_immutable_record_is_verified_once(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = fresh(path)
