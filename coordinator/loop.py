@@ -34,7 +34,7 @@ from coordinator.step_output import StepResult, gather
 from coordinator.truncation import snapshot_due, truncate
 from engine.circuit import Aggregate, Constant, FinalAggregate
 from engine.database_jobs import Folded
-from engine.errors import StaleTask
+from engine.errors import StaleTask, TaskLost
 from engine.step_runner import StepRunner
 from engine.tasks import StepInput, TaskSetup
 from faults.points import reached
@@ -131,7 +131,7 @@ class Pipeline:
                     self._loop(core, step, setup)
                     over = True
                 return
-            except (StaleTask, NotOpen, Py4JError) as fault:
+            except (StaleTask, TaskLost, NotOpen, Py4JError) as fault:
                 if over:
                     raise
                 at = self._writer.state.steps

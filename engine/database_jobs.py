@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, TypeVar, cast
 
 from engine.errors import EngineError, StaleTask
+from engine.spark_results import collected
 from engine.tasks import TaskSetup
 from storage.database import Database, Statistics, Taken
 from storage.description import VersionId
 from storage.errors import StorageError
 
 Result = TypeVar("Result")
+_Answer = tuple[int, Result, None] | tuple[int, None, StorageError | EngineError]
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,18 @@ def fold(setup: TaskSetup, worker: int) -> Folded:
 
 
 def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:
-    """`work(worker)` on every worker; raises the fault of the lowest worker that had one."""
+    """`work(worker)` on every worker; raises the fault of the lowest worker that had one, and TaskLost."""
     rdd = context.parallelize(range(workers), workers).mapPartitionsWithIndex(partial(_guarded, work))
     results: dict[int, Result] = {}
-    for worker, result, fault in sorted(rdd.collect(), key=lambda item: item[0]):
+    answers: list[_Answer[Result]] = collected(rdd, workers, itemgetter(0), "the databases")
+    for worker, result, fault in sorted(answers, key=itemgetter(0)):
         if fault is not None:
             raise fault
-        results[worker] = result
+        results[worker] = cast(Result, result)
     return results
 
 
-def _guarded(
-    work: Callable[[int], Result], worker: int, _: Iterable[int]
-) -> Iterator[tuple[int, Result | None, StorageError | EngineError | None]]:
+def _guarded(work: Callable[[int], Result], worker: int, _: Iterable[int]) -> Iterator[_Answer[Result]]:
     try:
         yield worker, work(worker), None
     except (StorageError, EngineError) as fault:

@@ -21,3 +21,7 @@ class DataError(EngineError):
 
 class StaleTask(EngineError):
     """A task of another epoch, step or database: it has changed nothing. Recovery decides what is next."""
+
+
+class TaskLost(EngineError):
+    """Spark gave back less than all of a job's results. Recovery decides what is next."""

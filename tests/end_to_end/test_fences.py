@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import RDD
 
 from coordinator import loop
 from coordinator.errors import CircuitChanged, LayoutChanged
@@ -122,13 +123,16 @@ def counted_source_task(folder: Path, shared: Any, given: StepInput, *rest: Any)
 
 
 def losing_region_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
-    """Once, in step 2: takes away what the stage before has left for the tasks of this one."""
+    """Once, in step 2: takes away what the stage before has left for the tasks of this one. No task ends, and lets another one begin, before
+    it is gone."""
     result = list(region_task(shared, given, *rest))
-    with suppress(FileExistsError):
-        if given.step == 2:
-            (folder / "lost").touch(exist_ok=False)
+    if given.step == 2:
+        with suppress(FileExistsError):
+            (folder / "losing").touch(exist_ok=False)
             for file in Path(os.environ["SPARK_LOCAL_DIRS"]).rglob("shuffle_*"):
                 file.unlink()
+            (folder / "lost").touch()
+        wait_until((folder / "lost").exists)
     return iter(result)
 
 
@@ -158,6 +162,52 @@ def region_task_twice(*arguments: Any) -> Iterator[tuple[int, Parcel]]:
     first, second = ([(target, replace(parcel, reports=())) for target, parcel in run] for run in runs)
     assert first == second, f"step, stage and worker: {bound[1:]}"
     return iter(runs[1])
+
+
+def region_task_broken_off(shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+    """Runs with each part of its input before it runs with all of it, as where the JVM cannot fetch the rest: PySpark takes that for the end."""
+    *place, routed = rest
+    inbox = list(routed)
+    for length in range(len(inbox)):
+        with pytest.raises(spark_step.InputBrokenOff, match=rf"step {given.step}, .* nothing was changed"):
+            region_task(shared, given, *place, inbox[:length])  # type: ignore[call-arg]
+    return region_task(shared, given, *place, inbox)  # type: ignore[call-arg]
+
+
+def test_a_task_whose_input_broke_off_changes_nothing(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_step, "region_task", region_task_broken_off)
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play, workers=3, in_spark=True)
+    assert play.run(resolved)["recoveries"] == 0
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def test_results_that_broke_off_are_not_all(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the JVM is killed while it sends them: PySpark takes that for their end. Every job of a run in turn: taking and opening the
+    databases, steps, freeze and fold."""
+    collect, calls, short = RDD.collect, 0, -1
+
+    def shortened(rdd: RDD[Any]) -> list[Any]:
+        nonlocal calls
+        found = collect(rdd)
+        calls += 1
+        return found[:-1] if calls == short else found
+
+    monkeypatch.setattr(RDD, "collect", shortened)
+    play.topic("in")
+    resolved = sums.project(play, workers=3, in_spark=True)
+    jobs = 0
+    while jobs == 0 or short < jobs:
+        play.send("in", sums.rows(4 * short, 4))
+        calls, short = 0, short + 1
+        recoveries = play.run(resolved)["recoveries"]
+        jobs = jobs or calls
+        assert recoveries == (short > 0)
+    assert jobs >= 6
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) >= 2 * jobs
 
 
 def test_every_task_may_run_twice(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,21 @@ TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end
 
 ENGINE = (
     Breakage(
+        "input-that-broke-off",
+        "A task of Spark's takes what came before its input broke off for all of it.",
+        "4 a task may run twice",
+        (Edit("engine/spark_step.py", "    if missing:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_fences.py::test_a_task_whose_input_broke_off_changes_nothing",),
+        tells="DID NOT RAISE",
+    ),
+    Breakage(
+        "results-that-broke-off",
+        "What came of a job's results before they broke off is taken for all of them.",
+        "2 determinism",
+        (Edit("engine/spark_results.py", "    if missing:\n", "    if False:\n"),),
+        (f"{END_TO_END}/test_fences.py::test_results_that_broke_off_are_not_all",),
+    ),
+    Breakage(
         "hash-of-python",
         "Strings are hashed by Python's `hash`, which differs from process to process.",
         "2 determinism",

@@ -19,8 +19,9 @@ from unittest import mock
 from confluent_kafka import KafkaException
 
 from coordinator import core, loop, positions, start
-from engine import database_jobs, region, tasks
+from engine import database_jobs, region, spark_step, tasks
 from engine.region import StageTask
+from engine.tasks import StepInput
 from io_kafka import step_log_reader, topics, transactions, writer
 from io_kafka.log_records import DivisionRecord
 from io_kafka.output_progress import Decision
@@ -230,6 +231,27 @@ def task_computes_again_when_run_twice() -> Iterator[None]:
         return outbox
 
     with broken(tasks, "run_stage_once", again):
+        yield
+
+
+@contextmanager
+def input_that_broke_off_taken_for_whole() -> Iterator[None]:
+    def region_task(shared: Any, given: StepInput, stage: int, worker: int, routed: Any) -> Any:
+        inbox = [parcel for _, parcel in routed]
+        return spark_step._sent(
+            shared.value, stage, worker, spark_step.run_region(shared.value, given, stage, worker, inbox)
+        )
+
+    with broken(spark_step, "region_task", region_task):
+        yield
+
+
+@contextmanager
+def results_that_broke_off_taken_for_all() -> Iterator[None]:
+    def collected(rdd: Any, workers: int, worker_of: Any, what: str) -> Any:
+        return rdd.collect()
+
+    with broken(spark_step, "collected", collected), broken(database_jobs, "collected", collected):
         yield
 
 
@@ -471,6 +493,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     output_and_record_in_two_transactions,
     checkpoint_ahead_of_output,
     task_computes_again_when_run_twice,
+    input_that_broke_off_taken_for_whole,
+    results_that_broke_off_taken_for_all,
     task_of_any_step_accepted,
     epoch_of_databases_not_checked,
     databases_asked_and_not_taken,

@@ -1,19 +1,23 @@
 """A Spark context that runs jobs as Spark does, and as badly: the project's own SparkStep and database_jobs run on it.
 
-A task may be lost before, within or after its work and is then run again; a stage may run again though it was done; a task that was given up
-may go on beside its replacement, and after its coordinator is gone. Each attempt is a process of its own, as Spark's Python workers are.
+A task may be lost before, within or after its work, or see its input break off, and is then run again; a stage may run again though it was done;
+a task that was given up may go on beside its replacement, and after its coordinator is gone. Each attempt is a process of its own, as Spark's
+Python workers are.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 
+from engine.spark_step import InputBrokenOff
 from tests.simulator.scheduler import Killed, Process, Strand
 
 ATTEMPTS_MAX = 4  # Spark's default for a task
@@ -61,6 +65,10 @@ class Context:
         return Job(self._cluster, [[item] for item in given], ())
 
 
+def _run(work: Work, index: int, given: Sequence[Any]) -> list[Any]:
+    return list(work(index, iter(given)))
+
+
 @dataclass(frozen=True)
 class Job:
     """An RDD: `stages` of one function each, with an exchange between any two."""
@@ -89,7 +97,11 @@ class Job:
             if number and cluster.fate("stage", ("run again",)):
                 inputs = self._exchange(self._stage(number - 1, self.stages[number - 1], before))
                 outputs = self._stage(number, work, inputs)
-        return [item for output in outputs for item in output]
+        results = [item for output in outputs for item in output]
+        # As where the JVM is killed while it sends them, but that this one lives on.
+        return (
+            results[: cluster.rng.randrange(len(results))] if cluster.fate("job", ("results broken off",)) else results
+        )
 
     def _stage(self, number: int, work: Work, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
         results: dict[int, list[Any]] = {}
@@ -102,23 +114,29 @@ class Job:
     def _task(self, stage: int, index: int, work: Work, given: Sequence[Any]) -> list[Any]:
         for attempt in range(ATTEMPTS_MAX):
             try:
-                return self._attempt(f"task {stage}.{index}.{attempt}", lambda: list(work(index, iter(given))))
+                return self._attempt(f"task {stage}.{index}.{attempt}", partial(_run, work, index), given)
             except Lost:
                 self.cluster.count("task run again")
         raise Py4JError(f"a task of stage {stage} failed {ATTEMPTS_MAX} times")
 
-    def _attempt(self, name: str, work: Callable[[], list[Any]]) -> list[Any]:
+    def _attempt(self, name: str, run: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any]) -> list[Any]:
         cluster = self.cluster
         process = cluster.start_task(name)
         fate = cluster.fate(
-            "task", ("lost before", "lost after", "lost within", "zombie", "zombie", "zombie", "beside")
+            "task", ("lost before", "lost after", "lost within", "broken off", "zombie", "zombie", "zombie", "beside")
         )
+        work = partial(run, given)
         if fate is None:
             return self._within(process, work)
         if fate == "lost before":
             raise Lost
         if fate == "lost after":
             self._within(process, work)
+            raise Lost
+        if fate == "broken off":
+            # What PySpark gives to a task whose input the JVM cannot fetch to its end; nobody waits for the result.
+            with suppress(InputBrokenOff):
+                self._within(process, partial(run, given[: cluster.rng.randrange(len(given))]))
             raise Lost
         return self._beside(name, process, work, fate)
 

@@ -37,6 +37,8 @@ HAPPENS = {
     "task run again": 400,
     "stage: run again": 40,
     "transaction timed out": 15,
+    "task: broken off": 10,
+    "job: results broken off": 10,
     "flush: failed": 40,
     "flush: unanswered": 40,
     "flush: connection mended": 40,
