@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
 import traceback
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from tests.simulator.weather import Weather
 from tests.simulator.world import World
 
 STORY_LINES_SHOWN = 60
@@ -38,11 +41,11 @@ class Findings:
         self.failures += other.failures
 
 
-def run(seeds: Iterable[int], failures_max: int = 1) -> Findings:
-    """One after another, until so many have failed."""
+def run(seeds: Iterable[int], failures_max: int = 1, weather: Mapping[str, Any] | None = None) -> Findings:
+    """One after another, until so many have failed. `weather`: what of it no seed draws."""
     findings = Findings()
     for seed in seeds:
-        world = World(seed)
+        world = World(seed, replace(Weather.of(random.Random(seed)), **weather) if weather else None)
         try:
             world.run()
         except Exception:
