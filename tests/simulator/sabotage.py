@@ -525,6 +525,16 @@ WEATHER: dict[str, dict[str, Any]] = {
         "checkpoint_s": 0.01,
         "weights": {**BENIGN, **ACTIVE, "machine": 8.0},
     },
+    # An attempt to open a database has to sleep until its replacement's steps are written.
+    "late_attempt_opens_again": {
+        "crash_places": (),
+        "crash_point": 0.0,
+        "crash_targets": (),
+        "task": 0.3,
+        "client": 0.0,
+        "driver": 0.0,
+        "weights": {**BENIGN, **ACTIVE, "kill": 1.0},
+    },
 }
 """For a mutation that only a rare chain of events shows: it would take thousands of seeds to draw it."""
 

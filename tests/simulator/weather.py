@@ -12,8 +12,9 @@ ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
 FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
 """What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
 
-FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 4.0}
-"""Of trouble at a place: most of what fails ends a run and teaches little; what becomes of a commit is what matters."""
+FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 4.0, "job": 0.1}
+"""Of trouble at a place: most of what fails ends a run, or sends it back to its checkpoint, and teaches little; what becomes of a commit is what
+matters."""
 
 TARGET_CHANCE = 0.2
 """Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""

@@ -181,9 +181,8 @@ class World:
 
     def fate(self, place: str, fates: Sequence[str]) -> str | None:
         """What becomes of a request, a task, a stage; None where all is well."""
-        chance = (
-            self.weather.task if place in ("task", "stage", "job") else self.weather.client * FREQUENCY.get(place, 1.0)
-        )
+        weather = self.weather.task if place in ("task", "stage", "job") else self.weather.client
+        chance = weather * FREQUENCY.get(place, 1.0)
         if not self.faults or self.rng.random() >= chance:
             return None
         fate = self.rng.choice(fates)
