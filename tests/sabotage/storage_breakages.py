@@ -156,7 +156,7 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "    batch, following = _batch(writer, undo.items(writer, place), live)\n",
+                "    batch, following = _batch(writer, ((record, True) for record in undo.items(writer, place)), live)\n",
                 "    batch, following = list(undo.items(writer, place)), None\n",
             ),
         ),
