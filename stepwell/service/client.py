@@ -93,8 +93,11 @@ class ControlClient:
 
 def _request(endpoint: Endpoint, method: str, path: str) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
+    assert endpoint.url.startswith("http://")  # so no certificates are read to verify with: 17 ms of CPU
     try:
-        return httpx.request(method, endpoint.url + path, headers=headers, timeout=ANSWER_SECONDS_MAX, trust_env=False)
+        return httpx.request(
+            method, endpoint.url + path, headers=headers, timeout=ANSWER_SECONDS_MAX, trust_env=False, verify=False
+        )
     except httpx.TransportError:
         return None
 
