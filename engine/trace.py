@@ -97,6 +97,7 @@ class Trace:
         self._store = store
         self.layout = layout
         self._shards = shards
+        self._hash_is_of_rows = layout.key == tuple(range(len(layout.types)))
         self._buckets: dict[int, list[bytes]] = {}
         self._runs: dict[bytes, Run] = {}
         self._next = 0
@@ -153,14 +154,18 @@ class Trace:
         return run
 
     def _match(self, run: Run, sorted_hashes: Hashes) -> tuple[zset.Indices, pa.Table]:
-        low = np.searchsorted(run.hashes, sorted_hashes, side="left")
-        high = np.searchsorted(run.hashes, sorted_hashes, side="right")
-        counts = high - low
-        probe = np.repeat(np.arange(len(sorted_hashes)), counts)
+        hashes = run.hashes
+        low = np.searchsorted(hashes, sorted_hashes, side="left")
+        probe = np.flatnonzero(hashes[np.minimum(low, len(hashes) - 1)] == sorted_hashes)
+        low = low[probe]
         if not len(probe):
             return probe, run.table
+        after = np.minimum(low + 1, len(hashes) - 1)
+        if not (hashes[after] == hashes[low])[after != low].any():  # one row a hash, as in most runs: no second search
+            return probe, zset.take_rows(run.table, low)
+        counts = np.searchsorted(hashes, sorted_hashes[probe], side="right") - low
         starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        return probe, zset.take_rows(run.table, starts + np.arange(len(probe)))
+        return np.repeat(probe, counts), zset.take_rows(run.table, starts + np.arange(len(starts)))
 
     def _verified(self, keys: pa.Table, probes: list[zset.Indices], parts: list[pa.Table]) -> Matches:
         if not parts:
@@ -251,7 +256,7 @@ class Trace:
         width = len(self.layout.types)
         columns = table.columns[:width]
         hashes = table.column(HASH).to_numpy()
-        order, starts = zset.group_rows(columns, table.num_rows, major=hashes)
+        order, starts = zset.group_rows(columns, table.num_rows, major=hashes, of_rows=self._hash_is_of_rows)
         accumulators = [
             _combine(table.column(width + i), order, starts, how) for i, how in enumerate(self.layout.combines)
         ]
@@ -290,7 +295,7 @@ def as_zset(rows: pa.Table) -> pa.Table:
 
 
 def _as_run(table: pa.Table) -> Run:
-    return Run(table, table.column(HASH).to_numpy())
+    return Run(table, table.column(HASH).chunk(0).to_numpy())
 
 
 def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
@@ -310,6 +315,9 @@ def _combine(column: pa.ChunkedArray, order: zset.Indices, starts: zset.Indices,
         return pa.array(np.add.reduceat(column.to_numpy()[order], starts), column.type)
     if len(starts) == len(order):
         return zset.take(column, pa.array(order))
+    if pa.types.is_integer(column.type) and not column.null_count:
+        extreme = np.maximum if how == "max" else np.minimum
+        return pa.array(extreme.reduceat(column.to_numpy()[order], starts), column.type)
     group = np.zeros(len(order), dtype=np.int64)
     group[starts] = 1
     sorted_values = zset.take(column, pa.array(order))

@@ -100,6 +100,15 @@ def test_extreme_accumulators_are_combined() -> None:
     assert Trace(store, layout).scan().to_pylist() == [{"c0": 7, "a0": 3, "a1": "c", "a2": 1.0}]
 
 
+def test_extremes_of_integers_are_combined() -> None:
+    layout = TraceLayout(16, (pa.int64(),), (0,), ("sum", "max", "min"), (pa.int64(),) * 3)
+    store = DictStore()
+    for number in (2, 5, -1):
+        Trace(store, layout).append(pa.table({"c0": [7, 8], "a0": [1, 1], "a1": [number, 0], "a2": [number, 0]}))
+    scanned = Trace(store, layout).scan().sort_by("c0").to_pylist()
+    assert scanned == [{"c0": 7, "a0": 3, "a1": 5, "a2": -1}, {"c0": 8, "a0": 3, "a1": 0, "a2": 0}]
+
+
 def test_ordered_runs_have_values_in_order_within_a_key() -> None:
     layout = TraceLayout(16, (pa.int64(), pa.float64()), (0,), ordered=True)
     store = DictStore()

@@ -373,6 +373,13 @@ ENGINE = (
         tells="RecoveryFailed.*its checkpoint is for step",
     ),
     Breakage(
+        "probe-finds-one-row-a-hash",
+        "Of several rows of one key in a run, a probe finds the first.",
+        "the batch answer",
+        (Edit("engine/trace.py", "[after != low].any():  # one row", "[after != low].all():  # one row"),),
+        ("tests/engine/test_trace.py::test_content_is_the_sum_of_what_was_appended",),
+    ),
+    Breakage(
         "limbs-never-carry",
         "The limbs of sums that a join keeps grow without end, until they wrap.",
         "9 bounded",
