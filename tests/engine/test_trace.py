@@ -91,6 +91,16 @@ def test_keys_of_one_hash_are_told_apart() -> None:
     assert matches.rows.column("c1").to_pylist() == ["b"]
 
 
+def test_a_probe_finds_all_rows_of_a_key_beside_keys_with_one() -> None:
+    store = DictStore()
+    append(store, Counter({(1, "a"): 1, (2, "b"): 2, (2, "c"): 3, (3, "d"): 4}))
+    keys = pa.table({"k0": [3, 2, 1]})
+    matches = Trace(store, LAYOUT, 16).probe(keys, hash_columns(keys.columns, 3))
+    assert sorted(zip(matches.probe.tolist(), matches.rows.column("c1").to_pylist(), strict=True)) == [
+        (0, "d"), (1, "b"), (1, "c"), (2, "a"),
+    ]  # fmt: skip
+
+
 def test_extreme_accumulators_are_combined() -> None:
     layout = TraceLayout(16, (pa.int64(),), (0,), ("sum", "max", "min"), (pa.int64(), pa.string(), pa.float64()))
     store = DictStore()

@@ -377,7 +377,7 @@ ENGINE = (
         "Of several rows of one key in a run, a probe finds the first.",
         "the batch answer",
         (Edit("engine/trace.py", "[after != low].any():  # one row", "[after != low].all():  # one row"),),
-        ("tests/engine/test_trace.py::test_content_is_the_sum_of_what_was_appended",),
+        ("tests/engine/test_trace.py::test_a_probe_finds_all_rows_of_a_key_beside_keys_with_one",),
     ),
     Breakage(
         "limbs-never-carry",
