@@ -45,7 +45,7 @@ sabotage: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
-	QUICK=$(QUICK) GROWTH=$(GROWTH) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
+	QUICK=$(QUICK) GROWTH=$(GROWTH) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -3,6 +3,7 @@
     QUICK=1    W1 to W3 at 1k and 100k rows a step with Structured Streaming: under 8 minutes on two quiet cores
     GROWTH=1   also how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
     GROWTH=only   that alone; the results of the last benchmark stay beside it
+    RUNS=3     everything so many times, in rounds; the tables show medians
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
 
 An engine that fails, or cannot be installed, is shown as failed, and the benchmark goes on. Results are written after every run, so that
@@ -108,7 +109,7 @@ class Run:
         return _named(floor.ENGINE, case), lambda: floor.run(self.bench.shape, case, self.plan.rows, self.broker_pid)
 
     def compare(self, result: Result, case: Case, output: str) -> None:
-        """Sets `equal`; the batch answer of a range is computed once."""
+        """Sets `equal`, and deletes the output; the batch answer of a range is computed once."""
         asked = (case.workload.name, case.rows)
         if asked not in self.answers:
             self.answers[asked] = check.answer(
@@ -118,6 +119,7 @@ class Run:
         result.equal = wrong is None
         if wrong is not None:
             result.note = "; ".join(filter(None, [result.note, f"differs from the batch answer: {wrong}"]))
+        self.bench.forget(output)
 
     def write(self) -> None:
         report.write(self.results, self.growth, self.setting)
@@ -155,9 +157,9 @@ def make_topics(run: Run, progress: Progress, workloads: tuple[str, ...]) -> Non
     progress.remove_task(task)
 
 
-def measure(run: Run, progress: Progress, jobs: list[Job]) -> None:
-    task = progress.add_task("", total=len(jobs))
-    for name, job in jobs:
+def measure(run: Run, progress: Progress, jobs: list[Job], rounds: int) -> None:
+    task = progress.add_task("", total=len(jobs) * rounds)
+    for name, job in jobs * rounds:
         progress.update(task, description=name)
         began = time.monotonic()
         try:
@@ -193,15 +195,23 @@ def _chosen(variable: str, all_: tuple[str, ...]) -> tuple[str, ...]:
     return chosen
 
 
+def _rounds() -> int:
+    asked = os.environ.get("RUNS") or "1"
+    if not asked.isdecimal() or int(asked) == 0:
+        raise SystemExit(f"RUNS={asked}: a number of rounds, at least 1, is asked for")
+    return int(asked)
+
+
 def main() -> int:
     plan = QUICK if os.environ.get("QUICK", "0") not in ("", "0") else FULL
     grows = os.environ.get("GROWTH", "0")
+    rounds = _rounds()
     all_engines = (ours.ENGINE, structured_streaming.ENGINE, *(() if plan.quick else (pyflink.ENGINE, floor.ENGINE)))
     engines, workloads = _chosen("ENGINES", all_engines), _chosen("WORKLOADS", plan.workloads)
     command = " ".join(
         [
             "make bench",
-            *(f"{v}={os.environ[v]}" for v in ("QUICK", "GROWTH", "ENGINES", "WORKLOADS") if os.environ.get(v)),
+            *(f"{v}={os.environ[v]}" for v in ("QUICK", "GROWTH", "RUNS", "ENGINES", "WORKLOADS") if os.environ.get(v)),
         ]
     )
     setting, results = report.Setting.here(command), list[Result]()
@@ -226,7 +236,7 @@ def main() -> int:
         with Progress(*columns, console=console) as progress:
             make_topics(run, progress, ("W2",) if grows == "only" else workloads)
             if grows != "only":
-                measure(run, progress, run.jobs(engines, workloads))
+                measure(run, progress, run.jobs(engines, workloads), rounds)
             if grows not in ("", "0"):
                 measure_growth(run, progress)
     finally:

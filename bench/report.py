@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from bench.medians import by_case, medians, ratios, rounds_of
 from bench.result import Result
 from bench.workloads import WORKLOADS
 
@@ -74,11 +75,11 @@ def last() -> tuple[Setting, list[Result]]:
 def write(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: Setting) -> None:
     """Everything: both JSON files, the plots, BENCHMARKS.md."""
     RESULTS.mkdir(exist_ok=True)
-    rows = [result.row() for result in results if result.failed is None]
+    rows = [result.row() for result in medians(results) if result.failed is None]
     (RESULTS / "latest.json").write_text(json.dumps(rows, indent=1) + "\n")
     details = {"setting": asdict(setting), "results": [asdict(r) for r in results], "growth": list(growth)}
     (RESULTS / "details.json").write_text(json.dumps(details, indent=1) + "\n")
-    plotted = plot(results)
+    plotted = plot(medians(results))
     BENCHMARKS.write_text(text(results, growth, setting, plotted))
 
 
@@ -88,15 +89,26 @@ def text(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: S
         f"Written by `{setting.command}` on {setting.date}: {setting.cores} cores ({setting.cpu}), {setting.memory_gb} GB, {setting.system}.",
         "The broker (Kafka 4.1.1), the engine under test and nothing else of ours share these cores. One set of input topics, 2 partitions,"
         " JSON bids of about 200 bytes, is read by all engines.\n",
+        _rounds(results),
         _quiet(results),
         *[f"![{name}](bench/results/{name})\n" for name in plotted],
     ]
     for name, workload in WORKLOADS.items():
         mine = [r for r in results if r.workload == name]
         if mine:
-            parts += [f"## {name}: {workload.what}\n", _table(mine), _ratios(mine), _notes(mine)]
-    parts += [_parts(results), _growth(growth), _HOW]
+            parts += [f"## {name}: {workload.what}\n", _table(mine), _ratios(mine), _notes(medians(mine))]
+    parts += [_parts(medians(results)), _growth(growth), _HOW]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
+
+
+def _rounds(results: Sequence[Result]) -> str:
+    rounds = rounds_of(results)
+    if rounds == 1:
+        return ""
+    return (
+        f"Everything ran {rounds} times, in rounds one after another. Shown are medians, ratios among them (each is taken within a round); "
+        "beside the rate, the least and the most of any round. `bench/results/details.json` has every run.\n"
+    )
 
 
 def _quiet(results: Sequence[Result]) -> str:
@@ -110,7 +122,7 @@ def _quiet(results: Sequence[Result]) -> str:
 
 
 _COLUMNS: tuple[tuple[str, str], ...] = (
-    ("engine", "engine"), ("rows a step", "rows_per_step"), ("rows/s", "rows_per_s"), ("step p50 ms", "step_ms_p50"),
+    ("engine", "engine"), ("rows a step", "rows_per_step"), ("rows/s", "rows_per_s"), ("of rounds", ""), ("step p50 ms", "step_ms_p50"),
     ("p99", "step_ms_p99"), ("max", "step_ms_max"), ("latency p50 ms", "latency_ms_p50"), ("p99", "latency_ms_p99"),
     ("CPU s/M", "cpu_s_per_million"), ("broker", "broker_cpu_s_per_million"), ("memory MB", "rss_mb_max"), ("state MB", "state_mb"),
     ("live", "live_mb"), ("log MB", "log_mb"), ("equal", "equal"), ("others", "others_cores"),
@@ -118,16 +130,26 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
 
 
 def _table(results: Sequence[Result]) -> str:
-    lines = ["| " + " | ".join(title for title, _ in _COLUMNS) + " |", "|---" * len(_COLUMNS) + "|"]
-    for result in results:
+    spread = {case: _spread(rounds) for case, rounds in by_case(results).items()}
+    columns = [column for column in _COLUMNS if column[1] or any(spread.values())]
+    lines = ["| " + " | ".join(title for title, _ in columns) + " |", "|---" * len(columns) + "|"]
+    for result in medians(results):
         if result.failed is not None:
             lines.append(
                 f"| {NAMES.get(result.engine, result.engine)} | {_cell(result.rows_per_step)} | **failed** |"
-                + " |" * (len(_COLUMNS) - 3)
+                + " |" * (len(columns) - 3)
             )
         else:
-            lines.append("| " + " | ".join(_cell(getattr(result, field)) for _, field in _COLUMNS) + " |")
+            of_rounds = spread[result.engine, result.workload, result.rows_per_step]
+            cells = (_cell(getattr(result, field)) if field else of_rounds for _, field in columns)
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _spread(rounds: Sequence[Result]) -> str:
+    """The least and the most rate, in thousands; empty where there is one."""
+    rates = [result.rows_per_s for result in rounds if result.rows_per_s is not None]
+    return f"{min(rates) / 1e3:,.0f}k to {max(rates) / 1e3:,.0f}k" if len(rates) > 1 else ""
 
 
 def _cell(value: object) -> str:
@@ -143,13 +165,11 @@ def _cell(value: object) -> str:
 def _ratios(results: Sequence[Result]) -> str:
     """Ours against each peer at the same rows a step, and against its best at any."""
     lines = []
-    ours = {r.rows_per_step: r.rows_per_s for r in results if r.engine == "stepwell" and r.rows_per_s}
     for peer in ("structured_streaming", "pyflink"):
-        theirs = {r.rows_per_step: r.rows_per_s for r in results if r.engine == peer and r.rows_per_s}
-        if not ours or not theirs:
+        best, at_equal = ratios(results, "stepwell", peer)
+        if best is None:
             continue
-        same = [f"{_cell(step)}: {ours[step] / rate:.2f}x" for step, rate in theirs.items() if step in ours]
-        best = max(ours.values()) / max(theirs.values())
+        same = [f"{_cell(step)}: {ratio:.2f}x" for step, ratio in at_equal.items()]
         lines.append(
             f"- Stepwell / {NAMES[peer]}: best / best {best:.2f}x"
             + (f"; at equal rows a step {', '.join(same)}" if same else "")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
 from bench import generate, measure
 from bench.generate import PARTITIONS, Shape
@@ -77,6 +78,11 @@ class Bench:
             sent(len(values))
         left = producer.flush(READ_SECONDS_MAX)
         assert left == 0, f"{left} messages of {topic} were not taken by the broker"
+
+    def forget(self, topic: str) -> None:
+        """Deletes an output that nobody will read again: some gigabytes a round."""
+        for done in AdminClient({"bootstrap.servers": self.servers}).delete_topics([topic]).values():
+            done.result(READ_SECONDS_MAX)
 
     def topic_mb(self, topic: str) -> float:
         """What its partitions take on the broker's disk."""

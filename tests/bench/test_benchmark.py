@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from bench import check, generate
 from bench.generate import CHUNK_ROWS, PARTITIONS, Shape
 from bench.latency import Arrivals, readable_at
 from bench.measure import Usage
+from bench.medians import medians, ratios
 from bench.result import Result, Step, fill
 from bench.topics import Messages
 from bench.workloads import FULL, WORKLOADS
@@ -99,3 +101,33 @@ def test_figures_are_of_the_steps_after_the_warm_up() -> None:
     assert (result.steps, result.rows, result.rows_per_s) == (3, 300, round(300 / 3.5))
     assert (result.step_ms_p50, result.step_ms_max) == (1000.0, 1500.0)
     assert result.cpu_s_per_million == round(7.0 / 300 * 1e6, 2)
+
+
+def _result(engine: str, step_rows: int, rate: int, **more: Any) -> Result:
+    return Result(engine, "W1", step_rows, rows_per_s=rate, **more)
+
+
+def test_of_several_rounds_the_median_is_shown() -> None:
+    rounds = [
+        _result("stepwell", 10, 300, step_ms_p50=4.0, parts={"read": 1.0}, equal=True),
+        _result("stepwell", 10, 100, step_ms_p50=9.0, parts={"read": 5.0}, equal=True, note="slow"),
+        _result("stepwell", 10, 200, step_ms_p50=6.0, parts={"read": 3.0}, equal=False),
+    ]
+    (shown,) = medians(rounds)
+    assert (shown.rows_per_s, shown.step_ms_p50, shown.parts, shown.equal) == (200, 6.0, {"read": 3.0}, False)
+    assert (shown.note, shown.latency_ms_p50) == ("slow", None)
+
+
+def test_a_round_that_failed_is_told_and_has_no_figures() -> None:
+    failed = Result("stepwell", "W1", 10, failed="no broker")
+    (shown,) = medians([_result("stepwell", 10, 100), failed, _result("stepwell", 10, 300)])
+    assert (shown.rows_per_s, shown.failed, shown.note) == (200, None, "failed in a round of 3: no broker")
+    assert medians([failed, failed]) == [failed]
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    results = []
+    for mine, mine_large, theirs in [(400, 100, 100), (100, 90, 50), (900, 300, 300)]:
+        results += [_result("stepwell", 10, mine), _result("stepwell", 20, mine_large), _result("pyflink", 20, theirs)]
+    assert ratios(results, "stepwell", "pyflink") == (3.0, {20: 1.0})
+    assert ratios(results, "stepwell", "structured_streaming") == (None, {})
