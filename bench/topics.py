@@ -81,7 +81,10 @@ class Bench:
 
     def forget(self, topic: str) -> None:
         """Deletes an output that nobody will read again: some gigabytes a round."""
-        for done in AdminClient({"bootstrap.servers": self.servers}).delete_topics([topic]).values():
+        client = AdminClient(
+            {"bootstrap.servers": self.servers}
+        )  # held until the answer: it would take the request with it
+        for done in client.delete_topics([topic]).values():
             done.result(READ_SECONDS_MAX)
 
     def topic_mb(self, topic: str) -> float:
