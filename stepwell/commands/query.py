@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -51,15 +53,20 @@ def query(
 
 
 def _collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
-    """For programs: objects, encoded as the output topics' messages are. For people: texts, as Spark casts them."""
+    """For programs: objects, encoded as the output topics' messages are. For people: texts, as Spark casts them.
+
+    As Arrow, whose stream says where it ends: `collect` takes a connection that breaks off for the end of the rows."""
     unique = rows.toDF(*(f"{name}_{i}" if name in rows.columns[:i] else name for i, name in enumerate(rows.columns)))
     try:
         if as_json:
             encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
-            return [json.loads(row[0]) for row in unique.select(encoded).limit(limit).collect()]
-        return [tuple(row) for row in unique.select(*map(_text, unique.dtypes)).limit(limit).collect()]
+            return [json.loads(text) for text in unique.select(encoded).limit(limit).toArrow().column(0).to_pylist()]
+        found = unique.select(*map(_text, unique.dtypes)).limit(limit).toArrow()
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
     except PySparkException as error:
         raise queries.QueryError(str(error).split("\n")[0]) from None
+    except (EOFError, OSError, pa.ArrowInvalid, Py4JError) as error:
+        raise queries.QueryError(f"Spark broke off while it sent the answer: {error!r}", "Ask again.") from error
 
 
 def _text(column: tuple[str, str]) -> Any:

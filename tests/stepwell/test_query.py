@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import IO
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
 from coordinator.circuit_file import read_owner
 from coordinator.errors import CircuitChanged
@@ -20,6 +25,7 @@ from io_kafka.clients import KafkaSettings
 from io_kafka.topics import Topics
 from stepwell import query as queries
 from stepwell.batch import TopicMessage, batch_answer, compare
+from stepwell.commands.query import _collected
 from stepwell.lowering.driver import lower
 from stepwell.pipeline import pipeline_spec
 from stepwell.plans import ResolvedProject, resolve
@@ -149,3 +155,24 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     found = queries.read_contents(folder, owner, auction.circuit, ["best"])
     folding.join()
     assert found.version == later and found.tables["best"].num_rows == 2
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_answer_that_breaks_off_is_no_answer(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    """Wherever it does: what came would pass for fewer rows."""
+    rows = spark.range(3, numPartitions=2)
+    load, lengths, kept_bytes = ArrowCollectSerializer.load_stream, list[int](), [1 << 20]
+
+    def load_stream(self: ArrowCollectSerializer, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+        sent = stream.read()
+        lengths.append(len(sent))
+        return load(self, BytesIO(sent[: kept_bytes[0]]))
+
+    monkeypatch.setattr(ArrowCollectSerializer, "load_stream", load_stream)
+    assert len(_collected(rows, 10, as_json=as_json)) == 3
+    for cut in {*range(0, lengths[0], lengths[0] // 12), *range(lengths[0] - 20, lengths[0], 4)}:
+        kept_bytes[0] = cut
+        with pytest.raises(QueryError, match="broke off"):
+            _collected(rows, 10, as_json=as_json)
