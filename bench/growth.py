@@ -46,8 +46,9 @@ def _keys(bench: Bench, keys: int, broker: int) -> list[dict[str, Any]]:
     shape = Shape(bench.shape.seed, keys)
     bench.make(topic, _every_key_then_bids(shape, keys))
     case = Case(W2, STEP_ROWS, keys + AFTER_ROWS, keys + 5 * STEP_ROWS)
-    result, _ = _run(bench, case, broker, topic)
-    return [{"what": "Keys in the state", "keys": keys, **_figures(result)}]
+    result, prepared = _run(bench, case, broker, topic)
+    changed = ours.messages_of(bench, prepared.name)[-AFTER_ROWS // STEP_ROWS :]
+    return [{"what": "Keys in the state", "keys": keys, "changed_a_step": int(np.mean(changed)), **_figures(result)}]
 
 
 def _every_key_then_bids(shape: Shape, keys: int) -> Iterator[pa.Array]:

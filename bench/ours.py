@@ -28,7 +28,7 @@ from bench.result import Result, Step, fill
 from bench.topics import Bench, read_all
 from bench.workloads import BUILD, DEFAULT, PROJECTS, Case
 from coordinator.specification import log_topic_of
-from io_kafka.log_records import DivisionRecord, StepRecord, decode
+from io_kafka.log_records import DivisionRecord, Record, StepRecord, decode
 from stepwell.errors import StepwellError
 from stepwell.project import STATE_FOLDER
 from stepwell.service.client import ControlClient
@@ -134,17 +134,28 @@ def run(
 
 def steps_of(bench: Bench, name: str, topic: str) -> list[Step]:
     """The steps of a run in the step log, with the rows that they read of `topic`."""
-    log = log_topic_of(name)
-    records = read_all(bench.servers, log)
     rows: dict[int, int] = {}
     steps: list[Step] = []
-    for offset, (value, at_ms) in enumerate(zip(records.value.to_pylist(), records.at_ms.to_pylist(), strict=True)):
-        record = decode(value, log, offset)
+    for record, at_ms in _log_of(bench, name):
         if isinstance(record, DivisionRecord):
             rows[record.step] = sum(r.end - r.start for r in record.ranges if r.topic == topic)
         elif isinstance(record, StepRecord):
             steps.append(Step(at_ms / 1e3, rows[record.step]))
     return steps
+
+
+def messages_of(bench: Bench, name: str) -> list[int]:
+    """How many messages each step of a run put out."""
+    records = (record for record, _ in _log_of(bench, name))
+    return [sum(part.messages for part in r.outputs) for r in records if isinstance(r, StepRecord)]
+
+
+def _log_of(bench: Bench, name: str) -> Iterator[tuple[Record, int]]:
+    """(record, timestamp in ms) of the step log."""
+    log = log_topic_of(name)
+    records = read_all(bench.servers, log)
+    for offset, (value, at_ms) in enumerate(zip(records.value.to_pylist(), records.at_ms.to_pylist(), strict=True)):
+        yield decode(value, log, offset), at_ms
 
 
 def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[dict[str, Any]]:

@@ -227,6 +227,8 @@ _HOW = """## How to read this
   of Structured Streaming, by its progress reports; of PyFlink, which has no steps, the slope of its committed output.
 - **latency**: W2, from a bid's append to the first moment a read_committed consumer has a result that holds it, at 20,000 bids a second
   sent whatever the engine does, default step size.
+- **changed_a_step**: of 100,000 rows over few keys many fall upon the same one; each key that changes is looked up, stored and published
+  once a step, whatever the number of its rows.
 - **CPU s/M**: CPU seconds for a million rows, of the whole process tree; the broker's apart.
 - **memory**: peak of the tree, a shared page counted once (PSS). **state**: on disk at the end; **live**: the keys and values
   of the last version. **log**: of the input topic's kind none;
