@@ -11,7 +11,7 @@ import httpx
 import psutil
 
 from stepwell.errors import StepwellError
-from stepwell.service.endpoint import ANSWER_SECONDS_MAX, Endpoint, read_endpoint
+from stepwell.service.endpoint import Endpoint, read_endpoint, request
 from stepwell.service.last_run import read_last_run
 
 LOOK_SECONDS = 0.05
@@ -93,11 +93,9 @@ class ControlClient:
 
 def _request(endpoint: Endpoint, method: str, path: str) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
-    assert endpoint.url.startswith("http://")  # so no certificates are read to verify with: 17 ms of CPU
+    assert endpoint.url.startswith("http://")
     try:
-        return httpx.request(
-            method, endpoint.url + path, headers=headers, timeout=ANSWER_SECONDS_MAX, trust_env=False, verify=False
-        )
+        return request(method, endpoint.url + path, headers)
     except httpx.TransportError:
         return None
 
