@@ -33,7 +33,7 @@ from typing import TypeVar
 
 from faults.points import reached
 from storage import description as described
-from storage import environments, folding, records, undo
+from storage import environments, folding, parts, records, undo
 from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, Laid, VersionId
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
@@ -48,6 +48,7 @@ from storage.errors import (
     UnknownVersion,
     WrongDatabase,
 )
+from storage.parts import PartedLayer
 from storage.seal import seal_of
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
@@ -153,6 +154,7 @@ class Database:
         path = path.resolve()
         reached("open.before", identity.worker)
         new: Description | None = None
+        following: bytes | None = b""
         while new is None:
             with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
                 old = _load(path, writer)
@@ -165,11 +167,12 @@ class Database:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
                     _sweep(path)  # nobody uses a layer any more, and the way back may need the room
-                if (back := _go_back(path, writer, old, version, epoch)) is not None:
-                    described.save(writer, back)
+                if (back := _go_back(path, writer, old, version, epoch, following)) is not None:
+                    closed, following = back
+                    described.save(writer, closed)
                     continue
                 seal = _check_seal(path, writer, old, version)
-                writer.delete_all(UNDO)
+                parts.delete_all(writer, UNDO)
                 _sweep(path)
                 new = _with_working(path, replace(
                     old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),
@@ -272,18 +275,19 @@ class Database:
         return new.last
 
     def _fold_on(self, writer: Writer, old: Description) -> Description:
-        """One transaction's part of a fold: drops the last undo, or lays the next piece."""
+        """One transaction's part of a fold: drops the last undo, begins, or lays the next piece."""
         if old.frozen is None or old.freezing is None:
             return old
         if old.laid is None:
-            writer.delete_all(UNDO)
-            laid = Laid("", old.table_bytes, old.seals[-1])
-            return replace(old, versions=(old.last,), seals=old.seals[-1:], laid=laid)
+            closed = replace(old, versions=(old.last,), seals=old.seals[-1:])
+            if parts.delete_all(writer, UNDO):
+                return closed  # and nothing else yet: what a transaction frees can be used by the second one after it
+            return replace(closed, laid=Laid("", old.table_bytes, old.seals[-1]))
         folder = self.path / old.frozen
         place = f"the frozen layer {folder} ({old.freezing})"
         try:
             with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                laid, done = folding.lay_piece(writer, reader, old.laid, place)
+                laid, done = folding.lay_piece(writer, reader, old.laid, place, sum(old.table_bytes.values()))
         except Gone:
             raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
         if not done:
@@ -372,21 +376,29 @@ def _opened_before(path: Path, present: Description, identity: Identity, epoch: 
     return Database(path, identity, epoch, present.opened)
 
 
-def _go_back(path: Path, writer: Writer, old: Description, version: VersionId, epoch: int) -> Description | None:
+def _go_back(
+    path: Path, writer: Writer, old: Description, version: VersionId, epoch: int, following: bytes | None
+) -> tuple[Description, bytes | None] | None:
     """One transaction's part of the way back to `version`: proves that there is one, or goes a piece of it. Nobody may use a layer
-    meanwhile. None where the records are that version's."""
+    meanwhile. `following`: the key from which on what is in the way is still to be cleared; None when that is done. None where the
+    records are that version's."""
     place = f"the undo of {path} (back to {version})"
+    live_bytes = sum(old.table_bytes.values())
     closed = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
     if version != old.last:
         undo.verify(writer, place)
-        return replace(closed, versions=(version,), seals=old.seals[:1], laid=Laid("", old.table_bytes, 0))
+        return replace(closed, versions=(version,), seals=old.seals[:1], laid=Laid("", old.table_bytes, 0)), b""
     if old.laid is None:
         return None
-    grown, has_more = folding.lay_back(writer, place, old.laid.table_bytes)
+    has_more = True
+    if following is None:
+        grown, has_more = folding.lay_back(writer, place, live_bytes)
+    else:
+        grown, following = folding.clear_back(writer, following, live_bytes)
     sizes = folding.add_sizes(old.laid.table_bytes, grown)
     if has_more:
-        return replace(closed, laid=replace(old.laid, table_bytes=sizes))
-    return replace(closed, laid=None, table_bytes=sizes)
+        return replace(closed, laid=replace(old.laid, table_bytes=sizes)), following
+    return replace(closed, laid=None, table_bytes=sizes), None
 
 
 def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:
@@ -453,7 +465,7 @@ def _load(path: Path, reader: Reader) -> Description:
 
 
 def _committed_layer(path: Path, committed: Environment, reader: Reader, present: Description) -> Layer:
-    return Layer(committed, reader, RECORDS, f"database {present.identity.database} in {path} ({present.last})")
+    return PartedLayer(committed, reader, RECORDS, f"database {present.identity.database} in {path} ({present.last})")
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any
 from storage import records
 from storage.environments import Reader, Writer
 
-FORMAT = 2  # 1: undo was not compressed
+FORMAT = 3  # 1: undo was not compressed; 2: all records were whole
 DESCRIPTION_KEY = b"m"  # spaces of the committed environment: m description, r records, u undo
 RECORDS = b"r"
 UNDO = b"u"
@@ -45,13 +45,13 @@ class Identity:
 
 @dataclass(frozen=True)
 class Laid:
-    """How much of a frozen layer is among the records. `following`: the key at which the rest begins, hexadecimal; of the deletions,
-    or, when all are done (`deleted`), of the other records. `table_bytes` and `seal`: of the records as they are."""
+    """How much of a frozen layer is among the records. `following`: the key at which the rest begins, hexadecimal; of what is to make room
+    for it, or, when that is done (`cleared`), of what it brings. `table_bytes` and `seal`: of the records as they are."""
 
     following: str
     table_bytes: dict[int, int]
     seal: int
-    deleted: bool = False
+    cleared: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from storage import keys, records, undo
+from storage import keys, parts, records, undo
 from storage.description import RECORDS, UNDO, Laid
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
 from storage.seal import MODULUS, mark
 
 Record = tuple[bytes, memoryview | bytes]  # a key, and what is stored under it
+Sized = tuple[Record, int]  # and the bytes that it takes to handle it; 0: nothing is to be done
 
 PIECE_BYTES_MAX = 4 << 20
 """Of records handled in a transaction; one may exceed it. Smaller pieces sync more often, larger ones let the file grow."""
@@ -27,83 +28,118 @@ PIECE_RECORDS_MAX = 1 << 14
 """Of records walked over in a transaction: some 10 ms, in which nobody else can write."""
 
 
-def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str) -> tuple[Laid, bool]:
-    """Applies the layer's next records: all deletions, then the rest, which takes the room of what was deleted. (What a transaction frees
-    can be used by the second one after it; between a full piece of deletions and the rest there is one that finds no more of them.)
-    Gives what is laid then, and whether that is all. Raises CorruptRecord; the caller's transaction aborts then."""
-    batch, following = _batch(writer, _left(layer, laid, place), laid.table_bytes)
-    grown, seal = _lay(writer, batch, place, keep=True)
-    after = replace(laid, table_bytes=add_sizes(laid.table_bytes, grown), seal=(laid.seal + seal) % MODULUS)
+def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str, live_bytes: int) -> tuple[Laid, bool]:
+    """Applies the layer's next records: first what it deletes or replaces leaves the records, then the rest takes the room.
+    `live_bytes`: of the version before. Gives what is laid then, and whether that is all. Raises CorruptRecord; the caller's transaction
+    aborts then."""
+    committed = _Records(writer, live_bytes)
+    left = layer.items_from(bytes.fromhex(laid.following), b"")
+    sized = committed.missing(left, place) if laid.cleared else committed.in_the_way(left)
+    batch, following = _batch(sized, live_bytes)
+    for key, stored in batch:
+        if laid.cleared:
+            committed.put(key, stored)
+            if not undo.keeps(writer, key):
+                undo.keep(writer, key, None, committed.part_bytes)
+        else:
+            undo.keep(writer, key, committed.take(key), committed.part_bytes)
+    after = replace(
+        laid, table_bytes=add_sizes(laid.table_bytes, committed.grown), seal=(laid.seal + committed.seal) % MODULUS
+    )
     if following is not None:
         return replace(after, following=following.hex()), False
-    if laid.deleted:
+    if laid.cleared:
         return after, True
-    return replace(after, following="", deleted=True), False
+    return replace(after, following="", cleared=True), False
 
 
-def _left(layer: Reader, laid: Laid, place: str) -> Iterator[tuple[Record, bool]]:
-    """The layer's records from where the rest begins, and whether each is to be laid now."""
-    for key, stored in layer.items_from(bytes.fromhex(laid.following), b""):
-        wanted = records.is_tombstone(stored) != laid.deleted
-        if laid.deleted and not wanted:
-            _verify(key, stored, place)  # a record whose length was damaged looks like a deletion
-        yield (key, stored), wanted
-
-
-def lay_back(writer: Writer, place: str, live: dict[int, int]) -> tuple[dict[int, int], bool]:
-    """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
-    batch, following = _batch(writer, ((record, True) for record in undo.items(writer, place)), live)
-    grown, _ = _lay(writer, batch, place, keep=False)
+def clear_back(writer: Writer, following: bytes, live_bytes: int) -> tuple[dict[int, int], bytes | None]:
+    """Before `lay_back`: a piece of what the undo deletes or replaces leaves the records. It may be begun anew. Gives the change of live
+    bytes by table, and the key at which to go on."""
+    committed = _Records(writer, live_bytes)
+    left = ((spaced[len(UNDO) :], kept) for spaced, kept in writer.items_from(UNDO + following, UNDO))
+    batch, next_following = _batch(committed.in_the_way(left), live_bytes)
     for key, _ in batch:
-        writer.delete(UNDO + key)
-    return grown, following is not None
+        committed.take(key)
+    return committed.grown, next_following
 
 
-def _lay(writer: Writer, batch: Iterable[Record], place: str, *, keep: bool) -> tuple[dict[int, int], int]:
-    """Applies records, each verified first, to the committed ones. `keep`: the way back."""
-    grown: dict[int, int] = {}
-    seal = 0
-    for key, stored in batch:
-        _verify(key, stored, place)
-        view = writer.get(RECORDS + key)
-        old = None if view is None else bytes(view)  # the view dies with the next change
-        if old == stored or (old is None and records.is_tombstone(stored)):
-            continue
-        if keep:
-            undo.keep(writer, key, old)
-        if old is not None:
-            seal -= mark(RECORDS + key, old)
-        if records.is_tombstone(stored):
-            writer.delete(RECORDS + key)
-        else:
-            seal += mark(RECORDS + key, stored)
-            writer.put(RECORDS + key, stored)
+def lay_back(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
+    """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
+    committed = _Records(writer, live_bytes)
+    batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
+    for key, former in batch:
+        if not records.is_tombstone(former):
+            committed.put(key, former)
+        undo.forget(writer, key)
+    return committed.grown, following is not None
+
+
+class _Records:
+    """The committed ones within a transaction, and by how much it has changed their live bytes by table, and their seal."""
+
+    def __init__(self, writer: Writer, live_bytes: int) -> None:
+        self.part_bytes = parts.part_bytes(live_bytes)
+        self.grown: dict[int, int] = {}
+        self.seal = 0
+        self._writer = writer
+
+    def in_the_way(self, layer: Iterable[Record]) -> Iterator[Sized]:
+        """Which of them a layer deletes or replaces."""
+        for key, stored in layer:
+            former = self._get(key)
+            yield (key, stored), 0 if former is None or former == stored else len(key) + len(former)
+
+    def missing(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
+        """Which of a layer's records are not among them yet. Each is verified: one whose length was damaged looks like a deletion."""
+        for key, stored in layer:
+            try:
+                records.verify(key, stored)
+            except records.ChecksumMismatch:
+                raise CorruptRecord(place, key) from None
+            is_there = records.is_tombstone(stored) or self._writer.get(RECORDS + key) is not None
+            yield (key, stored), 0 if is_there else len(key) + len(stored)
+
+    def put(self, key: bytes, stored: bytes | memoryview) -> None:
+        """One that is not there."""
+        parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
+        self.seal += mark(RECORDS + key, stored)
+        self._count(key, records.live_bytes(key, stored))
+
+    def take(self, key: bytes) -> bytes | None:
+        """Deletes it. Gives the stored record, if it was there."""
+        view = self._get(key)
+        if view is None:
+            return None
+        stored = bytes(view)  # the view dies with the next change
+        self.seal -= mark(RECORDS + key, stored)
+        self._count(key, -records.live_bytes(key, stored))
+        parts.delete(self._writer, RECORDS + key)
+        return stored
+
+    def _get(self, key: bytes) -> bytes | memoryview | None:
+        try:
+            return parts.get(self._writer, RECORDS + key)
+        except records.ChecksumMismatch:
+            raise CorruptRecord("the committed records", key) from None
+
+    def _count(self, key: bytes, more: int) -> None:
         if not key.startswith(keys.RESERVED):
             table = keys.key_table(key)
-            grown[table] = grown.get(table, 0) + records.live_bytes(key, stored) - records.live_bytes(key, old)
-    return grown, seal
+            self.grown[table] = self.grown.get(table, 0) + more
 
 
-def _batch(
-    writer: Writer, layer: Iterable[tuple[Record, bool]], live: dict[int, int]
-) -> tuple[list[Record], bytes | None]:
-    """The next wanted records of a layer, and the key at which to go on. What they will replace counts as well: it becomes undo, or is freed."""
+def _batch(sized: Iterable[Sized], live_bytes: int) -> tuple[list[Record], bytes | None]:
+    """The next records that cost something, and the key at which to go on."""
     batch: list[Record] = []
-    size, size_max = 0, min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, sum(live.values()) // PIECE_SHARE))
-    for walked, ((key, stored), wanted) in enumerate(layer):
+    size, size_max = 0, min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, live_bytes // PIECE_SHARE))
+    for walked, (record, handled_bytes) in enumerate(sized):
         if size >= size_max or walked >= PIECE_RECORDS_MAX:
-            return batch, key
-        if wanted:
-            batch.append((key, stored))
-            size += len(key) + len(stored) + len(writer.get(RECORDS + key) or b"")
+            return batch, record[0]
+        if handled_bytes:
+            batch.append(record)
+            size += handled_bytes
     return batch, None
-
-
-def _verify(key: bytes, stored: memoryview | bytes, place: str) -> None:
-    try:
-        records.verify(key, stored)
-    except records.ChecksumMismatch:
-        raise CorruptRecord(place, key) from None
 
 
 def add_sizes(sizes: dict[int, int], grown: dict[int, int]) -> dict[int, int]:

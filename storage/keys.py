@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 TABLE_MAX = 0xFFFE  # 0xFFFF is RESERVED
 SHARD_MAX = 0xFFFF
-KEY_BYTES_MAX = 510  # LMDB's limit is 511; the committed environment puts one byte before a key
+KEY_BYTES_MAX = 507  # LMDB's limit is 511; the committed environment puts four bytes around a key, at most
 PREFIX_BYTES = 4
 
 RESERVED = b"\xff\xff"

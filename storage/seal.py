@@ -2,14 +2,14 @@
 
 A changed bit in LMDB's own pages (in a key, an offset, a separator) hides records, or lets a search go past them. So the description
 holds a seal of every complete version: the sum of a mark of each record. A fold keeps it up at the cost of the changes, and `open` takes
-it anew, at the cost of the number of records: of the values it reads the trailers alone.
+it anew, at the cost of the number of records: of the values it reads the trailers alone, but of those in parts all.
 """
 
 from __future__ import annotations
 
 from xxhash import xxh3_64_intdigest
 
-from storage import records
+from storage import parts, records
 from storage.description import RECORDS
 from storage.environments import Reader
 
@@ -28,5 +28,5 @@ def seal_of(reader: Reader) -> int:
         found = reader.get(key)
         if found is None or len(found) != len(stored):
             raise records.ChecksumMismatch
-        total += mark(key, stored)
+        total += mark(key, parts.whole(reader, key, stored))
     return total % MODULUS

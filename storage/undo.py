@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from storage import records
+from storage import parts, records
 from storage.description import UNDO
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
@@ -26,17 +26,27 @@ LENGTH_BYTES = 8  # stands before the compressed bytes: how many they were, or 0
 PACKED_BYTES_MIN = 512  # less than this gains nothing worth 10 us
 
 
-def keep(writer: Writer, key: bytes, former: bytes | None) -> None:
+def keep(writer: Writer, key: bytes, former: bytes | None, part_bytes: int | None) -> None:
     """Notes what stood under a key before the fold: the stored record, unverified, or None."""
     spaced = UNDO + key
-    writer.put(spaced, records.tombstone(spaced) if former is None else records.encode(spaced, _packed(former)))
+    kept = records.tombstone(spaced) if former is None else records.encode(spaced, _packed(former))
+    parts.put(writer, spaced, kept, part_bytes)
+
+
+def keeps(reader: Reader, key: bytes) -> bool:
+    """Whether the way back has this key already."""
+    return reader.get(UNDO + key) is not None
+
+
+def forget(writer: Writer, key: bytes) -> None:
+    parts.delete(writer, UNDO + key)
 
 
 def items(reader: Reader, place: str) -> Iterator[tuple[bytes, bytes]]:
     """(key, former record or tombstone), in order of the keys. Raises CorruptRecord."""
     for spaced, kept in reader.items(UNDO):
         key = spaced[len(UNDO) :]
-        yield key, _former(key, kept, place)
+        yield key, _former(reader, key, kept, place)
 
 
 def verify(reader: Reader, place: str) -> None:
@@ -52,7 +62,7 @@ class UndoLayer(Layer):
     def opened(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         """With "never", as it is stored: that tells a tombstone from a record, and no more. Every other time it is verified, for what
         the environment remembers as verified are keys of the committed records."""
-        return stored if check == "never" else memoryview(_former(key, stored, self.place))
+        return stored if check == "never" else memoryview(_former(self.reader, key, stored, self.place))
 
 
 def _packed(former: bytes) -> bytes:
@@ -63,9 +73,10 @@ def _packed(former: bytes) -> bytes:
     return bytes(LENGTH_BYTES) + former
 
 
-def _former(key: bytes, kept: memoryview, place: str) -> bytes:
+def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes:
     """Its own checksum is verified, then the record's, which may have been damaged before the fold."""
     try:
+        kept = memoryview(parts.whole(reader, UNDO + key, stored))
         records.verify(UNDO + key, kept)
         former = records.tombstone(key) if records.is_tombstone(kept) else _unpacked(records.value_of(kept))
         records.verify(key, former)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-DATABASE, FOLDING, UNDO = "storage/database.py", "storage/folding.py", "storage/undo.py"
+DATABASE, FOLDING, PARTS, UNDO = "storage/database.py", "storage/folding.py", "storage/parts.py", "storage/undo.py"
 TEST = "tests/storage/test_database.py"
 
 STORAGE = (
@@ -46,8 +46,8 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "    grown, _ = _lay(writer, batch, place, keep=False)\n",
-                "    grown = dict[int, int]()\n",
+                "        if not records.is_tombstone(former):\n            committed.put(key, former)\n",
+                "",
             ),
         ),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
@@ -57,7 +57,13 @@ STORAGE = (
         "fold-without-undo",
         "A fold keeps no way back to the version before.",
         "6 two versions",
-        (Edit(FOLDING, "batch, place, keep=True)", "batch, place, keep=False)"),),
+        (
+            Edit(
+                FOLDING,
+                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n",
+                "            committed.take(key)\n",
+            ),
+        ),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
@@ -137,7 +143,7 @@ STORAGE = (
         "undo-of-two-versions",
         "A fold leaves the undo of the version before beside its own.",
         "6 two versions",
-        (Edit(DATABASE, "            writer.delete_all(UNDO)\n            laid =", "            laid ="),),
+        (Edit(DATABASE, "            if parts.delete_all(writer, UNDO):\n", "            if False:\n"),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
@@ -145,22 +151,35 @@ STORAGE = (
         "half-a-fold-opened",
         "`open` takes the records that a fold left half way for the last version.",
         "6 two versions",
-        (Edit(DATABASE, "    if old.laid is None:\n        return None\n    grown", "    return None\n    grown"),),
+        (
+            Edit(
+                DATABASE, "    if old.laid is None:\n        return None\n    has_more", "    return None\n    has_more"
+            ),
+        ),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-in-one-transaction",
-        "What a fold that is taken back has changed is written anew in one transaction.",
+        "way-back-in-place",
+        "What a version that is taken back has replaced is written anew beside it, and the file grows by as much.",
         "9 bounded",
         (
+            Edit(FOLDING, "    for key, _ in batch:\n        committed.take(key)\n", ""),
             Edit(
                 FOLDING,
-                "    batch, following = _batch(writer, ((record, True) for record in undo.items(writer, place)), live)\n",
-                "    batch, following = list(undo.items(writer, place)), None\n",
+                "    for key, former in batch:\n",
+                "    for key, former in batch:\n        committed.take(key)\n",
             ),
         ),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
+    ),
+    Breakage(
+        "way-back-not-cleared",
+        "On the way back what the later version brought stays.",
+        "6 two versions",
+        (Edit(FOLDING, "    for key, _ in batch:\n        committed.take(key)\n", ""),),
+        (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
+        tells="CorruptFile",
     ),
     Breakage(
         "half-a-fold-read",
@@ -180,16 +199,25 @@ STORAGE = (
         "pieces-of-one-size",
         "A fold's pieces are as large for a small state, whose file is mostly room for them then.",
         "9 bounded",
-        (Edit(FOLDING, "max(PIECE_BYTES_MIN, sum(live.values()) // PIECE_SHARE)", "PIECE_BYTES_MAX"),),
+        (Edit(FOLDING, "max(PIECE_BYTES_MIN, live_bytes // PIECE_SHARE)", "PIECE_BYTES_MAX"),),
         (f"{TEST}::test_a_small_state_has_small_pieces",),
     ),
     Breakage(
-        "deletions-in-their-place",
-        "A fold lays new records before it has deleted the old ones, and the file grows by as much.",
+        "nothing-cleared-before",
+        "A fold replaces records in their place, and the file grows by as much.",
         "9 bounded",
         (
-            Edit(FOLDING, "        wanted = records.is_tombstone(stored) != laid.deleted\n", "        wanted = True\n"),
-            Edit(FOLDING, "    if laid.deleted:\n", "    if True:\n"),
+            Edit(
+                FOLDING,
+                "0 if former is None or former == stored else len(key) + len(former)\n",
+                "0 if former == stored else len(key) + len(former or stored)\n",
+            ),
+            Edit(
+                FOLDING,
+                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n",
+                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n"
+                "            if not records.is_tombstone(stored):\n                committed.put(key, stored)\n",
+            ),
         ),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
@@ -197,7 +225,13 @@ STORAGE = (
         "deletion-passed-over",
         "A record that looks like a deletion, for its length was damaged, is left out of a fold.",
         "6 two versions",
-        (Edit(FOLDING, "        if laid.deleted and not wanted:\n", "        if False:\n"),),
+        (
+            Edit(
+                FOLDING,
+                "                raise CorruptRecord(place, key) from None\n            is_there",
+                "                pass\n            is_there",
+            ),
+        ),
         ("tests/storage/test_faults.py::test_a_frozen_record_that_looks_like_a_deletion_is_noticed",),
     ),
     Breakage(
@@ -206,6 +240,33 @@ STORAGE = (
         "9 bounded",
         (Edit(FOLDING, " or walked >= PIECE_RECORDS_MAX:\n", ":\n"),),
         (f"{TEST}::test_a_piece_walks_over_so_many_records",),
+    ),
+    Breakage(
+        "records-in-one-part",
+        "A record that is a large share of the state is stored whole, and seldom finds room for another of its size.",
+        "9 bounded",
+        (
+            Edit(
+                PARTS,
+                "    return max(PART_BYTES_MIN, live_bytes // PART_SHARE) if live_bytes else None\n",
+                "    return None\n",
+            ),
+        ),
+        (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
+    ),
+    Breakage(
+        "parts-left-behind",
+        "The parts of a record that is replaced stay in the file.",
+        "9 bounded",
+        (Edit(PARTS, "            writer.delete(_key(spaced, number))\n", ""),),
+        (f"{TEST}::test_the_parts_of_a_record_go_with_it",),
+    ),
+    Breakage(
+        "room-used-too-early",
+        "A fold begins in the transaction that frees the room of the last undo, which it cannot use then.",
+        "9 bounded",
+        (Edit(DATABASE, "                return closed  # and", "                pass  # and"),),
+        (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
         "undo-as-large-as-the-records",

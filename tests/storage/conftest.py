@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import folding
+from storage import folding, parts
 from storage.database import Database
 from tests.storage.helpers import kill_children
 
@@ -23,8 +23,9 @@ def no_child_stays() -> Iterator[None]:
 
 @pytest.fixture
 def one_record_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fold then takes as many transactions as it can."""
+    """A fold then takes as many transactions as it can; and records of more than a page are in parts."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1)
+    monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
 
 
 @pytest.fixture

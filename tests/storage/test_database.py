@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from faults.points import Crash, Order, arm
-from storage import description, environments, errors, folding
+from storage import description, environments, errors, folding, parts
 from storage.database import EMPTY, Database, VersionId
+from storage.description import RECORDS, UNDO
+from storage.keys import KEY_BYTES_MAX, PREFIX_BYTES
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
 PATH = "database"
@@ -441,6 +443,8 @@ def noise(number: int, size: int) -> bytes:
         # As a trace does, whose runs are never changed; but the new ones stand before the old ones here.
         pytest.param(lambda n: {f"{9 - n}{i:02d}": bytes([n]) * 100_000 for i in range(80)}, 1.0, 1.2, id="replaced"),
         pytest.param(lambda n: {f"{n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record"),
+        # As a trace of few runs, and its output; their sizes differ a little from checkpoint to checkpoint.
+        pytest.param(lambda n: {"1": noise(n, 2_000_000 + 50_000 * n), f"2{n}": noise(-n, 2_000_000)}, 2.0, 2.3, id="two"),
         pytest.param(lambda n: {f"{9 - n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record, before"),
     ],
 )  # fmt: skip
@@ -457,6 +461,36 @@ def test_the_file_of_two_versions_is_little_larger_than_both(
     statistics = database.statistics()
     assert statistics.disk_bytes["committed"] < 2.3 * sum(statistics.table_bytes.values())
     assert committed(tmp_path / PATH) == (former, {key(name): text for name, text in before.items()})
+
+
+def test_the_parts_of_a_record_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is deleted, where a small one takes its place, and where the undo of it is dropped. Keys may be as long as they can be."""
+    monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
+    monkeypatch.setattr(parts, "PART_SHARE", 1 << 40)
+    path = tmp_path / PATH
+    database = fresh(path)
+    long = "k" * (KEY_BYTES_MAX - PREFIX_BYTES)
+    contents = [
+        {"first": b"1"},
+        {long: noise(1, 70_000), "kept": noise(2, 9_000)},
+        {long: noise(3, 10_000)},
+        {long: b"4"},
+        {},
+    ]
+    parts_found = []
+    for number, texts in enumerate(contents, 1):
+        step(database, texts, (long,) if not texts else ())
+        version = commit(database, number, number)
+        with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
+            parts_found.append([len(list(reader.items(parts.PARTS + space))) for space in (RECORDS, UNDO)])
+        expected = {key(name): text for texts in contents[:number] for name, text in texts.items()}
+        if not texts:
+            del expected[key(long)]
+        assert committed(path) == (version, expected)
+    assert parts_found == [[0, 0], [18 + 3, 0], [3 + 3, 18], [3, 3], [3, 0]]
+    former = Database.versions(path)[0]
+    Database.open(path, former, epoch=1, identity=ME)
+    assert committed(path)[1][key(long)] == b"4"
 
 
 def test_a_small_state_has_small_pieces(tmp_path: Path) -> None:
@@ -490,13 +524,13 @@ def test_a_piece_is_as_large_as_what_it_replaces(tmp_path: Path, monkeypatch: py
 
 def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as former:
-        former.setattr(description, "FORMAT", 1)
+        former.setattr(description, "FORMAT", 2)
         database = fresh(tmp_path / PATH)
         step(database, {"a": b"1"})
         v1 = commit(database, 1, 1)
     for look in (Database.versions, lambda path: Database.open(path, v1, epoch=2, identity=ME)):
         with pytest.raises(
-            errors.OtherFormat, match=r"is in format 1; .* reads format 2 .* `stepwell run --full-refresh`"
+            errors.OtherFormat, match=r"is in format 2; .* reads format 3 .* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
     assert Database.owner(tmp_path / PATH) == ME  # so that nobody takes it for nobody's

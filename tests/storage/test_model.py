@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from faults.points import Crash, Order, arm
-from storage import errors, folding
+from storage import errors, folding, parts
 from storage.database import EMPTY, Database, VersionId
 from storage.keys import record_key
 from tests.storage.helpers import ME, committed, content, in_child, wait
@@ -29,8 +29,11 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.piece_bytes_max = folding.PIECE_BYTES_MAX
-        folding.PIECE_BYTES_MAX = 1  # so a fold takes a transaction a record
+        self.sizes = folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN
+        folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN = (
+            1,
+            1000,
+        )  # so a fold takes a transaction a record, and large ones have parts
         self.folder = Path(
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
         )
@@ -45,7 +48,7 @@ class Model(RuleBasedStateMachine):
         self.database: Database | None = None
 
     def teardown(self) -> None:
-        folding.PIECE_BYTES_MAX = self.piece_bytes_max
+        folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN = self.sizes
         Database.close_all()
         shutil.rmtree(self.folder)
 
