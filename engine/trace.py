@@ -6,9 +6,9 @@ accumulator, its weight; an aggregate has several). Runs are merged in the manne
 
     table  ->  bucket (a range of hashes)  ->  runs, oldest first, each at least twice as long as the next
 
-Why buckets: a merge never touches more than one of them, so the work of a step is bounded (`BUCKET_ROWS_MAX`) however large the
-state is. A bucket that outgrows its bound is cut in two by the merge that finds it so; only rows of one hash stay together.
-A bucket's name is its first hash; it ends where the next one begins.
+Why buckets: a merge never touches more than one of them, so the work of a step is bounded (`BUCKET_ROWS_MAX`) whatever the size of the
+state, up to a million rows; beyond, it grows with the root of it. A bucket that outgrows its bound is cut in two by the merge that finds
+it so; only rows of one hash stay together. A bucket's name is its first hash; it ends where the next one begins.
 
 A run's key is (table, shard of the bucket's first hash, that hash, number): the records of a range of shards are a range of keys, and
 numbers grow, so the order of a bucket's keys is the order of their age.
@@ -38,6 +38,10 @@ totals have one form, and no history is too long for them."""
 
 BUCKET_ROWS_MAX = 1 << 16
 """Rows of the largest merge: some 20 ms of work; smaller buckets would make a step of many keys open more runs."""
+
+BUCKETS_SMALL = 16
+"""As many buckets keep to that bound, and it grows with every further so many: what a step of many keys opens, and what it merges at
+most, grow with the square root of a large trace each. (With 5M keys and one bound: three times as many runs, which cost more.)"""
 
 HASH = "hash"
 _RUN = struct.Struct(">QQ")
@@ -213,7 +217,7 @@ class Trace:
         everything = len(taken) == len(bucket)
         for key in taken:
             self._delete(first, key)
-        if everything and merged.num_rows > BUCKET_ROWS_MAX:
+        if everything and merged.num_rows > BUCKET_ROWS_MAX * (1 + len(self._buckets) // BUCKETS_SMALL):
             self._split(first, merged)
         elif merged.num_rows:
             self._write(first, merged)

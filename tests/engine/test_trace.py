@@ -74,6 +74,20 @@ def test_a_bucket_that_outgrows_its_bound_is_cut(monkeypatch: pytest.MonkeyPatch
         assert int.from_bytes(key[2:4], "big") == first >> 60, "the shard in a run's key is that of its first hash"
 
 
+def test_buckets_and_their_bound_grow_with_the_root_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets of one size, filled to seven tenths, would be 1,400 here."""
+    monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 40)
+    store = DictStore()
+    for step in range(80):
+        keys, words = pa.array(np.arange(500) + 500 * step), pa.array(["x"] * 500)
+        Trace(store, LAYOUT, 16).append(pa.table({"c0": keys, "c1": words, "a0": np.ones(500, np.int64)}))
+    buckets = len({trace_module._RUN.unpack_from(key, 4)[0] for key in store.records})
+    longest = max(run.table.num_rows for run in Trace(store, LAYOUT, 16).runs())
+    root = (40_000 / (0.7 * 40) * trace_module.BUCKETS_SMALL) ** 0.5
+    assert 0.5 * root < buckets < 1.5 * root
+    assert longest < 2 * 40 * (1 + buckets / trace_module.BUCKETS_SMALL)
+
+
 def test_rows_of_one_hash_stay_together_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 10)
     store = DictStore()

@@ -260,11 +260,18 @@ ENGINE = (
         (
             Edit(
                 "engine/trace.py",
-                "        if everything and merged.num_rows > BUCKET_ROWS_MAX:\n",
+                "        if everything and merged.num_rows > BUCKET_ROWS_MAX * (1 + len(self._buckets) // BUCKETS_SMALL):\n",
                 "        if False:\n",
             ),
         ),
         ("tests/engine/test_trace.py::test_a_bucket_that_outgrows_its_bound_is_cut",),
+    ),
+    Breakage(
+        "buckets-of-one-size",
+        "The buckets of a large trace are as small as those of a small one, and a step opens more and more runs.",
+        "9 bounded",
+        (Edit("engine/trace.py", " * (1 + len(self._buckets) // BUCKETS_SMALL):\n", ":\n"),),
+        ("tests/engine/test_trace.py::test_buckets_and_their_bound_grow_with_the_root_of_the_rows",),
     ),
     Breakage(
         "driver-gives-all-to-each",
