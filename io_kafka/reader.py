@@ -14,22 +14,19 @@ partition ended costs no request. A place is a mere cache; a range that begins e
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
+from io_kafka.consumed import Chunk, Consumed, Event, source_of
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.raw import RawBatch, raw_batch
@@ -84,28 +81,6 @@ _REFUSALS = _MISSING | frozenset(
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
-class _Chunk(NamedTuple):
-    """Messages of one partition, in Arrow as soon as they come: a million living message objects cost more, in rounds
-    of the garbage collector alone, than reading them."""
-
-    keys: pa.BinaryArray
-    values: pa.BinaryArray
-    offsets: pa.Int64Array
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> _Chunk:
-        return cls(
-            pa.array(list(map(Message.key, messages)), pa.binary()),
-            pa.array(list(map(Message.value, messages)), pa.binary()),
-            pa.array(list(map(Message.offset, messages)), pa.int64()),
-        )
-
-    def split(self, offset: int) -> tuple[_Chunk, _Chunk]:
-        """What lies below `offset`, and the rest."""
-        cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
-        return _Chunk(*(column[:cut] for column in self)), _Chunk(*(column[cut:] for column in self))
-
-
 @dataclass
 class _Place:
     """Where the consumer stands in one partition.
@@ -117,17 +92,17 @@ class _Place:
 
     position: int
     reached: int
-    waiting: list[_Chunk] = field(default_factory=list)
+    waiting: list[Chunk] = field(default_factory=list)
     log_end: int | None = None
 
-    def deliver(self, messages: Sequence[Message]) -> None:
-        first, last = messages[0].offset(), messages[-1].offset()
+    def deliver(self, chunk: Chunk) -> None:
+        first, last = chunk.offsets[0].as_py(), chunk.offsets[-1].as_py()
         assert self.reached <= first <= last, f"offset {first} was delivered after {self.reached}"
-        self.waiting.append(_Chunk.of(messages))
+        self.waiting.append(chunk)
         self.reached = last + 1
         self.log_end = None
 
-    def take(self, end: int) -> list[_Chunk]:
+    def take(self, end: int) -> list[Chunk]:
         """The messages below `end`, which must have been reached."""
         assert self.reached >= end
         halves = [chunk.split(end) for chunk in self.waiting]
@@ -162,6 +137,7 @@ class _Positioned:
         self._pump: threading.Thread | None = None
         self._servers = settings.bootstrap_servers
         self._consumer = Consumer({**settings.consumer_config(), "error_cb": self._note}, logger=CLIENT_LOG)
+        self._source = source_of(self._consumer)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -193,7 +169,7 @@ class _Positioned:
                     if self.closed or sum(place.ahead_bytes for place in self.places.values()) >= AHEAD_BYTES_MAX:
                         break
                     try:
-                        came = self._take_in(self._consumer.consume(CONSUME_MESSAGES_MAX, 0))
+                        came = self._take_in(self._source.take(CONSUME_MESSAGES_MAX, 0))
                     except Exception as fault:
                         CLIENT_LOG.info("reading ahead met a fault: %s", fault)
                         self.spoilt = True
@@ -211,6 +187,7 @@ class _Positioned:
         self.closed = True
         self._asked.set()
         self.places.clear()
+        self._source.close()
         self._consumer.close()
 
     def move_to(self, ranges: Sequence[OffsetRange]) -> None:
@@ -235,26 +212,19 @@ class _Positioned:
         A call for many messages would wait its whole time for the last of them, so only a call for one may wait.
         """
         most = min(max(missing, CONSUME_MESSAGES_MIN), CONSUME_MESSAGES_MAX)
-        messages = self._consumer.consume(most, 0)
-        if not messages:
-            messages = self._consumer.consume(1, CONSUME_SECONDS_MAX)
-            messages += self._consumer.consume(most, 0)
-        self._take_in(messages)
+        if not self._take_in(self._source.take(most, 0)) and self._take_in(self._source.take(1, CONSUME_SECONDS_MAX)):
+            self._take_in(self._source.take(most, 0))
 
-    def _take_in(self, messages: list[Message]) -> bool:
+    def _take_in(self, consumed: Consumed) -> bool:
         """Whether anything came."""
-        came = bool(messages)
-        events = [message for message in messages if message.error() is not None]
-        if events:
-            messages = [message for message in messages if message.error() is None]
-        for where, run in self._runs(messages):
-            self.places[where].deliver(run)
-        for event in events:
+        for where, chunk in consumed.runs:
+            self.places[where].deliver(chunk)
+        for event in consumed.events:
             self._event(event)
         self._pass_markers()
         if self.refusal is not None:
             self._refused(self.refusal)
-        return came
+        return bool(consumed)
 
     def shed(self, wanted: Iterable[TopicPartition]) -> None:
         """Leave the partitions that are not wanted now and have run far ahead."""
@@ -267,22 +237,6 @@ class _Positioned:
             and (self._pump is None or p.ahead_bytes > AHEAD_BYTES_MAX)
         )
 
-    def _runs(self, messages: list[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
-        """Neighbours of one partition, together."""
-        if not messages:
-            return
-        if len(self.places) == 1:
-            yield next(iter(self.places)), messages
-            return
-        partitions = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
-        changes = partitions[1:] != partitions[:-1]
-        if len({where.topic for where in self.places}) > 1:
-            topics = list(map(Message.topic, messages))
-            changes |= np.fromiter(map(operator.ne, topics[1:], topics), np.bool_, len(topics) - 1)
-        cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(messages)]
-        for begin, end in pairwise(cuts):
-            yield TopicPartition(str(messages[begin].topic()), int(partitions[begin])), messages[begin:end]
-
     def _pass_markers(self) -> None:
         """The client's position moves over transaction markers, for which it delivers nothing."""
         behind = [ClientPartition(*where) for where in self.places]
@@ -291,18 +245,16 @@ class _Positioned:
             if found.offset > place.reached:
                 place.reached = found.offset
 
-    def _event(self, event: Message) -> None:
-        error = event.error()
-        where = TopicPartition(str(event.topic()), int(event.partition() or 0)) if event.topic() else None
+    def _event(self, event: Event) -> None:
+        error, where = event.error, event.where
         place = self.places.get(where) if where else None
         if error.code() in _TRANSIENT or (where is not None and place is None):
             self.trouble = error.str()
         elif where is None or place is None:
             raise fault_of(KafkaException(error), self._servers, "reading")
         elif error.code() == KafkaError._PARTITION_EOF:
-            end = int(event.offset() or 0)
-            if end >= place.reached:
-                place.reached = place.log_end = end
+            if event.offset >= place.reached:
+                place.reached = place.log_end = event.offset
         elif error.code() in _OUT_OF_RANGE:
             if (
                 where not in self.wanted
@@ -410,11 +362,11 @@ class RangeReader:
         if not held.closed:
             held.close()
 
-    def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[_Chunk]]:
+    def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[Chunk]]:
         """Consume until every range's end is reached."""
         held.wanted = frozenset(span.where for span in ranges)
         held.move_to(ranges)
-        taken: dict[TopicPartition, list[_Chunk]] = {}
+        taken: dict[TopicPartition, list[Chunk]] = {}
         missing = {span.where: span for span in ranges}
         total, moved_at = -1, time.monotonic()
         while True:
@@ -450,9 +402,9 @@ class RangeReader:
             raise ReadDeadline(span.topic, span.partition, position, span.end, self._stall_s, held.trouble)
 
 
-def _batch(span: OffsetRange, chunks: Sequence[_Chunk]) -> RawBatch:
+def _batch(span: OffsetRange, chunks: Sequence[Chunk]) -> RawBatch:
     if not chunks:
-        chunks = [_Chunk.of([])]
+        chunks = [Chunk.of([])]
     try:
         keys, values, offsets = (pa.concat_arrays(columns) for columns in zip(*chunks, strict=True))
     except pa.ArrowInvalid as error:

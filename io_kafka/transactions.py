@@ -38,6 +38,7 @@ import tenacity
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from faults.points import reached
+from io_kafka import native
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
 from io_kafka.log_records import Claim, Record, encode
@@ -232,6 +233,26 @@ class FencedTransactions:
             except KafkaException as error:
                 delivery.error, delivery.where = error.args[0], where
                 raise
+
+    def _produce_natively(
+        self,
+        producer: Producer,
+        delivery: Delivery,
+        where: TopicPartition,
+        messages: native.Columns,
+        header: tuple[str, bytes] | None,
+    ) -> None:
+        """As `_produce`, but no message reports its delivery: another one must follow."""
+        given, is_flushed = 0, False
+        while given < messages.rows:
+            reached, code, text = native.produce(producer, *where, messages, given, header)
+            if code == KafkaError._QUEUE_FULL and (reached > given or not is_flushed):
+                self._flush(producer, delivery)
+                is_flushed = True
+            elif code:
+                delivery.error, delivery.where = KafkaError(code, text), where
+                raise KafkaException(delivery.error)
+            given = reached
 
     def _flush(self, producer: Producer, delivery: Delivery) -> None:
         with _errors_of_the_client():

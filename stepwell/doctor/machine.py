@@ -6,6 +6,7 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from io_kafka import native
 from io_kafka.broker_jars import JAVA_VERSION_MIN, java_command
 from io_kafka.errors import JarsUnavailable
 from stepwell.doctor.check import Check
@@ -19,7 +20,7 @@ DISK_FREE_SCARCE = 10 << 30
 
 
 def machine_checks(storage: Path | None) -> list[Check]:
-    checks = [java_check(), pyspark_check()]
+    checks = [java_check(), pyspark_check(), reading_check()]
     return checks if storage is None else [*checks, disk_check(storage)]
 
 
@@ -39,6 +40,14 @@ def pyspark_check() -> Check:
     if found.split(".")[:2] != PYSPARK_MINOR.split("."):
         return Check("pyspark", "FAIL", found, f"pip install 'pyspark[pipelines]=={PYSPARK_MINOR}.*'")
     return Check("pyspark", "OK", found)
+
+
+def reading_check() -> Check:
+    """Nothing is wrong without it, but every message costs more."""
+    if (reason := native.why_not()) is None:
+        return Check("reading", "OK", "natively, without an object a message")
+    mend = f"Install a C compiler, then Stepwell again; or unset {native.SWITCH}. Input is read all the same, with more CPU."
+    return Check("reading", "WARN", f"not natively: {reason}", mend)
 
 
 def disk_check(storage: Path) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import threading
 import time
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 import io_kafka.reader as reader_module
+from io_kafka import consumed, native
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.errors import OffsetGone, ReadDeadline, UnknownTopic
@@ -31,6 +33,16 @@ from io_kafka.topics import Topics
 class Broker(Protocol):
     @property
     def bootstrap_servers(self) -> str: ...
+
+
+@pytest.fixture(autouse=True, params=["by objects", "natively"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How messages are taken from the client."""
+    if request.param == "by objects":
+        monkeypatch.setattr(native, "serves", lambda consumer: False)
+    elif native.why_not() is not None:
+        pytest.skip(f"not natively: {native.why_not()}")
+    return str(request.param)
 
 
 @pytest.fixture
@@ -184,7 +196,7 @@ def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
         assert time.monotonic() < deadline, "the messages did not come"
         messages += [message for message in consumer.consume(6, 0.2) if message.error() is None]
     messages.sort(key=lambda message: (message.offset(), message.topic() != topic))
-    runs = [(where.topic, [message.value() for message in run]) for where, run in held._runs(messages)]
+    runs = [(where.topic, [message.value() for message in run]) for where, run in consumed._runs(messages)]
     assert runs == [(name, [value]) for value in (b"a", b"b", b"c") for name in (topic, other)]
     consumer.close()
     held.close()
@@ -317,6 +329,7 @@ def test_a_forked_process_reads_with_a_consumer_of_its_own(
     await_end(settings, topic, 0, 3)
     span = OffsetRange(topic, 0, 0, 3)
     (mine,) = reader.read([span])
+    gc.collect()  # a client that is garbage must not be destroyed in the child: it would wait for threads that are not there
     with multiprocessing.get_context("fork").Pool(1) as pool:
         (theirs,) = pool.apply_async(reader.read, ([span],)).get(timeout=120)
     assert theirs.checksum == mine.checksum

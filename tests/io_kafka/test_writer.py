@@ -17,7 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from io_kafka import transactions
+from io_kafka import native, transactions
+from io_kafka import writer as writer_module
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
@@ -114,6 +115,17 @@ def table(messages: list[Message]) -> pa.Table:
     columns = [[m[i] for m in messages] for i in range(3)]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, MESSAGES_SCHEMA, strict=True)]
     return canonical(pa.table(arrays, schema=MESSAGES_SCHEMA))
+
+
+@pytest.fixture(autouse=True, params=["by objects", "natively"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How messages are given to the client."""
+    if request.param == "by objects":
+        monkeypatch.setattr(native, "serves", lambda client: False)
+    elif native.why_not() is not None:
+        pytest.skip(f"not natively: {native.why_not()}")
+    monkeypatch.setattr(writer_module, "NATIVE_MESSAGES_MIN", 1)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -394,7 +406,7 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
                 "view",
                 f"{pipe.prefix}view",
                 PARTITIONS,
-                table([(0, b"k", b"v"), (1, None, bytes(3_000_000)), (2, None, b"")]),
+                table([(0, b"k", b"v"), (1, None, bytes(3_000_000)), (1, b"k", b"v"), (2, None, b"")]),
             )
         ],
         [*pipe.outputs(0), StepOutput("lost", f"{pipe.prefix}no-such-topic", 1, table([(0, None, b"v")]))],
@@ -404,6 +416,17 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
     pipe.check_exactly(0)
     pipe.step(writer, 0)  # the writer is still good
     pipe.check_exactly(1)
+
+
+def test_more_messages_than_the_clients_queue_holds(pipe: Pipe) -> None:
+    """They are waited for, and none is left out."""
+    pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "queue.buffering.max.messages": "7"})
+    writer = pipe.started()
+    writer.append([pipe.division(0, writer.epoch)])
+    rows = [(number, b"%02d" % key, b"v") for number in range(PARTITIONS) for key in range(20)]
+    writer.write_step(0, [StepOutput("view", f"{pipe.prefix}view", PARTITIONS, table(rows))], encoder=ENCODER)
+    for number in range(PARTITIONS):
+        assert [key for _, key, _ in pipe.visible("view", number)] == [b"%02d" % key for key in range(20)]
 
 
 def test_a_log_that_could_lose_records_is_refused(broker: Broker, topic_prefix: str) -> None:

@@ -160,14 +160,15 @@ def _is_of(outcome: Outcome, test: str) -> bool:
 
 
 def _copied(target: Path) -> Path:
-    """What git has or would take, as it is in the working tree."""
+    """What git has or would take, as it is in the working tree, and the extension as it was built."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,
     )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    built = [str(file.relative_to(ROOT)) for file in ROOT.glob("io_kafka/_native*.so")]
+    for name in filter(None, [*listed.stdout.decode().split("\0"), *built]):
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)

@@ -325,4 +325,44 @@ KAFKA = (
         (f"{TEST_LOG}::test_a_log_truncated_at_any_snapshot_goes_on_alike",),
         tells="BrokenStepLog",
     ),
+    Breakage(
+        "null-read-as-empty",
+        "Where messages are taken natively, a null key or value becomes an empty one.",
+        "the batch answer",
+        (Edit("io_kafka/consumed.py", "    valid = each >= 0\n", "    valid = each >= -1\n"),),
+        ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
+    ),
+    Breakage(
+        "event-without-its-place",
+        "Where messages are taken natively, the end of a partition is told without saying of which.",
+        "2 determinism",
+        (Edit("io_kafka/consumed.py", "KafkaError(code, text), where, ", "KafkaError(code, text), None, "),),
+        ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
+    ),
+    Breakage(
+        "full-queue-forgotten",
+        "Where messages are given natively, those that find the client's queue full are left out.",
+        "4 a task may run twice",
+        (
+            Edit(
+                TRANSACTIONS,
+                "                self._flush(producer, delivery)\n                is_flushed = True\n",
+                "                self._flush(producer, delivery)\n                reached = messages.rows\n",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_more_messages_than_the_clients_queue_holds",),
+    ),
+    Breakage(
+        "given-from-the-start-of-the-array",
+        "Where messages are given natively, those of a later partition are the first ones of the step.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/native.py",
+                "    ends, octets = offsets_and_bytes(array)\n",
+                "    ends, octets = offsets_and_bytes(array)\n    ends = ends - ends[0]\n",
+            ),
+        ),
+        ("tests/io_kafka/test_native.py::test_what_is_given_is_what_comes",),
+    ),
 )

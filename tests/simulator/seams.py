@@ -23,7 +23,7 @@ from coordinator import background_fold, circuit_file, loop, start, truncation
 from coordinator.core import Action, Core
 from engine import region, tasks
 from faults import points
-from io_kafka import reader, step_log_reader, topics, transactions
+from io_kafka import consumed, reader, step_log_reader, topics, transactions
 from storage import database, folding
 from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath, use
@@ -88,13 +88,13 @@ def installed(outside: Outside, *, snapshot_steps: int, truncate_steps: int) -> 
     order = SimpleNamespace(point="output.half" if chance.random() < 0.5 else "")
     system = SimpleNamespace(getpid=lambda: outside.acting().pid)
     replaced: list[tuple[Any, dict[str, Any]]] = [
+        (consumed, {"Message": clients.Message}),
         (transactions, {"Producer": _client(clients.Producer, outside), "uuid": ids, "_log": log}),
         (step_log_reader, {"Consumer": _client(clients.Consumer, outside), "time": clock}),
         (
             reader,
             {
                 "Consumer": _client(clients.Consumer, outside),
-                "Message": clients.Message,
                 "time": clock,
                 "os": system,
                 "_POSITIONED": {},
