@@ -39,6 +39,10 @@ class Chunk(NamedTuple):
     def part(self, first: int, end: int) -> Chunk:
         return Chunk(*(column[first:end] for column in self))
 
+    def alone(self) -> Chunk:
+        """A copy: one that waits for long keeps no other partition's messages in memory."""
+        return Chunk(*(pa.concat_arrays([column]) for column in self))
+
     def split(self, offset: int) -> tuple[Chunk, Chunk]:
         """What lies below `offset`, and the rest."""
         cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
@@ -97,7 +101,8 @@ class NativeSource:
             if code or where is None:
                 result.events.append(Event(KafkaError(code, text), where, max(offset, 0)))
             else:
-                result.runs.append((where, all_of_them.part(first, end)))
+                run = all_of_them.part(first, end)
+                result.runs.append((where, run.alone() if len(runs) > 1 else run))
         return result
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ from confluent_kafka import Producer
 
 from faults.points import is_armed, reached
 from io_kafka import native
-from io_kafka.binary_arrays import one_chunk
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import digests, partition_bounds
 from io_kafka.log_records import (
@@ -170,8 +169,9 @@ class PipelineWriter(FencedTransactions):
             where = TopicPartition(output.topic, number)
             if len(part) >= NATIVE_MESSAGES_MIN and native.serves(producer):
                 all_but_the_last, part = part.slice(0, len(part) - 1), part.slice(len(part) - 1)
-                columns = native.Columns.of(*(one_chunk(all_but_the_last.column(name)) for name in ("key", "value")))
-                self._produce_natively(producer, delivery, where, columns, header)
+                for batch in all_but_the_last.to_batches():
+                    columns = native.Columns.of(batch.column("key"), batch.column("value"))
+                    self._produce_natively(producer, delivery, where, columns, header)
             rows = zip(part.column("key").to_pylist(), part.column("value").to_pylist(), strict=True)
             self._produce(producer, delivery, where, rows, len(part), extra)
             if number == (output.partitions - 1) // 2:

@@ -154,6 +154,9 @@ class Database:
         path = path.resolve()
         reached("open.before", identity.worker)
         new: Description | None = None
+        closed: Description | None = (
+            None  # as the last transaction left it: who finds another one begins the way back anew
+        )
         following: bytes | None = b""
         while new is None:
             with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
@@ -167,6 +170,8 @@ class Database:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
                     _sweep(path)  # nobody uses a layer any more, and the way back may need the room
+                if old != closed:
+                    following = b""
                 if (back := _go_back(path, writer, old, version, epoch, following)) is not None:
                     closed, following = back
                     described.save(writer, closed)
@@ -383,7 +388,7 @@ def _go_back(
     meanwhile. `following`: the key from which on what is in the way is still to be cleared; None when that is done. None where the
     records are that version's."""
     place = f"the undo of {path} (back to {version})"
-    live_bytes = sum(old.table_bytes.values())
+    live_bytes = max(sum(sizes.values()) for sizes in (old.table_bytes, old.laid.table_bytes if old.laid else {}))
     closed = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
     if version != old.last:
         undo.verify(writer, place)

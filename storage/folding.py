@@ -32,10 +32,11 @@ def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str, live_bytes:
     """Applies the layer's next records: first what it deletes or replaces leaves the records, then the rest takes the room.
     `live_bytes`: of the version before. Gives what is laid then, and whether that is all. Raises CorruptRecord; the caller's transaction
     aborts then."""
-    committed = _Records(writer, live_bytes)
+    size = max(live_bytes, sum(laid.table_bytes.values()))  # a state may grow much in one checkpoint
+    committed = _Records(writer, size if live_bytes else 0)
     left = layer.items_from(bytes.fromhex(laid.following), b"")
     sized = committed.missing(left, place) if laid.cleared else committed.in_the_way(left)
-    batch, following = _batch(sized, live_bytes)
+    batch, following = _batch(sized, size)
     for key, stored in batch:
         if laid.cleared:
             committed.put(key, stored)
@@ -58,9 +59,9 @@ def clear_back(writer: Writer, following: bytes, live_bytes: int) -> tuple[dict[
     bytes by table, and the key at which to go on."""
     committed = _Records(writer, live_bytes)
     left = ((spaced[len(UNDO) :], kept) for spaced, kept in writer.items_from(UNDO + following, UNDO))
-    batch, next_following = _batch(committed.in_the_way(left), live_bytes)
+    batch, next_following = _batch(((record, committed.size(record[0])) for record in left), live_bytes)
     for key, _ in batch:
-        committed.take(key)
+        committed.drop(key)
     return committed.grown, next_following
 
 
@@ -116,6 +117,16 @@ class _Records:
         self._count(key, -records.live_bytes(key, stored))
         parts.delete(self._writer, RECORDS + key)
         return stored
+
+    def drop(self, key: bytes) -> None:
+        """As `take`, of a record that is there, but without reading it, for it may be damaged; the seal is not kept up."""
+        self._count(key, records.TRAILER_BYTES - self.size(key))
+        parts.delete(self._writer, RECORDS + key)
+
+    def size(self, key: bytes) -> int:
+        """Bytes of the key and what is stored under it; 0 where nothing is."""
+        stored = self._writer.get(RECORDS + key)
+        return 0 if stored is None else len(key) + parts.length(stored)
 
     def _get(self, key: bytes) -> bytes | memoryview | None:
         try:

@@ -12,7 +12,6 @@ stays whole, and is read where it lies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 
 from storage import records
 from storage.environments import Reader, Writer
@@ -48,10 +47,10 @@ def delete(writer: Writer, spaced: bytes) -> None:
     """No error if it is absent."""
     stored = writer.get(spaced)
     if stored is not None:
-        for number in count() if len(stored) == HEAD_BYTES else ():
-            if writer.get(_key(spaced, number)) is None:
-                break
-            writer.delete(_key(spaced, number))
+        if len(stored) == HEAD_BYTES:  # found by walking, for one may be lost
+            length_of_key = len(_key(spaced, 0))
+            for key in [key for key, _ in writer.items(PARTS + spaced) if len(key) == length_of_key]:
+                writer.delete(key)
         writer.delete(spaced)
 
 
@@ -69,12 +68,17 @@ def get(reader: Reader, spaced: bytes) -> bytes | memoryview | None:
     return None if stored is None else whole(reader, spaced, stored)
 
 
+def length(stored: bytes | memoryview) -> int:
+    """Bytes of the record of which this stands under its key."""
+    return int.from_bytes(stored) if len(stored) == HEAD_BYTES else len(stored)
+
+
 def whole(reader: Reader, spaced: bytes, stored: memoryview) -> bytes | memoryview:
     """The record of which `stored` stands under its key. Raises ChecksumMismatch where a part is missing; the checksum of the
     whole tells of every other damage."""
     if len(stored) != HEAD_BYTES:
         return stored
-    left, parts = int.from_bytes(stored), list[memoryview]()
+    left, parts = length(stored), list[memoryview]()
     while left > 0:
         part = reader.get(_key(spaced, len(parts)))
         if not part:

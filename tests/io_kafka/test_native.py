@@ -91,6 +91,8 @@ def test_both_ways_give_the_same(settings: KafkaSettings, topic_prefix: str) -> 
             rows = zip(*(column.to_pylist() for column in chunk), strict=True)
             by_place.setdefault(where, []).extend(rows)
         seen.append((by_place, _ends(found)))
+        # A run that waits keeps its own messages in memory, and no other partition's.
+        assert all(column.nbytes >= 0.9 * column.get_total_buffer_size() for _, c in found.runs for column in c[1:])
     assert seen[0] == seen[1]
     by_place, ends = seen[0]
     assert len(by_place) == 4 and set(ends.values()) == {3 * (15 + 1)}

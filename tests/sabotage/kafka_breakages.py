@@ -365,4 +365,11 @@ KAFKA = (
         ),
         ("tests/io_kafka/test_native.py::test_what_is_given_is_what_comes",),
     ),
+    Breakage(
+        "waiting-messages-hold-others",
+        "Where messages are taken natively, one that waits keeps all that came with it in memory.",
+        "9 bounded",
+        (Edit("io_kafka/consumed.py", "run.alone() if len(runs) > 1 else run", "run"),),
+        ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
+    ),
 )

@@ -164,7 +164,7 @@ STORAGE = (
         "What a version that is taken back has replaced is written anew beside it, and the file grows by as much.",
         "9 bounded",
         (
-            Edit(FOLDING, "    for key, _ in batch:\n        committed.take(key)\n", ""),
+            Edit(FOLDING, "    for key, _ in batch:\n        committed.drop(key)\n", ""),
             Edit(
                 FOLDING,
                 "    for key, former in batch:\n",
@@ -177,9 +177,32 @@ STORAGE = (
         "way-back-not-cleared",
         "On the way back what the later version brought stays.",
         "6 two versions",
-        (Edit(FOLDING, "    for key, _ in batch:\n        committed.take(key)\n", ""),),
+        (Edit(FOLDING, "    for key, _ in batch:\n        committed.drop(key)\n", ""),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
+    ),
+    Breakage(
+        "way-back-from-a-stale-place",
+        "`open` goes on with the way back where it was, though another one has opened the database meanwhile.",
+        "6 two versions",
+        (Edit(DATABASE, "                if old != closed:\n", "                if False:\n"),),
+        (f"{TEST}::test_an_open_that_stalled_on_the_way_back_begins_it_anew",),
+        tells="CorruptFile",
+    ),
+    Breakage(
+        "way-back-reads-what-it-drops",
+        "A record of the later version that was damaged blocks the way to the former one.",
+        "6 two versions",
+        (Edit(FOLDING, "        committed.drop(key)\n", "        committed.take(key)\n"),),
+        ("tests/storage/test_faults.py::test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back",),
+        tells="CorruptRecord",
+    ),
+    Breakage(
+        "sizes-of-the-state-before",
+        "A fold's pieces and parts are small where the state was, though it has grown much since.",
+        "9 bounded",
+        (Edit(FOLDING, "max(live_bytes, sum(laid.table_bytes.values()))", "live_bytes"),),
+        (f"{TEST}::test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one",),
     ),
     Breakage(
         "half-a-fold-read",
@@ -258,7 +281,7 @@ STORAGE = (
         "parts-left-behind",
         "The parts of a record that is replaced stay in the file.",
         "9 bounded",
-        (Edit(PARTS, "            writer.delete(_key(spaced, number))\n", ""),),
+        (Edit(PARTS, "                writer.delete(key)\n", "                pass\n"),),
         (f"{TEST}::test_the_parts_of_a_record_go_with_it",),
     ),
     Breakage(

@@ -493,6 +493,55 @@ def test_the_parts_of_a_record_go_with_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert committed(path)[1][key(long)] == b"4"
 
 
+def test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one(tmp_path: Path) -> None:
+    """Pieces and parts are a share of what is there, not of what was there before."""
+    path = tmp_path / PATH
+    database = fresh(path)
+    step(database, {"tiny": b"1"})
+    v1 = commit(database, 1, 1)
+    large = {f"{part:03d}": noise(part, 100_000) for part in range(240)}
+    step(database, large)
+    with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
+        commit(database, 2, 2)
+    assert pieces.visits < 60  # of three records each there would be eighty
+    with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
+        in_parts = {spaced[: -parts.NUMBER_BYTES] for spaced, _ in reader.items(parts.PARTS)}
+    assert 0 < len(in_parts) < 20, "of 240 records, those that were a sixteenth of what was there"
+    Database.open(path, v1, epoch=1, identity=ME)
+    assert committed(path) == (v1, {key("tiny"): b"1"})
+
+
+@pytest.mark.usefixtures("one_record_a_piece")
+def test_an_open_that_stalled_on_the_way_back_begins_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another one has opened the version meanwhile, and half a fold is to be taken back."""
+    path = tmp_path / PATH
+    database = fresh(path)
+    before = dict.fromkeys("abcd", b"1")
+    step(database, before)
+    v1 = commit(database, 1, 1)
+    step(database, dict.fromkeys("abcd", b"22"))
+    commit(database, 2, 2)
+    begun = 0
+    real = environments.disk_faults
+
+    def stalling(folder: Path) -> object:
+        nonlocal begun
+        begun += folder == path
+        if begun == 9:  # the proof, clearing in four pieces and the step's, the first two laid
+            begun += 1000
+            other = Database.open(path, v1, epoch=1, identity=ME)
+            step(other, {"new": b"3", "a": b"3"}, deletes=("b",))
+            other.freeze(VersionId(2, 2, "other"))
+            with arm(Order("fold.piece", "raise", visit=6)), pytest.raises(Crash):
+                other.fold()
+        return real(folder)
+
+    monkeypatch.setattr(environments, "disk_faults", stalling)
+    Database.open(path, v1, epoch=1, identity=ME)
+    assert begun > 1000
+    assert committed(path) == (v1, {key(name): text for name, text in before.items()})
+
+
 def test_a_small_state_has_small_pieces(tmp_path: Path) -> None:
     """Else its file would be mostly room for them."""
     share, _ = rewritten(fresh(tmp_path / PATH), lambda n: {f"{i:02d}": noise(99 * n + i, 50_000) for i in range(80)})

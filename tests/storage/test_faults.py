@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from faults.points import Crash, Order, arm
-from storage import errors
+from storage import environments, errors, parts
 from storage.database import EMPTY, Database, VersionId
 from storage.description import RECORDS
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
@@ -89,6 +89,25 @@ def test_a_damaged_undo_does_not_go_back(tmp_path: Path) -> None:
         Database.open(path, v1, epoch=2, identity=ME)
     assert Database.versions(path) == (v1, v2)
     assert committed(path) == (v2, {key("bad"): b"2"})
+
+
+@pytest.mark.usefixtures("one_record_a_piece")
+def test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back(tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    database = fresh(path)
+    step(database, {"large": b"1"})
+    v1 = commit(database, 1, 1)
+    step(database, {"large": bytes(20_000)})
+    v2 = commit(database, 2, 2)
+    with environments.using(path / "committed", synced=True) as environment, environment.write(1) as writer:
+        lost = [spaced for spaced, _ in writer.items(parts.PARTS)][2]
+        writer.delete(lost)
+    with pytest.raises(errors.CorruptFile):
+        Database.open(path, v2, epoch=2, identity=ME)
+    Database.open(path, v1, epoch=2, identity=ME)
+    assert committed(path) == (v1, {key("large"): b"1"})
+    with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
+        assert not list(reader.items(parts.PARTS))
 
 
 @pytest.mark.usefixtures("one_record_a_piece")
