@@ -1,5 +1,5 @@
-"""Laying one layer over the committed records, piece by piece, with the way back (undo.py); and going that way, which is
-laying the undo. So folding and going back are one function, at the cost of the changes alone.
+"""Laying one layer over the committed records, piece by piece, with the way back (undo.py); and going that way, which is laying the undo.
+Both in two walks, at the cost of the changes alone: what is deleted or replaced leaves the records, then the rest takes its room.
 
 Why in pieces, a transaction each: LMDB writes a changed page to another place, and what it freed is free for the transactions that follow.
 So a fold in one transaction needs room for all that it changes twice, beside undo; in pieces, for a piece.
@@ -88,8 +88,9 @@ class _Records:
     def in_the_way(self, layer: Iterable[Record]) -> Iterator[Sized]:
         """Which of them a layer deletes or replaces."""
         for key, stored in layer:
-            former = self._get(key)
-            yield (key, stored), 0 if former is None or former == stored else len(key) + len(former)
+            size = self.size(key)
+            is_there = size == len(key) + len(stored) and self._get(key) == stored
+            yield (key, stored), 0 if is_there else size
 
     def missing(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
         """Which of a layer's records are not among them yet. Each is verified: one whose length was damaged looks like a deletion."""

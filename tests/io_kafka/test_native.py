@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Protocol
 
 import pyarrow as pa
 import pytest
@@ -25,16 +24,6 @@ from io_kafka.topics import Topics
 DEADLINE_SECONDS = 60
 
 needs_native = pytest.mark.skipif(native.why_not() is not None, reason=str(native.why_not()))
-
-
-class Broker(Protocol):
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture
-def settings(broker: Broker) -> KafkaSettings:
-    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pytest
@@ -20,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 import io_kafka.reader as reader_module
-from io_kafka import consumed, native
+from io_kafka import consumed
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.errors import OffsetGone, ReadDeadline, UnknownTopic
@@ -29,25 +28,7 @@ from io_kafka.raw import RawBatch, raw_batch
 from io_kafka.reader import RangeReader
 from io_kafka.topics import Topics
 
-
-class Broker(Protocol):
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture(autouse=True, params=["by objects", "natively"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How messages are taken from the client."""
-    if request.param == "by objects":
-        monkeypatch.setattr(native, "serves", lambda consumer: False)
-    elif native.why_not() is not None:
-        pytest.skip(f"not natively: {native.why_not()}")
-    return str(request.param)
-
-
-@pytest.fixture
-def settings(broker: Broker) -> KafkaSettings:
-    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.fixture

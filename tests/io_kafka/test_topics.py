@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Protocol
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -20,16 +19,7 @@ from io_kafka.clients import KafkaSettings
 from io_kafka.errors import BrokerUnreachable, NoLeader, TopicRecreated, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.topics import Topics, require_same_ids
-
-
-class Broker(Protocol):
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture
-def settings(broker: Broker) -> KafkaSettings:
-    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+from tests.conftest import Broker
 
 
 @pytest.fixture

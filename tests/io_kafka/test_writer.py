@@ -17,8 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from io_kafka import native, transactions
-from io_kafka import writer as writer_module
+from io_kafka import transactions
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
@@ -31,6 +30,8 @@ from io_kafka.transactions import WriterLimits
 from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
 from tests.conftest import Broker
 from tests.settled import settled_log
+
+pytestmark = pytest.mark.usefixtures("way")
 
 ENCODER = "test-1"
 PARTITIONS = 3
@@ -115,17 +116,6 @@ def table(messages: list[Message]) -> pa.Table:
     columns = [[m[i] for m in messages] for i in range(3)]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, MESSAGES_SCHEMA, strict=True)]
     return canonical(pa.table(arrays, schema=MESSAGES_SCHEMA))
-
-
-@pytest.fixture(autouse=True, params=["by objects", "natively"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How messages are given to the client."""
-    if request.param == "by objects":
-        monkeypatch.setattr(native, "serves", lambda client: False)
-    elif native.why_not() is not None:
-        pytest.skip(f"not natively: {native.why_not()}")
-    monkeypatch.setattr(writer_module, "NATIVE_MESSAGES_MIN", 1)
-    return str(request.param)
 
 
 @pytest.fixture

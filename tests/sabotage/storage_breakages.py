@@ -232,8 +232,8 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "0 if former is None or former == stored else len(key) + len(former)\n",
-                "0 if former == stored else len(key) + len(former or stored)\n",
+                "0 if is_there else size\n",
+                "0 if is_there else size or len(key) + len(stored)\n",
             ),
             Edit(
                 FOLDING,

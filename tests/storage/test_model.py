@@ -30,10 +30,8 @@ class Model(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.sizes = folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN
-        folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN = (
-            1,
-            1000,
-        )  # so a fold takes a transaction a record, and large ones have parts
+        folding.PIECE_BYTES_MAX = 1  # so a fold takes a transaction a record
+        parts.PART_BYTES_MIN = 1000  # so large records have parts
         self.folder = Path(
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
         )
