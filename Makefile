@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
-PACKAGES := stepwell coordinator engine io_kafka storage faults
+PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
 .PHONY: demo test check lint types soak sabotage bench clean
 

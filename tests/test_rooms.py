@@ -10,12 +10,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 MAY_IMPORT = {
-    "stepwell": {"stepwell", "coordinator", "engine", "storage", "io_kafka"},
-    "coordinator": {"coordinator", "engine", "storage", "io_kafka", "faults"},
-    "engine": {"engine", "storage", "io_kafka", "faults"},
-    "storage": {"storage", "faults"},
-    "io_kafka": {"io_kafka", "faults"},
-    "faults": {"faults"},
+    "stepwell": {"stepwell", "coordinator", "engine", "storage", "io_kafka", "base"},
+    "coordinator": {"coordinator", "engine", "storage", "io_kafka", "faults", "base"},
+    "engine": {"engine", "storage", "io_kafka", "faults", "base"},
+    "storage": {"storage", "faults", "base"},
+    "io_kafka": {"io_kafka", "faults", "base"},
+    "faults": {"faults", "base"},
+    "base": {"base"},
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.
