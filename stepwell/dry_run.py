@@ -1,7 +1,7 @@
 """What `stepwell dry-run` shows: a view at a time, the circuit with its exchanges and traces, whether the view can
 take rows back and why, notes, and everything that is not supported, with file and line.
 
-Nothing is run and nothing is read from Kafka. The exchanges are those of `engine/stages.py`: what is shown is what
+Nothing is run and nothing is read from Kafka. The exchanges are those of `engine/analysis/stages.py`: what is shown is what
 will run.
 """
 
@@ -13,7 +13,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from engine.circuit import (
+from engine.analysis.growth import retracts
+from engine.analysis.stages import Plan, plan
+from engine.model.circuit import (
     Aggregate,
     Circuit,
     Constant,
@@ -28,12 +30,10 @@ from engine.circuit import (
     SemiJoin,
     View,
 )  # fmt: skip
-from engine.growth import retracts
-from engine.stages import Plan, plan
 from stepwell.lowering.driver import Lowered, survey
 from stepwell.lowering.retractions import reason
 from stepwell.lowering.text import node_text
-from stepwell.plans import ResolvedProject, ResolvedView
+from stepwell.planning.plans import ResolvedProject, ResolvedView
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,14 @@ from pyspark.sql.types import StructType
 
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
-from engine import zset
-from engine.circuit import Circuit, View
-from engine.content import content_of
+from engine.analysis.content import content_of
+from engine.model.circuit import Circuit, View
+from engine.model.placement import Placement
 from engine.operators.base import StepContext
-from engine.placement import Placement
-from stepwell.definitions import quiet_spark
+from engine.rows import zset
 from stepwell.errors import StepwellError, did_you_mean
-from stepwell.plans import ResolvedProject, ResolvedView
+from stepwell.planning.plans import ResolvedProject, ResolvedView
+from stepwell.project.definitions import quiet_spark
 from storage.database import Database
 from storage.description import VersionId
 

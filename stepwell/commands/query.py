@@ -18,7 +18,7 @@ from stepwell import query as queries
 from stepwell.commands.common import JsonOption, SpecOption, note, project_of, reported, show
 from stepwell.commands.spark import spark_session
 from stepwell.lowering.driver import lower
-from stepwell.plans import resolve
+from stepwell.planning.plans import resolve
 
 ROWS_DEFAULT = 1000
 """More rows than this are seldom read; --limit asks for them."""
