@@ -7,7 +7,7 @@
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
 
 An engine that fails, or cannot be installed, is shown as failed, and the benchmark goes on. Results are written after every run, so that
-an interrupted benchmark leaves what it has. Exit status 1 if an output of ours was wrong or a run of ours failed.
+an interrupted benchmark leaves what it has. ExitCode status 1 if an output of ours was wrong or a run of ours failed.
 """
 
 from __future__ import annotations

@@ -24,12 +24,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from base.fault import ExitCode, Fault
 from coordinator.workers import State, Workers
 from storage.description import VersionId
 
 
-class NoCommonVersion(Exception):
-    """The workers' databases share no version: at least one is not this pipeline's, or was lost."""
+class NoCommonVersion(Fault):
+    """The workers' databases share no version: at least one was lost or belongs to another pipeline."""
+
+    exit_code = ExitCode.STATE
 
     def __init__(self, versions: dict[int, tuple[VersionId, ...]]) -> None:
         self.versions = versions
@@ -38,8 +41,8 @@ class NoCommonVersion(Exception):
             for w, vs in versions.items()
         )
         super().__init__(
-            f"no checkpoint is common to all workers: {shown}. Restore the storage folder that belongs to this pipeline, "
-            "or rebuild the state with `stepwell run --full-refresh`."
+            f"no checkpoint is common to all workers: {shown}.",
+            "Restore the storage folder that belongs to this pipeline, or rebuild the state with `stepwell run --full-refresh`.",
         )
 
 

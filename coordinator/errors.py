@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from base.fault import ExitCode, Fault
 
-class CoordinatorError(Exception):
-    """Text and what to do next; nothing was written since the last committed step."""
 
-    def __init__(self, message: str, what_to_do: str) -> None:
-        super().__init__(message, what_to_do)
-        self.message = message
-        self.what_to_do = what_to_do
+class CoordinatorError(Fault):
+    """A fault that ends the run. Nothing was written since the last committed step."""
 
-    def __str__(self) -> str:
-        return f"{self.message} {self.what_to_do}"
+    exit_code = ExitCode.STATE
 
 
 class CircuitChanged(CoordinatorError):
@@ -25,6 +21,8 @@ class LayoutChanged(CoordinatorError):
 
 class TopicChanged(CoordinatorError):
     """An input or output topic is not the one that was recorded."""
+
+    exit_code = ExitCode.KAFKA
 
 
 class StateLost(CoordinatorError):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from base.fault import ExitCode, Fault
 
-class EngineError(Exception):
-    """Something in the data or the state that stops a step. `what_to_do` speaks to the user."""
 
-    def __init__(self, message: str, what_to_do: str = "") -> None:
-        super().__init__(message, what_to_do)
-        self.message = message
-        self.what_to_do = what_to_do
+class EngineError(Fault):
+    """Something in the data or the state that stops a step."""
 
-    def __str__(self) -> str:
-        return f"{self.message} {self.what_to_do}".strip()
+    exit_code = ExitCode.DATA
 
 
 class DataError(EngineError):

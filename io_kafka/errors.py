@@ -1,21 +1,20 @@
-"""What can go wrong between us and Kafka, one class a cause: each names the place and says what to do next.
-
-Only the world's faults are here. A caller that wants them all catches `KafkaFault`.
-"""
+"""What can go wrong between Stepwell and Kafka, one class per cause. Each names the place and says what to do next."""
 
 from __future__ import annotations
 
+from base.fault import ExitCode, Fault
 
-class KafkaFault(Exception):
-    """The base of all; its text is meant for the operator."""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Tasks send faults to the driver: they are copied as they are, for their makers take other arguments than their text."""
-        return Exception.__new__, (type(self), *self.args), self.__dict__
+class KafkaFault(Fault):
+    """The base of all faults of Kafka and of the step log."""
+
+    exit_code = ExitCode.KAFKA
 
 
 class JarsUnavailable(KafkaFault):
     """Kafka's own jars, or Java, are not on this machine and could not be fetched."""
+
+    exit_code = ExitCode.MACHINE
 
 
 class LocalBrokerFault(KafkaFault):
@@ -25,6 +24,8 @@ class LocalBrokerFault(KafkaFault):
 class BadOption(KafkaFault):
     """An option `kafka.*` that is unknown, contradicts what exactly-once needs, or cannot be translated."""
 
+    exit_code = ExitCode.PROJECT
+
 
 class BrokerUnreachable(KafkaFault):
     """No broker answered before the deadline."""
@@ -32,19 +33,19 @@ class BrokerUnreachable(KafkaFault):
     def __init__(self, servers: str, doing: str, reason: str) -> None:
         self.servers = servers
         super().__init__(
-            f"no Kafka broker answered at {servers} while {doing}: {reason}. Check that it runs and that "
-            "`kafka.bootstrap.servers` and the `kafka.` security settings are right, or start the local one "
-            "with `stepwell dev up`."
+            f"no Kafka broker answered at {servers} while {doing}: {reason}.",
+            "Check that it runs and that `kafka.bootstrap.servers` and the `kafka.` security settings are right, or start the "
+            "local one with `stepwell dev up`.",
         )
 
 
 class NotAuthorized(KafkaFault):
-    """The broker knows us and says no."""
+    """The broker has authenticated the user and refuses the operation."""
 
     def __init__(self, what: str, doing: str, reason: str) -> None:
         self.what = what
         super().__init__(
-            f"{what}: the broker refuses {doing}: {reason}. Grant it to the user of the `kafka.` settings."
+            f"{what}: the broker refuses {doing}: {reason}.", "Grant it to the user of the `kafka.` settings."
         )
 
 
@@ -55,18 +56,18 @@ class UnknownTopic(KafkaFault):
         self.topic, self.partition = topic, partition
         place = f"topic {topic!r}" if partition is None else f"topic {topic!r} partition {partition}"
         super().__init__(
-            f"{place} does not exist on this broker. Create it, or correct the table's `subscribe` or `topic`."
+            f"{place} does not exist on this broker.", "Create it, or correct the table's `subscribe` or `topic`."
         )
 
 
 class NoLeader(KafkaFault):
-    """A partition is there and no broker leads it now."""
+    """A partition exists and no broker leads it now."""
 
     def __init__(self, topic: str, partition: int | None, doing: str) -> None:
         self.topic, self.partition = topic, partition
         super().__init__(
-            f"topic {topic!r} partition {partition} has no leader while {doing}: the brokers that hold it are down. "
-            "Bring them up; the step can be run again."
+            f"topic {topic!r} partition {partition} has no leader while {doing}: the brokers that hold it are down.",
+            "Bring them up; the step can be run again.",
         )
 
 
@@ -77,8 +78,8 @@ class TopicRecreated(KafkaFault):
         self.topic, self.recorded_id, self.found_id = topic, recorded_id, found_id
         super().__init__(
             f"topic {topic!r} was deleted and created again (recorded id {recorded_id}, now {found_id}): the "
-            f"recorded offsets "
-            "no longer stand for the messages that were read. Rebuild what reads it with `stepwell run --full-refresh`."
+            "recorded offsets no longer stand for the messages that were read.",
+            "Rebuild what reads it with `stepwell run --full-refresh`.",
         )
 
 
@@ -96,8 +97,8 @@ class OffsetGone(KafkaFault):
         )
         super().__init__(
             f"topic {topic!r} partition {partition}: offset {offset} is not there, the partition holds "
-            f"[{begin}, {end}): {why}. "
-            "To give up what is missing and rebuild from what is there: `stepwell run --full-refresh`."
+            f"[{begin}, {end}): {why}.",
+            "To give up what is missing and rebuild from what is there: `stepwell run --full-refresh`.",
         )
 
 
@@ -108,8 +109,8 @@ class ReadDeadline(KafkaFault):
         self.topic, self.partition, self.position, self.end = topic, partition, position, end
         super().__init__(
             f"topic {topic!r} partition {partition}: read up to offset {position} of {end}, and no further in "
-            f"{deadline_s:g} s: "
-            f"{reason}. Check that the broker and the partition's leader are up; the step can be run again."
+            f"{deadline_s:g} s: {reason}.",
+            "Check that the broker and the partition's leader are up; the step can be run again.",
         )
 
 

@@ -1,14 +1,12 @@
-"""What goes wrong in a user's project, said so that the user can mend it.
-
-Every error says what is wrong, where (view, file, line) and what to do next. A mistake of our own is an assertion,
-never one of these. Commands print `str(error)` and exit non-zero; they show no stack trace for them.
-"""
+"""What goes wrong in a user's project, in words with which the user can fix it: view, file and line, and what to do next."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from base.fault import ExitCode, Fault
 
 # More suggestions than this read as noise.
 SUGGESTIONS_MAX = 3
@@ -25,13 +23,10 @@ class Location:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
-class StepwellError(Exception):
-    """The world's fault, for users. `what_to_do` is a sentence or a snippet, or empty where the message says it."""
+class StepwellError(Fault):
+    """A fault of the project or of how it is run. `what_to_do` is a sentence or a snippet, and stands on a line of its own."""
 
-    def __init__(self, message: str, what_to_do: str = "") -> None:
-        super().__init__(message, what_to_do)
-        self.message = message
-        self.what_to_do = what_to_do
+    exit_code = ExitCode.PROJECT
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.what_to_do}" if self.what_to_do else self.message

@@ -22,6 +22,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from base.fault import ExitCode
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
 from engine.analysis.content import content_of
@@ -53,6 +54,8 @@ class QueryError(StepwellError):
 
 class NoState(StepwellError):
     """There is no state to ask, or none that stands still."""
+
+    exit_code = ExitCode.STATE
 
 
 @dataclass(frozen=True)

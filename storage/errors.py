@@ -1,35 +1,35 @@
-"""The faults of the world that storage reports. Each names the place and says what to do next; our own mistakes are
-assertions."""
+"""The faults that storage reports. Each names the database and says what to do next."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from base.fault import ExitCode, Fault
+
 if TYPE_CHECKING:
     from storage.description import Identity
 
 
-class StorageError(Exception):
-    """Anything that storage cannot mend by itself."""
+class StorageError(Fault):
+    """A fault of a worker's database, or of the disk under it."""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Tasks send faults to the driver: they are copied as they are, for their makers take other arguments than their text."""
-        return Exception.__new__, (type(self), *self.args), self.__dict__
+    exit_code = ExitCode.STATE
 
 
 class NoDatabase(StorageError):
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"There is no database in {path}. Check the `storage` setting of the project; "
-            "if the state is really gone, rebuild it with `stepwell run --full-refresh`."
+            f"There is no database in {path}.",
+            "Check the `storage` setting of the project; if the state is really gone, rebuild it with "
+            "`stepwell run --full-refresh`.",
         )
 
 
 class DatabaseExists(StorageError):
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"{path} is not empty, so no new database is made there. Move it away, or choose another folder."
+            f"{path} is not empty, so no new database is made there.", "Move it away, or choose another folder."
         )
 
 
@@ -38,41 +38,41 @@ class WrongDatabase(StorageError):
 
     def __init__(self, path: Path, expected: object, found: object) -> None:
         super().__init__(
-            f"The database in {path} is {found}, but {expected} is expected. Two projects may share one storage "
-            "folder, or folders were exchanged: give each project a `storage` folder of its own."
+            f"The database in {path} is {found}, but {expected} is expected.",
+            "Two projects may share one storage folder, or folders were exchanged: give each project a `storage` folder of its own.",
         )
 
 
 class UnknownVersion(StorageError):
     def __init__(self, path: Path, asked: object, present: object) -> None:
-        super().__init__(f"The database in {path} cannot open {asked}: it holds {present}. Choose one of these.")
+        super().__init__(f"The database in {path} cannot open {asked}: it holds {present}.", "Choose one of these.")
 
 
 class StaleEpoch(StorageError):
-    """The fence: a newer coordinator owns the database. Who gets this must stop, not retry."""
+    """The fence: a coordinator with a higher epoch owns the database. The run that gets this error must stop, not retry."""
 
     def __init__(self, path: Path, epoch: int, stored: int) -> None:
         super().__init__(
-            f"Epoch {epoch} no longer owns the database in {path}: epoch {stored} has opened it. "
-            "Another `stepwell run` has taken over; this one has to end."
+            f"Epoch {epoch} no longer owns the database in {path}: epoch {stored} has opened it.",
+            "Another `stepwell run` has taken over; this one has to end.",
         )
         self.epoch = epoch
         self.stored = stored
 
 
 class NotOpen(StorageError):
-    """`open` of this epoch is missing, or another `open` has replaced it: recovery begins anew."""
+    """`open` of this epoch is missing, or another `open` has replaced it. Recovery starts again."""
 
     def __init__(self, path: Path, epoch: int, reason: str) -> None:
         super().__init__(
-            f"The database in {path} is not open in epoch {epoch}: {reason}. The coordinator has to open it again."
+            f"The database in {path} is not open in epoch {epoch}: {reason}.", "The coordinator has to open it again."
         )
 
 
 class CheckpointPending(StorageError):
     def __init__(self, path: Path, pending: object, asked: object) -> None:
         super().__init__(
-            f"The database in {path} still has to fold {pending} before it can freeze {asked}. Call fold() first."
+            f"The database in {path} still has to fold {pending} before it can freeze {asked}.", "Call fold() first."
         )
 
 
@@ -82,8 +82,8 @@ class CorruptRecord(StorageError):
     def __init__(self, place: str, key: bytes) -> None:
         super().__init__(
             f"A record of {place} does not match its checksum: key {describe_key(key)}. The disk or the memory is "
-            "failing, or the file was written by something else. Keep a copy of the folder, then rebuild the state "
-            "with `stepwell run --full-refresh`."
+            "failing, or the file was written by something else.",
+            "Keep a copy of the folder, then rebuild the state with `stepwell run --full-refresh`.",
         )
         self.key = key
 
@@ -91,19 +91,19 @@ class CorruptRecord(StorageError):
 class CorruptFile(StorageError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            f"The file of the database in {path} cannot be read: {reason}. Keep a copy of the folder, then "
-            "rebuild the state with `stepwell run --full-refresh`."
+            f"The file of the database in {path} cannot be read: {reason}.",
+            "Keep a copy of the folder, then rebuild the state with `stepwell run --full-refresh`.",
         )
 
 
 class OtherFormat(CorruptFile):
-    """`owner`: whose it is, which is told in every format."""
+    """`owner`: the pipeline and worker whose database it is. Every format holds it in the same place."""
 
     def __init__(self, path: Path, owner: Identity, found: int, known: int) -> None:
         self.owner = owner
         StorageError.__init__(
             self,
-            f"The database in {path} is in format {found}; this version of Stepwell reads format {known} alone. "
+            f"The database in {path} is in format {found}; this version of Stepwell reads format {known} alone.",
             "Run the version that wrote it, or rebuild the state with `stepwell run --full-refresh`.",
         )
 
@@ -114,8 +114,8 @@ class StorageFull(StorageError):
     def __init__(self, path: Path, reason: str, free_bytes: int | None) -> None:
         free = "" if free_bytes is None else f", {free_bytes} bytes are free there"
         super().__init__(
-            f"The database in {path} could not be written: {reason}{free}. The last checkpoint is intact. "
-            "Free space on that disk (or look at its health), then run again: it goes on from the checkpoint."
+            f"The database in {path} could not be written: {reason}{free}. The last checkpoint is intact.",
+            "Free space on that disk (or look at its health), then run again: it goes on from the checkpoint.",
         )
 
 
@@ -124,9 +124,9 @@ class WriterBlocked(StorageError):
 
     def __init__(self, path: Path, holder: str, waited_seconds: float) -> None:
         super().__init__(
-            f"{path} is being written by {holder}, which did not give way within {waited_seconds:g} s. "
+            f"{path} is being written by {holder}, which did not give way within {waited_seconds:g} s.",
             "If it is a stopped or hung process of Stepwell, kill it (`kill -9 PID`) and run again; "
-            "nothing is lost by that."
+            "nothing is lost by that.",
         )
 
 
@@ -134,7 +134,8 @@ class ForkedWhileOpen(StorageError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"This process was forked while its parent was using {path}; LMDB cannot be opened again on "
-            "this side of the fork. Fork before using storage, or start a new interpreter (`spawn`)."
+            "this side of the fork.",
+            "Fork before using storage, or start a new interpreter (`spawn`).",
         )
 
 

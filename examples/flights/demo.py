@@ -3,7 +3,7 @@
     broker, topics -> reference data -> service starts -> flights stream, airlines and planes are corrected and deleted
     -> kill -9 -> service starts again, replays, goes on -> all is read -> stepwell stop -> every view against Spark's batch answer
 
-Exit status 0 if every view is equal and every step was written once, else 1. Everything lies in build/demo; the table is in build/demo.json.
+ExitCode status 0 if every view is equal and every step was written once, else 1. Everything lies in build/demo; the table is in build/demo.json.
 """
 
 from __future__ import annotations

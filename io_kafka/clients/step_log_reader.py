@@ -44,7 +44,7 @@ class UnsuitableStepLog(KafkaFault):
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
         super().__init__(
-            f"topic {topic!r} cannot be a step log: {reason}. Mend its configuration, or name another topic."
+            f"topic {topic!r} cannot be a step log: {reason}.", "Correct its configuration, or name another topic."
         )
 
 
@@ -53,9 +53,10 @@ class StepLogGone(UnknownTopic):
 
     def __init__(self, topic: str) -> None:
         super().__init__(topic)
-        self.args = (
-            f"the step log {topic!r} does not exist on this broker. Where the pipeline never ran, run it; where the topic was deleted, "
-            "restore it, or take all output back and rebuild it with `stepwell run --full-refresh`.",
+        self.message = f"the step log {topic!r} does not exist on this broker."
+        self.what_to_do = (
+            "If the pipeline never ran, run it. If the topic was deleted, restore it, or rebuild all output with "
+            "`stepwell run --full-refresh`."
         )
 
 

@@ -37,6 +37,7 @@ import structlog
 import tenacity
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from base.fault import ExitCode
 from faults.points import reached
 from io_kafka.clients import native
 from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
@@ -67,14 +68,17 @@ class WriterLimits:
 
 
 class Fenced(KafkaFault):
-    """This run may write nothing more."""
+    """Another run has taken over: this run may not write any more."""
+
+    exit_code = ExitCode.HELD
 
     def __init__(self, transactional_id: str, epoch: int, holder: Claim | None) -> None:
         self.transactional_id, self.epoch, self.holder = transactional_id, epoch, holder
         who = "" if holder is None else f": epoch {holder.epoch}, process {holder.pid} on {holder.host}"
         super().__init__(
             f"another run of this pipeline ({transactional_id!r}) has taken over from epoch {epoch}{who}. This run "
-            "has stopped and has written nothing since. If that was not meant, stop the other run and start this one."
+            "has stopped and has written nothing since.",
+            "If that was not intended, stop the other run and start this one.",
         )
 
 
@@ -85,8 +89,8 @@ class WriteRefused(KafkaFault):
         self.where = where
         place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
         super().__init__(
-            f"{what}{place}: Kafka refuses to write it: {reason}. Nothing of it was written. Mend the topic, its "
-            "limits (`max.message.bytes`) or the permissions, and run again."
+            f"{what}{place}: Kafka refuses to write it: {reason}. Nothing of it was written.",
+            "Correct the topic, its limits (`max.message.bytes`) or the permissions, and run again.",
         )
 
 
@@ -95,8 +99,8 @@ class OutcomeUnknown(KafkaFault):
 
     def __init__(self, what: str, seconds: float, reason: str) -> None:
         super().__init__(
-            f"{what}: no answer from Kafka for {seconds:g} s ({reason}), so it is not known whether it was committed. "
-            "Nothing is lost: once the broker is back, `stepwell run` reads the step log and goes on from there."
+            f"{what}: no answer from Kafka for {seconds:g} s ({reason}), so it is not known whether it was committed.",
+            "Nothing is lost: once the broker is back, `stepwell run` reads the step log and goes on from there.",
         )
 
 

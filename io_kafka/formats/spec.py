@@ -12,12 +12,15 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
+from base.fault import ExitCode, Fault
+
 Mode = Literal["append", "upsert", "changelog"]
 
 
-class FormatError(ValueError):
-    """A declared table cannot be read or written as JSON: names the handle, the column, and what to declare
-    instead."""
+class FormatError(Fault):
+    """A declared table cannot be read or written as JSON. Names the handle, the column, and what to declare instead."""
+
+    exit_code = ExitCode.PROJECT
 
 
 def check_type(handle: str, column: str, kind: pa.DataType) -> None:

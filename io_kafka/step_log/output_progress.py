@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
+from base.fault import ExitCode
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.records import InputChecksum, StepRecord
 
@@ -27,7 +28,9 @@ class Decision(Enum):
 
 
 class DigestMismatch(KafkaFault):
-    """A replayed step gave other output than the first time."""
+    """A replayed step gave another output than the first time."""
+
+    exit_code = ExitCode.STATE
 
     def __init__(self, step: int, handle: str, partition: int, recorded: str, computed: str) -> None:
         self.step, self.handle, self.partition = step, handle, partition
@@ -35,8 +38,8 @@ class DigestMismatch(KafkaFault):
         super().__init__(
             f"step {step}, output {handle!r} partition {partition}: the replay's output has digest {computed}, the "
             f"output written before has {recorded}. Something in the project or its libraries is not deterministic, "
-            "or was changed; nothing was written. Go back to the former version, or rebuild with "
-            "`stepwell run --full-refresh`."
+            "or was changed; nothing was written.",
+            "Go back to the former version, or rebuild with `stepwell run --full-refresh`.",
         )
 
 
@@ -47,8 +50,8 @@ class StepBeyondEnd(KafkaFault):
         self.step, self.last = step, last
         super().__init__(
             f"step {step} cannot be written: the output of step {last} is not there yet. The state is ahead of the "
-            "step log, which has lost records or belongs to another pipeline; restore it, or rebuild with "
-            "`stepwell run --full-refresh`."
+            "step log, which has lost records or belongs to another pipeline.",
+            "Restore it, or rebuild with `stepwell run --full-refresh`.",
         )
 
 
@@ -59,8 +62,8 @@ class InputChanged(KafkaFault):
         self.step, self.topic, self.partition = step, topic, partition
         super().__init__(
             f"step {step}, topic {topic!r} partition {partition}: its range now holds {found}, and held {recorded} "
-            "when it was first read. The topic was recreated, compacted or has expired below the last checkpoint; "
-            "mend its retention, and rebuild with `stepwell run --full-refresh`."
+            "when it was first read. The topic was recreated, compacted or has expired below the last checkpoint.",
+            "Correct its retention, and rebuild with `stepwell run --full-refresh`.",
         )
 
 

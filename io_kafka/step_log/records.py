@@ -43,8 +43,8 @@ class BadLogRecord(KafkaFault):
     def __init__(self, topic: str, offset: int, reason: str) -> None:
         self.topic, self.offset = topic, offset
         super().__init__(
-            f"step log {topic!r} partition 0 offset {offset}: {reason}. Nothing but Stepwell may write to this "
-            "topic, and a newer Stepwell's log needs that version or a newer one; nothing was changed."
+            f"step log {topic!r} partition 0 offset {offset}: {reason}; nothing was changed.",
+            "Only Stepwell may write to this topic, and the log of a newer Stepwell needs that version or a newer one.",
         )
 
 

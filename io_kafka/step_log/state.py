@@ -60,8 +60,8 @@ class BrokenStepLog(KafkaFault):
         self.topic, self.offset = topic, offset
         super().__init__(
             f"step log {topic!r} partition 0 offset {offset}: a {kind} record of epoch {epoch}: {reason}. The log was "
-            "written by something else than one run after another of this pipeline, or has lost records; nothing was "
-            "changed. Restore the topic, or rebuild with `stepwell run --full-refresh`."
+            "written by something else than one run after another of this pipeline, or has lost records; nothing was changed.",
+            "Restore the topic, or rebuild with `stepwell run --full-refresh`.",
         )
 
 

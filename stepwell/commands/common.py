@@ -1,17 +1,4 @@
-"""What all commands share: options, output for people and for programs, and exit codes.
-
-0  done
-1  a mistake of ours: please report it
-2  wrong usage
-3  the project or a setting is wrong, or asks for what is not supported
-4  the data stopped the pipeline: a malformed message, two rows of one key, an overflow
-5  Kafka: no broker, no topic, no permission, lost input
-6  the state: damaged, full disk, not this project's
-7  another run holds the pipeline, or has taken it over
-8  no service runs that could be asked
-9  this machine is not fit to run: no Java, no Spark; or `doctor` found something that FAILs
-130  broken off with Ctrl-C
-"""
+"""What all commands share: options, output for people and for programs, and exit codes (base/fault.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,22 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from base.fault import ExitCode, exit_code_of
 from stepwell.project.loading import Project, load_project
-
-
-class Exit(IntEnum):
-    OK = 0
-    INTERNAL = 1
-    USAGE = 2
-    PROJECT = 3
-    DATA = 4
-    KAFKA = 5
-    STATE = 6
-    HELD = 7
-    NOT_RUNNING = 8
-    MACHINE = 9
-    INTERRUPTED = 130
-
 
 WIDTH_WITHOUT_TERMINAL = 200
 """Columns of a table in a pipe or a file: rich would take 80 and cut names short."""
@@ -93,11 +65,11 @@ def note(text: str) -> None:
 
 @contextmanager
 def reported(as_json: bool = False) -> Iterator[None]:
-    """Turns the world's faults into a text and an exit code; a mistake of ours keeps its stack trace."""
+    """Turns a fault into a text and an exit code. A mistake of Stepwell's own keeps its stack trace."""
     try:
         yield
     except KeyboardInterrupt:
-        raise typer.Exit(int(Exit.INTERRUPTED)) from None
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     except Exception as error:
         code = exit_code_of(error)
         if code is None:
@@ -106,10 +78,3 @@ def reported(as_json: bool = False) -> Iterator[None]:
             sys.stdout.write(json.dumps({"error": str(error), "exit_code": int(code)}) + "\n")
         err.print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(int(code)) from None
-
-
-def exit_code_of(error: Exception) -> Exit | None:
-    """None for a mistake of ours."""
-    from stepwell.commands import exit_codes  # which knows the errors of all rooms: a second of imports
-
-    return exit_codes.exit_code_of(error)

@@ -9,8 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from base.fault import ExitCode
 from io_kafka.clients.topics import Topics
-from stepwell.commands.common import Exit, JsonOption, SpecOption, project_of, reported, show
+from stepwell.commands.common import JsonOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import spark_session
 from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output_checks
@@ -30,7 +31,7 @@ def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
         failed = sum(check.level == "FAIL" for check in checks)
         show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_table(checks))
         if failed:
-            raise typer.Exit(int(Exit.MACHINE))
+            raise typer.Exit(int(ExitCode.MACHINE))
 
 
 def examine(spec: Path | None) -> list[Check]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from stepwell.commands.common import Exit, JsonOption, SetOption, SpecOption, project_of, reported, show
+from base.fault import ExitCode
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import spark_session
 from stepwell.dry_run import describe
 from stepwell.planning.plans import resolve
@@ -18,4 +19,4 @@ def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption
             description = describe(resolve(project, session))
         show(description.to_json(), as_json=as_json, text=description.renderable())
         if description.errors:
-            raise typer.Exit(int(Exit.PROJECT))
+            raise typer.Exit(int(ExitCode.PROJECT))

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import structlog
 import typer
 
+from base.fault import exit_code_of
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec, log_topic_of
@@ -26,7 +27,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.state import StepLogState
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, exit_code_of, note, project_of, reported, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, project_of, reported, show
 from stepwell.commands.dev import make_missing_inputs
 from stepwell.commands.spark import SPARK_LOG, spark_session
 from stepwell.lowering.driver import lower

@@ -21,6 +21,7 @@ from pyspark.core import context as spark_context
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from base.fault import ExitCode
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.spark.session import make_session
@@ -36,6 +37,8 @@ DEATH_SECONDS_MAX = 10.0
 
 class SparkUnavailable(StepwellError):
     """The JVM did not start, or is gone."""
+
+    exit_code = ExitCode.MACHINE
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import psutil
 
+from base.fault import ExitCode
 from stepwell.errors import StepwellError
 from stepwell.service.endpoint import Endpoint, read_endpoint, request
 from stepwell.service.last_run import read_last_run
@@ -21,6 +22,8 @@ UNAUTHORIZED = 401
 
 class NotRunning(StepwellError):
     """No service answers for this project."""
+
+    exit_code = ExitCode.NOT_RUNNING
 
 
 class ControlClient:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from base.fault import ExitCode
 from io_kafka.step_log.records import Claim
 from io_kafka.step_log.state import StepLogState
 from stepwell.errors import StepwellError
@@ -24,6 +25,8 @@ LOOK_SECONDS = 0.5
 
 class HeldByAnother(StepwellError):
     """Another run of this pipeline is alive."""
+
+    exit_code = ExitCode.HELD
 
 
 def wait_for_turn(

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from base.fault import ExitCode, exit_code_of
 from coordinator import loop
 from coordinator.errors import TopicChanged
 from faults.points import Crash, Order, arm
@@ -13,8 +14,6 @@ from io_kafka.clients.step_log_reader import StepLogGone
 from io_kafka.clients.writer import WriteRefused
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from io_kafka.step_log.output_progress import InputChanged
-from stepwell.commands.common import Exit
-from stepwell.commands.exit_codes import exit_code_of
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved, wait_until
@@ -23,7 +22,7 @@ from tests.end_to_end.harness import Playground, Resolved, wait_until
 def stops(play: Playground, resolved: Resolved, fault: type[Exception], text: str) -> None:
     with pytest.raises(fault, match=text) as e:
         play.run(resolved)
-    assert exit_code_of(e.value) == Exit.KAFKA
+    assert exit_code_of(e.value) == ExitCode.KAFKA
 
 
 def written(play: Playground) -> Resolved:
@@ -75,7 +74,7 @@ def test_a_topic_deleted_under_a_run_stops_it(play: Playground, name: str) -> No
     assert isinstance(run.fault, {"in": UnknownTopic, "out": WriteRefused, "log": StepLogGone}[name])
     with pytest.raises(Exception, match=r"deleted|does not exist") as e:
         play.run(resolved)
-    assert exit_code_of(e.value) in (Exit.KAFKA, Exit.STATE)
+    assert exit_code_of(e.value) in (ExitCode.KAFKA, ExitCode.STATE)
 
 
 def test_topics_made_anew_under_a_run_are_noticed(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.commands.common import Exit
-from stepwell.commands.exit_codes import exit_code_of
+from base.fault import ExitCode, exit_code_of
 from storage.database import Database
 from storage.errors import StorageFull
 from tests.end_to_end import sums
@@ -63,7 +62,7 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, smal
             try:
                 play.run(resolved)
             except StorageFull as fault:
-                assert exit_code_of(fault) == Exit.STATE
+                assert exit_code_of(fault) == ExitCode.STATE
                 said.append(str(fault))
             Database.close_all()
             ballast.unlink()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from base.fault import ExitCode, exit_code_of
 from coordinator import loop
 from coordinator.circuit_file import CIRCUIT_FILE
 from coordinator.core import NoCommonVersion
@@ -17,8 +18,6 @@ from coordinator.truncation import snapshot_due, truncate
 from faults.points import Crash, Order, arm
 from io_kafka.errors import OffsetGone
 from io_kafka.step_log.state import BrokenStepLog
-from stepwell.commands.common import Exit
-from stepwell.commands.exit_codes import exit_code_of
 from storage import environments
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, StorageError, StorageFull
@@ -53,7 +52,7 @@ def stops(play: Playground, resolved: Resolved, fault: type[Exception], text: st
         with pytest.raises(Exception) as e:
             play.run(resolved)
         assert isinstance(e.value, fault) and re.search(text, str(e.value)), f"another error: {e.value!r}"
-        assert exit_code_of(e.value) in (Exit.STATE, Exit.KAFKA)
+        assert exit_code_of(e.value) in (ExitCode.STATE, ExitCode.KAFKA)
         assert "full-refresh" in str(e.value) or "empty the topic" in str(e.value), "what is to be done?"
         Database.close_all()
     assert play.read("out") == written

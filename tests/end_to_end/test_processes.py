@@ -20,9 +20,9 @@ import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from base.fault import ExitCode
 from faults.points import ONCE_VARIABLE, VARIABLE
 from io_kafka.broker.local import LocalBroker
-from stepwell.commands.common import Exit
 from stepwell.service.endpoint import read_endpoint, who_answers
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
@@ -98,7 +98,7 @@ def test_a_service_that_slept_and_was_replaced_changes_nothing_and_ends(
                 wait_until(lambda: open_transactions(play, resolved) == 0)
             second = play.run(resolved, expect_epoch=0)
             os.kill(first.pid, signal.SIGCONT)
-            ended(first, log, Exit.HELD, "another run of this pipeline")
+            ended(first, log, ExitCode.HELD, "another run of this pipeline")
             assert "epoch 1" in log.read_text()
         assert (second["epoch"], second["step"]) == (1, 19)
         judge(play, resolved, oracle)
@@ -189,7 +189,7 @@ def test_without_its_jvm_a_service_ends_and_the_next_one_goes_on(
         with service(resolved, log) as process:
             runs_until(process, log, oracle, resolved, 4)
             java_of(process).kill()
-            ended(process, log, Exit.MACHINE, "Spark's JVM has ended; nothing is lost, run again")
+            ended(process, log, ExitCode.MACHINE, "Spark's JVM has ended; nothing is lost, run again")
         judge(play, resolved, oracle)
 
 
@@ -206,7 +206,7 @@ def test_of_two_services_started_at_once_one_runs(play: Playground, tmp_path: Pa
             wait_until(lambda: any(process.poll() is not None for process in both))
             wait_until(lambda: steps_seen(oracle, resolved) == 20)
             (loser,) = (i for i, process in enumerate(both) if process.poll() is not None)
-            ended(both[loser], logs[loser], Exit.HELD, "pipeline")
+            ended(both[loser], logs[loser], ExitCode.HELD, "pipeline")
             endpoint = read_endpoint(resolved.project.project.state_folder)
             assert endpoint is not None and endpoint.pid == both[1 - loser].pid
             assert who_answers(endpoint.url) is not None
@@ -223,7 +223,7 @@ def test_a_living_service_that_is_taken_over_ends(play: Playground, tmp_path: Pa
             with service(resolved, logs[1], "--take-over") as two:
                 wait_until(lambda: "epoch 1" in logs[1].read_text())
                 send(play)  # an idle service has nothing to write, and learns nothing
-                ended(one, logs[0], Exit.HELD, "another run of this pipeline")
+                ended(one, logs[0], ExitCode.HELD, "another run of this pipeline")
                 runs_until(two, logs[1], oracle, resolved, 40)
         judge(play, resolved, oracle)
 

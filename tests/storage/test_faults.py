@@ -19,7 +19,7 @@ from storage.description import RECORDS
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
 NAMED = 7
-"""Exit status of a child that got an error which names the place and what to do."""
+"""ExitCode status of a child that got an error which names the place and what to do."""
 
 BRANCH_PAGE = b"\x01\x00"
 """LMDB's flags, in the header of a page."""

@@ -1,0 +1,62 @@
+"""The base of every fault that is reported to a user, and the exit codes of the commands.
+
+A fault is something in the world that stops a run: the project, the data, Kafka, the state, the machine. It says what is wrong and where, and
+what to do next. A mistake of Stepwell's own is an assertion or any other exception, never a fault: commands show its stack trace and end with
+`ExitCode.INTERNAL`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code means."""
+
+    OK = 0
+    INTERNAL = 1
+    """A mistake of Stepwell's own: please report it."""
+    USAGE = 2
+    """The command line is wrong."""
+    PROJECT = 3
+    """The project or a setting is wrong, or asks for what is not supported."""
+    DATA = 4
+    """The data stopped the pipeline: a malformed message, two rows with one key, an overflow."""
+    KAFKA = 5
+    """Kafka: no broker, no topic, no permission, lost input."""
+    STATE = 6
+    """The state is damaged, the disk is full, or the state is not this project's."""
+    HELD = 7
+    """Another run holds the pipeline or has taken it over."""
+    NOT_RUNNING = 8
+    """No service runs that could be asked."""
+    MACHINE = 9
+    """This machine cannot run it (no Java, no Spark), or a check of `doctor` failed."""
+    INTERRUPTED = 130
+    """Interrupted with Ctrl-C."""
+
+
+class Fault(Exception):
+    """`message`: what is wrong and where. `what_to_do`: the user's next action, or empty where the message says it.
+
+    Each class of faults has an `exit_code`, its own or its base's. Faults are pickled on their way from a worker to the driver; they are copied
+    as they are, because their constructors take other arguments than their texts."""
+
+    exit_code: ClassVar[ExitCode]
+
+    def __init__(self, message: str, what_to_do: str = "") -> None:
+        super().__init__(message, what_to_do)
+        self.message = message
+        self.what_to_do = what_to_do
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.what_to_do}".strip()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
+
+def exit_code_of(error: BaseException) -> ExitCode | None:
+    """The exit code of a fault; None for a mistake of Stepwell's own."""
+    return error.exit_code if isinstance(error, Fault) else None

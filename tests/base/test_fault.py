@@ -1,0 +1,68 @@
+"""Every fault has an exit code, and is the same after it travelled from a worker to the driver."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+from base.fault import ExitCode, Fault, exit_code_of
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("base", "faults", "storage", "io_kafka", "engine", "coordinator", "stepwell")
+
+
+def _all_faults() -> list[type[Fault]]:
+    for room in ROOMS:
+        for module in pkgutil.walk_packages([str(ROOT / room)], f"{room}."):
+            if not module.name.endswith(("__main__", "._native")):
+                importlib.import_module(module.name)
+    found: list[type[Fault]] = []
+    waiting = [Fault]
+    while waiting:
+        subclasses = [kind for kind in waiting.pop().__subclasses__() if kind.__module__.split(".")[0] in ROOMS]
+        found += subclasses
+        waiting += subclasses
+    return found
+
+
+FAULTS = _all_faults()
+
+
+def test_there_are_faults_of_every_room_that_has_some() -> None:
+    rooms = {kind.__module__.split(".")[0] for kind in FAULTS}
+    assert rooms == set(ROOMS) - {"base", "faults"}
+
+
+@pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: str(kind.__name__))
+def test_a_fault_has_an_exit_code_that_means_a_fault(kind: type[Fault]) -> None:
+    assert kind.exit_code not in (ExitCode.OK, ExitCode.INTERNAL, ExitCode.USAGE, ExitCode.INTERRUPTED)
+
+
+def test_a_mistake_of_our_own_has_none() -> None:
+    assert exit_code_of(AssertionError("step 3 ran twice")) is None
+
+
+class _Placed(Fault):
+    exit_code = ExitCode.DATA
+
+    def __init__(self, topic: str, offset: int) -> None:
+        super().__init__(f"topic {topic}, offset {offset}: malformed.", "Correct the producer.")
+        self.topic, self.offset = topic, offset
+
+
+def test_a_fault_travels_with_its_fields() -> None:
+    error = pickle.loads(pickle.dumps(_Placed("flights", 7)))
+    assert (error.topic, error.offset, error.message) == ("flights", 7, "topic flights, offset 7: malformed.")
+    assert str(error) == "topic flights, offset 7: malformed. Correct the producer."
+
+
+def test_the_readme_names_every_exit_code() -> None:
+    text = (ROOT / "README.md").read_text()
+    paragraph = text[text.index("Exit codes:") :].split("\n\n")[0]
+    named = {int(number) for number in re.findall(r"(?:: |· )(\d+) ", paragraph.replace("\n", " "))}
+    assert named == {int(code) for code in ExitCode}
