@@ -54,7 +54,7 @@ $(STAMP): pyproject.toml io_kafka/clients/_native.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
-	$(BIN)/python -m stepwell.class_archive
+	$(BIN)/python -m stepwell.spark.make_class_archive
 	@touch $@
 
 clean:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import cimpl
 
-from io_kafka.clients.binary_arrays import offsets_and_bytes
+from io_kafka.binary_arrays import offsets_and_bytes
 
 try:
     from io_kafka.clients import _native

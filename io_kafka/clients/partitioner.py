@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from io_kafka.clients.binary_arrays import offsets_and_bytes, one_chunk
+from io_kafka.binary_arrays import offsets_and_bytes, one_chunk
 
 _Hashes = npt.NDArray[np.uint32]
 _Offsets = npt.NDArray[np.int64]

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from io_kafka.clients.binary_arrays import chunks_of, offsets_and_bytes
+from io_kafka.binary_arrays import chunks_of, offsets_and_bytes
 
 MESSAGES_SCHEMA = pa.schema(
     [pa.field("partition", pa.int32(), nullable=False), ("key", pa.binary()), ("value", pa.binary())]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from stepwell.project.settings import TIME_ZONE_KEY
+from stepwell.project.settings import FIXED_SQL
 from stepwell.spark import class_archive
 
 DAEMON_MODULE = "engine.run.daemon"
@@ -22,14 +22,6 @@ DAEMON_MODULE = "engine.run.daemon"
 _ROOMS_FOLDER = Path(__file__).resolve().parents[2]
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 
-# What a project may not change, for steps would be slower or wrong. In force in every session of the process.
-FIXED_SQL = {
-    TIME_ZONE_KEY: "UTC",
-    # It sums small decimals as unscaled longs and averages them as doubles; our sums are exact without that.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates",
-    # Plans over sources marked streaming are only resolved here, never run by Structured Streaming.
-    "spark.sql.streaming.unsupportedOperationCheck": "false",
-}
 _FIXED = {
     **FIXED_SQL,
     "spark.sql.unsupportedOperationCheck": "false",

@@ -1,0 +1,52 @@
+"""Makes the archive of the JVM's classes, unless it exists.
+
+python -m stepwell.spark.make_class_archive      takes about 15 s and 150 MB, once per Python environment
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from stepwell.spark.class_archive import QUIET, archive
+from stepwell.spark.session import make_session
+
+EXIT_SECONDS_MAX = 120.0
+"""For the JVM to end after it has written the archive: this takes 10 s on a quiet machine."""
+
+
+def make(place: Path) -> None:
+    """Starts a session, plans and runs something in it, and ends its JVM, which writes what it has loaded."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_suffix(f".{os.getpid()}")
+    session = make_session("classes", java_options=f'"-XX:ArchiveClassesAtExit={draft}" {QUIET}')
+    session.range(9).groupBy("id").count().collect()
+    session.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends when its standard input closes
+    gateway.proc.wait(EXIT_SECONDS_MAX)
+    draft.rename(place)
+
+
+def main() -> None:
+    wanted = archive()
+    if wanted is None:
+        sys.exit("there is no Java: neither JAVA_HOME nor the path names one")
+    if wanted.exists():
+        return
+    try:
+        make(wanted)
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        sys.stderr.write(
+            f"This Java wrote no archive of classes ({fault}). Sessions work without it and start a little later.\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
