@@ -32,8 +32,9 @@ from io_kafka.clients.writer import PipelineWriter, StepOutput
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
-from storage.database import Database, Identity
+from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase
+from storage.identity import Identity
 
 _log = structlog.get_logger("coordinator.refresh")
 

@@ -34,8 +34,9 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CircuitRecord, LayoutRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 from storage.database import Database
-from storage.description import Identity, VersionId
+from storage.description import VersionId
 from storage.errors import DatabaseExists
+from storage.identity import Identity
 
 _log = structlog.get_logger("coordinator.start")
 

@@ -34,7 +34,7 @@ from typing import TypeVar
 from faults.points import reached
 from storage import description as described
 from storage import environments, folding, parts, records, undo
-from storage.description import EMPTY, RECORDS, UNDO, Description, Identity, Laid, VersionId
+from storage.description import EMPTY, RECORDS, UNDO, Description, Laid, VersionId
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
@@ -48,6 +48,7 @@ from storage.errors import (
     UnknownVersion,
     WrongDatabase,
 )
+from storage.identity import Identity
 from storage.parts import PartedLayer
 from storage.seal import seal_of
 from storage.transaction import Layer, Transaction

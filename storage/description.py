@@ -15,6 +15,7 @@ from typing import Any
 
 from storage import records
 from storage.environments import Reader, Writer
+from storage.identity import Identity
 
 FORMAT = 3  # 1: undo was not compressed; 2: all records were whole
 DESCRIPTION_KEY = b"m"  # spaces of the committed environment: m description, r records, u undo
@@ -32,15 +33,6 @@ class VersionId:
 
 
 EMPTY = VersionId(0, 0, "empty")
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Whose database it is. `database`: a UUID, given when the layout change created it."""
-
-    pipeline: str
-    worker: int
-    database: str
 
 
 @dataclass(frozen=True)

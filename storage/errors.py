@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from base.fault import ExitCode, Fault
-
-if TYPE_CHECKING:
-    from storage.description import Identity
+from storage.identity import Identity
 
 
 class StorageError(Fault):

@@ -1,4 +1,5 @@
-"""The rooms' walls: imports point down only, and Spark, Kafka and LMDB are each named in few modules."""
+"""The walls: imports point down only, between the rooms and between the folders of a room; no two files import each other; and Spark, Kafka
+and LMDB are each named in few modules."""
 
 from __future__ import annotations
 
@@ -17,6 +18,32 @@ MAY_IMPORT = {
     "io_kafka": {"io_kafka", "faults", "base"},
     "faults": {"faults", "base"},
     "base": {"base"},
+}
+
+# What the folders of a room may import of one another. The loose files of a room are its ground: any folder may import them, and they import
+# no folder. A folder that is missing here is an error.
+WITHIN: dict[str, dict[str, set[str]]] = {
+    "engine": {
+        "rows": set(),
+        "accumulators": {"rows"},
+        "state": {"rows", "accumulators"},
+        "model": {"rows"},
+        "expressions": {"model"},
+        "operators": {"rows", "accumulators", "state", "model", "expressions"},
+        "analysis": {"rows", "state", "model", "expressions", "operators"},
+        "run": {"rows", "state", "model", "expressions", "operators", "analysis"},
+    },
+    "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
+    "stepwell": {
+        "project": set(),
+        "spark": {"project"},
+        "planning": {"project", "spark"},
+        "lowering": {"planning"},
+        "inspection": {"project", "planning", "lowering"},
+        "service": set(),
+        "doctor": {"project", "service"},
+        "commands": {"project", "spark", "planning", "lowering", "inspection", "service", "doctor"},
+    },
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.
@@ -40,6 +67,28 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def imported_files(path: Path) -> set[Path]:
+    """The files of ours that a module imports, wherever in it: also those that only a type checker reads."""
+    found: set[Path] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module]
+        else:
+            continue
+        for name in names:
+            place = ROOT / name.replace(".", "/")
+            found |= {file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()}
+    return found - {path}
+
+
+def folder_within(path: Path) -> str:
+    """The folder of its room that a file lies in; empty for a loose one."""
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if len(parts) > 2 else ""
+
+
 MODULES = [path for room in MAY_IMPORT for path in sorted((ROOT / room).rglob("*.py"))]
 
 
@@ -51,6 +100,30 @@ def test_imports_point_down(room: str) -> None:
         for name in imports(path) & MAY_IMPORT.keys() - MAY_IMPORT[room]
     }
     assert not upward
+
+
+@pytest.mark.parametrize("room", WITHIN)
+def test_imports_point_down_within_a_room(room: str) -> None:
+    folders = {path.parent.relative_to(ROOT / room).parts[0] for path in (ROOT / room).glob("*/*.py")}
+    assert folders == WITHIN[room].keys(), "a folder without a rule, or a rule without its folder"
+    upward = {
+        f"{path.relative_to(ROOT)} imports {target.relative_to(ROOT)}"
+        for path in (ROOT / room).rglob("*.py")
+        for target in imported_files(path)
+        if target.is_relative_to(ROOT / room)
+        and (here := folder_within(path)) != (there := folder_within(target))
+        and there not in {"", *WITHIN[room].get(here, set())}
+    }
+    assert not upward
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    reads = {path: imported_files(path) & set(MODULES) for path in MODULES}
+    order: list[Path] = []
+    while len(order) < len(reads):
+        free = [path for path in reads if path not in order and reads[path] <= set(order)]
+        assert free, sorted(str(path.relative_to(ROOT)) for path in reads.keys() - set(order))
+        order += free
 
 
 @pytest.mark.parametrize("system", FOREIGN)

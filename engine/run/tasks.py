@@ -27,8 +27,8 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
-from storage.description import Identity
 from storage.errors import StorageError
+from storage.identity import Identity
 
 
 @dataclass(frozen=True)

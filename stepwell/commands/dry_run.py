@@ -7,7 +7,7 @@ import typer
 from base.fault import ExitCode
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import spark_session
-from stepwell.dry_run import describe
+from stepwell.inspection.dry_run import describe
 from stepwell.planning.plans import resolve
 
 

@@ -24,13 +24,13 @@ from engine.model.circuit import Circuit
 from examples.batch import TopicMessage, batch_answer, compare
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell import query as queries
 from stepwell.commands.query import _collected
+from stepwell.inspection import query as queries
+from stepwell.inspection.query import NoState, QueryError, query
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec
 from stepwell.planning.plans import ResolvedProject, resolve
 from stepwell.project.loading import load_project
-from stepwell.query import NoState, QueryError, query
 from storage import database
 from storage.database import Database
 from storage.description import VersionId
