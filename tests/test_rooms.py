@@ -68,19 +68,24 @@ def imports(path: Path) -> set[str]:
 
 
 def imported_files(path: Path) -> set[Path]:
-    """The files of ours that a module imports, wherever in it: also those that only a type checker reads."""
+    """The files of ours that a module imports, wherever in it: also those that only a type checker reads. A module of a package does not
+    import the package's `__init__`, unless it imports a name of it."""
     found: set[Path] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {file for alias in node.names if (file := _file_of(alias.name)) is not None}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module]
-        else:
-            continue
-        for name in names:
-            place = ROOT / name.replace(".", "/")
-            found |= {file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()}
+            found |= {
+                file
+                for alias in node.names
+                if (file := _file_of(f"{node.module}.{alias.name}") or _file_of(node.module)) is not None
+            }
     return found - {path}
+
+
+def _file_of(module: str) -> Path | None:
+    place = ROOT / module.replace(".", "/")
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
 
 
 def folder_within(path: Path) -> str:
