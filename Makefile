@@ -41,7 +41,8 @@ soak: $(STAMP)
 
 # Breaks a copy of the code on purpose, one mistake at a time, and fails unless the tests notice each: NAMES="..." for some of them.
 sabotage: $(STAMP)
-	$(BIN)/python -m tests.sabotage $(NAMES)
+	@mkdir -p build
+	$(BIN)/python -m tests.sabotage --write build/sabotage.md $(NAMES)
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from base.options import OnError
 from engine.model.circuit import Circuit
 from engine.rows.hashing import SHARDS_DEFAULT
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.step_log.division import Limits
-from io_kafka.step_log.records import OnError
 
 
 def log_topic_of(pipeline: str) -> str:

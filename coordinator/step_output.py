@@ -13,7 +13,7 @@ import pyarrow as pa
 from coordinator.specification import PipelineSpec
 from engine.analysis.stages import Plan
 from engine.model.circuit import Output
-from engine.operators.output import MESSAGES
+from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.parcels import Parcel, from_bytes
 from engine.run.reports import RegionReport, unpacked
 from engine.run.sources import SourceReport
@@ -85,7 +85,7 @@ def _outputs(
             o.handle,
             o.topic,
             partitions[o.handle],
-            canonical(pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]])),
+            canonical(pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *parts[o.handle]])),
         )
         for o in spec.outputs
     ]
@@ -100,8 +100,10 @@ def _dead_letters(topics: Mapping[str, str], sources: Sequence[SourceReport]) ->
     outputs = []
     for topic, letters in sorted(by_topic.items()):
         columns = [[0] * len(letters), [key for key, _ in letters], [value for _, value in letters]]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, OUTPUT_MESSAGES, strict=True)]
         outputs.append(
-            StepOutput(f"dead-letter:{topic}", topic, 1, canonical(pa.Table.from_arrays(arrays, schema=MESSAGES)))
+            StepOutput(
+                f"dead-letter:{topic}", topic, 1, canonical(pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES))
+            )
         )
     return outputs

@@ -71,18 +71,6 @@ class NoLeader(KafkaFault):
         )
 
 
-class TopicRecreated(KafkaFault):
-    """A topic has the name that was recorded but another id: its offsets mean other messages."""
-
-    def __init__(self, topic: str, recorded_id: str, found_id: str) -> None:
-        self.topic, self.recorded_id, self.found_id = topic, recorded_id, found_id
-        super().__init__(
-            f"topic {topic!r} was deleted and created again (recorded id {recorded_id}, now {found_id}): the "
-            "recorded offsets no longer stand for the messages that were read.",
-            "Rebuild what reads it with `stepwell run --full-refresh`.",
-        )
-
-
 class OffsetGone(KafkaFault):
     """A recorded range begins before, or ends after, what the partition still holds."""
 

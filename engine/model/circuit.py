@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 import xxhash
 
+from base.options import Mode
+
 Column = int
-InputMode = Literal["append", "upsert", "changelog"]
-OutputMode = Literal["append", "upsert", "changelog"]
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Output(Node):
     `names`: of the message's fields. `key`: columns of the message key; upsert needs one."""
 
     handle: str
-    mode: OutputMode
+    mode: Mode
     names: tuple[str, ...]
     key: tuple[Column, ...] = ()
 

@@ -24,13 +24,13 @@ from engine.rows import zset
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
 
-MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
+OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
 
 def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     delta = zset.consolidate(inputs[0])
     if delta.num_rows == 0:
-        return MESSAGES.empty_table()
+        return OUTPUT_MESSAGES.empty_table()
     types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key))
@@ -38,7 +38,7 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     encoded = encode(form, rows)
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
     partitions = partitions_of(key, value, context.partitions[node.handle])
-    return pa.Table.from_arrays([partitions, key, value], schema=MESSAGES)
+    return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
 
 
 def _appended(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:

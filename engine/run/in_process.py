@@ -14,7 +14,7 @@ from engine.analysis.growth import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Source
 from engine.model.placement import Placement
-from engine.operators.output import MESSAGES
+from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.parcels import DRIVER, Parcel, error_of, from_bytes
 from engine.run.region import Outbox, StageTask, run_stage, run_stage_once
@@ -68,9 +68,9 @@ class InProcess:
                 raise error_of(parcel)
         result: dict[str, pa.Table] = {}
         for handle in self.partitions:
-            result[handle] = MESSAGES.empty_table()
+            result[handle] = OUTPUT_MESSAGES.empty_table()
         for parcel in parcels:
             for index, data in parcel.messages.items():
                 handle = getattr(self.plan.circuit.nodes[index], "handle")  # noqa: B009
-                result[handle] = pa.concat_tables([result.get(handle, MESSAGES.empty_table()), from_bytes(data)])
+                result[handle] = pa.concat_tables([result.get(handle, OUTPUT_MESSAGES.empty_table()), from_bytes(data)])
         return result

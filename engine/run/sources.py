@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from base.options import OnError
 from engine.errors import DataError
 from engine.model.circuit import Circuit, Source
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Decoded, SourceFormat, decode
 from io_kafka.offsets import OffsetRange
-
-OnError = str
 
 
 @dataclass(frozen=True)

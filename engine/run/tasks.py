@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from base.options import OnError
 from engine.analysis.stages import Plan
 from engine.errors import EngineError
 from engine.model.placement import Placement
@@ -70,7 +71,7 @@ class StepInput:
 
     step: int
     ranges: tuple[OffsetRange, ...]
-    on_error: Mapping[str, str]
+    on_error: Mapping[str, OnError]
     grown: frozenset[str] = frozenset()
 
 

@@ -3,8 +3,8 @@
 `end_offsets` gives the last stable offset: everything below it is committed or aborted, so a range that ends there can
 be read without waiting for anybody. The high watermark would let one open transaction of a producer stall a step.
 
-A topic is its id, not its name: `require_same_ids` refuses one that was deleted and created again. Topics are created
-where they are missing and never altered.
+A topic is identified by its id, not by its name: a topic that was deleted and created again has another one. Topics are created where they
+are missing and never altered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from io_kafka.errors import (
     KafkaFault,
     NoLeader,
     NotAuthorized,
-    TopicRecreated,
     UnknownTopic,
 )
 from io_kafka.offsets import TopicPartition
@@ -257,13 +256,6 @@ def _is_passing(error: BaseException) -> bool:
 
 class _Exists(KafkaFault):
     """Inside this module: the topic to create is there."""
-
-
-def require_same_ids(facts: Mapping[str, TopicFacts], recorded_ids: Mapping[str, str]) -> None:
-    """Raises TopicRecreated if a topic of `recorded_ids` has another id now."""
-    for name, recorded in recorded_ids.items():
-        if name in facts and facts[name].topic_id != recorded:
-            raise TopicRecreated(name, recorded, facts[name].topic_id)
 
 
 def fault_of(

@@ -17,7 +17,7 @@ from io_kafka.formats.spec import OutputFormat
 
 # Part of every digest. Another id must be given whenever any byte of any message changes.
 ENCODER_ID = "json-1"
-MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+ENCODED = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
@@ -44,7 +44,7 @@ def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
 
 
 def _messages(key: pa.Array, value: pa.Array) -> pa.Table:
-    return pa.Table.from_arrays([key.cast(pa.binary()), value.cast(pa.binary())], schema=MESSAGES)
+    return pa.Table.from_arrays([key.cast(pa.binary()), value.cast(pa.binary())], schema=ENCODED)
 
 
 def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArray) -> pa.Table:

@@ -8,13 +8,12 @@ malformed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from base.fault import ExitCode, Fault
-
-Mode = Literal["append", "upsert", "changelog"]
+from base.options import Mode
 
 
 class FormatError(Fault):

@@ -26,6 +26,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from base.options import OnError
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
@@ -34,7 +35,6 @@ FORMAT_VERSION = 1
 """Grows when a record changes its meaning. A reader refuses what is newer than itself."""
 
 Natural = Annotated[int, Field(ge=0)]
-OnError = Literal["fail", "skip", "dead-letter"]
 
 
 class BadLogRecord(KafkaFault):

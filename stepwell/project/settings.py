@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
@@ -25,6 +25,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from base.options import OnError
 from stepwell.errors import SettingsError, did_you_mean, nearest
 
 BOOTSTRAP_SERVERS_DEFAULT = "127.0.0.1:9092"
@@ -61,7 +62,6 @@ EVERY_STEP = 10_000_000
 
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
-OnError = Literal["fail", "skip", "dead-letter"]
 
 
 class StepwellSettings(BaseSettings):

@@ -32,11 +32,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from base.options import Mode, OnError
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
-from stepwell.project.settings import OnError, Settings
-
-Mode = Literal["append", "upsert", "changelog"]
+from stepwell.project.settings import Settings
 
 MODES: tuple[Mode, ...] = ("append", "upsert", "changelog")
 ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")

@@ -1,4 +1,4 @@
-"""What became of every breakage, as text for a terminal and as the page docs/sabotage.md."""
+"""What became of every breakage, as text for a terminal and as a page of Markdown."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from stepwell.lowering.expressions.fragment import Fragment, cast, derived
 from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 SCALE_KEPT_MIN = 6  # Spark gives up digits after the point down to this many, so that those before it fit
-DIVISION_SCALE = DECIMAL_DIGITS_MAX + 1  # Spark's first rounding of a quotient
 
 
 def bounded(precision: int, scale: int) -> pa.Decimal128Type:
