@@ -11,7 +11,7 @@ from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.step_output import StepResult, gather
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Output, Source
-from engine.operators.output import MESSAGES
+from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.parcels import Parcel, to_bytes
 from engine.run.reports import RegionReport
 from engine.run.sources import SourceReport
@@ -23,7 +23,7 @@ SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic
 
 def parcel(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> Parcel:
     columns = [[p for p, _ in rows], [None] * len(rows), [value for _, value in rows]]
-    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, MESSAGES, strict=True)], schema=MESSAGES)
+    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, OUTPUT_MESSAGES, strict=True)], schema=OUTPUT_MESSAGES)
     times = RegionReport(1, worker, compute_ms=1.0 + worker, state_ms=2.0)
     return Parcel(worker, messages={1: to_bytes(table)}, reports=(report.packed(), times.packed()))
 

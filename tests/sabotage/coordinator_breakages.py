@@ -363,8 +363,8 @@ COORDINATOR = (
         (
             Edit(
                 "coordinator/step_output.py",
-                "            canonical(pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]])),\n",
-                "            pa.concat_tables([MESSAGES.empty_table(), *parts[o.handle]]),\n",
+                "            canonical(pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *parts[o.handle]])),\n",
+                "            pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *parts[o.handle]]),\n",
             ),
         ),
         ("tests/coordinator/test_step_output.py::test_the_order_in_which_tasks_ended_leaves_no_trace",),

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from engine.analysis.stages import Plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
-from engine.operators.output import MESSAGES
+from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, in_order, to_bytes
 from engine.run.region import Outbox, StageTask
 from engine.run.sources import SourceReport
@@ -152,8 +152,8 @@ def _stored(store: Store, key: str) -> tuple[int, int]:
 
 def _packed(messages: Sequence[Message]) -> bytes:
     columns = [[message[i] for message in messages] for i in range(3)]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
-    return to_bytes(pa.Table.from_arrays(arrays, schema=MESSAGES))
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, OUTPUT_MESSAGES, strict=True)]
+    return to_bytes(pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES))
 
 
 def check_plan(plan: Plan) -> None:
