@@ -29,7 +29,7 @@ from bench.generate import Shape
 from bench.result import Result
 from bench.topics import Bench, read_all
 from bench.workloads import BUILD, DEFAULT, FULL, QUICK, Case, Plan
-from io_kafka.broker import LocalBroker
+from io_kafka.broker.local import LocalBroker
 
 console = Console(highlight=False, soft_wrap=True)
 

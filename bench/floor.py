@@ -22,10 +22,10 @@ from bench.ours import ROOT
 from bench.result import Result, Step, fill
 from bench.workloads import BUILD, DEFAULT, PROJECTS, WORKLOADS, Case
 from coordinator.specification import PipelineSpec
-from engine.in_process import InProcess
-from engine.sources import read_sources
+from engine.run.in_process import InProcess
+from engine.run.sources import read_sources
+from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.offsets import OffsetRange
-from io_kafka.raw import RawBatch, raw_batch
 
 ENGINE = "floor"
 
@@ -77,10 +77,10 @@ def main() -> None:
 
 def _lowered(workload: str) -> PipelineSpec:
     from stepwell.lowering.driver import lower
-    from stepwell.pipeline import pipeline_spec
-    from stepwell.plans import resolve
-    from stepwell.project import load_project
-    from stepwell.session import make_session
+    from stepwell.planning.pipeline import pipeline_spec
+    from stepwell.planning.plans import resolve
+    from stepwell.project.loading import load_project
+    from stepwell.spark.session import make_session
 
     os.environ.setdefault("PYTHONPATH", str(ROOT))
     project = load_project(PROJECTS / workload.lower() / "spark-pipeline.yml")

@@ -28,9 +28,9 @@ from bench.result import Result, Step, fill
 from bench.topics import Bench, read_all
 from bench.workloads import BUILD, DEFAULT, PROJECTS, Case
 from coordinator.specification import log_topic_of
-from io_kafka.log_records import DivisionRecord, Record, StepRecord, decode
+from io_kafka.step_log.records import DivisionRecord, Record, StepRecord, decode
 from stepwell.errors import StepwellError
-from stepwell.project import STATE_FOLDER
+from stepwell.project.loading import STATE_FOLDER
 from stepwell.service.client import ControlClient
 from stepwell.service.last_run import read_last_run
 

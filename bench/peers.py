@@ -23,7 +23,7 @@ from bench import measure
 from bench.measure import Watch
 from bench.ours import RUN_SECONDS_MAX, RunFailed
 from bench.workloads import BUILD
-from io_kafka import broker_jars
+from io_kafka.broker import jars as broker_jars
 
 INSTALL_SECONDS_MAX = 900
 PYTHONS = ("python3.11", "python3.12", "python3.10")

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from bench import generate, measure
 from bench.generate import PARTITIONS, Shape
-from io_kafka.clients import KafkaSettings
-from io_kafka.topics import Topics
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 
 SEND_MESSAGES_MAX = 100_000
 """In the producer's queue: enough to fill its batches, 30 MB at most."""

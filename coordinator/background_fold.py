@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from engine.database_jobs import Folded
+from engine.run.database_jobs import Folded
 
 
 class BackgroundFold:

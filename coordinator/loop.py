@@ -32,21 +32,21 @@ from coordinator.start import check_topics, open_latest, prepare
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
 from coordinator.truncation import snapshot_due, truncate
-from engine.circuit import Aggregate, Constant, FinalAggregate
-from engine.database_jobs import Folded
 from engine.errors import StaleTask, TaskLost
-from engine.step_runner import StepRunner
-from engine.tasks import StepInput, TaskSetup
+from engine.model.circuit import Aggregate, Constant, FinalAggregate
+from engine.run.database_jobs import Folded
+from engine.run.step_runner import StepRunner
+from engine.run.tasks import StepInput, TaskSetup
 from faults.points import reached
-from io_kafka.division import Division, divide
+from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.writer import Fenced, PipelineWriter
 from io_kafka.formats import ENCODER_ID
-from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
-from io_kafka.log_records import VersionId as LoggedVersion
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.output_progress import compare_inputs
-from io_kafka.step_log_reader import StepLogReader, ensure_step_log
-from io_kafka.topics import TopicFacts, Topics
-from io_kafka.writer import Fenced, PipelineWriter
+from io_kafka.step_log.division import Division, divide
+from io_kafka.step_log.output_progress import compare_inputs
+from io_kafka.step_log.records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
+from io_kafka.step_log.records import VersionId as LoggedVersion
 from storage.description import VersionId
 from storage.errors import NotOpen, StaleEpoch
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 
 from coordinator.specification import InputTopic
+from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
-from io_kafka.topics import Topics
 
 EARLIEST, LATEST = -2, -1
 """Spark's numbers in the JSON form of startingOffsets."""

@@ -12,7 +12,7 @@ Taking back twice is taking back once: a key with a tombstone is not live, and w
 knows as outputs are touched. An output topic that it does not know and that holds messages is refused before anything is done: they
 are another's, or those of a lost step log, and we cannot tell.
 
-Consumers: see io_kafka/step_log.py.
+Consumers: see io_kafka/step_log/state.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import structlog
 
 from coordinator.errors import TopicChanged
 from coordinator.specification import PipelineSpec
-from io_kafka.digest import MESSAGES_SCHEMA
-from io_kafka.log_records import PartitionOffset, Refresh, Reset, TopicIdentity
+from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.writer import PipelineWriter, StepOutput
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.reader import RangeReader
-from io_kafka.topics import TopicFacts, Topics
-from io_kafka.writer import PipelineWriter, StepOutput
+from io_kafka.step_log.digest import MESSAGES_SCHEMA
+from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
 from storage.database import Database, Identity
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase
 

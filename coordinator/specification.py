@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.circuit import Circuit
-from engine.hashing import SHARDS_DEFAULT
-from engine.sources import SourceTable
-from io_kafka.clients import KafkaSettings
-from io_kafka.division import Limits
-from io_kafka.log_records import OnError
+from engine.model.circuit import Circuit
+from engine.rows.hashing import SHARDS_DEFAULT
+from engine.run.sources import SourceTable
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.step_log.division import Limits
+from io_kafka.step_log.records import OnError
 
 
 def log_topic_of(pipeline: str) -> str:
@@ -40,7 +40,7 @@ class OutputTopic:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage`: the folder of the databases. Intervals are in seconds. `driver_rows_max`: see engine/step_runner.py."""
+    """`storage`: the folder of the databases. Intervals are in seconds. `driver_rows_max`: see engine/run/step_runner.py."""
 
     name: str
     storage: Path

@@ -22,17 +22,17 @@ from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
 from coordinator.refresh import refuse_strangers, remove_older_databases
 from coordinator.specification import PipelineSpec
-from engine import database_jobs
-from engine.circuit import Circuit
-from engine.growth import append_only_inputs
-from engine.placement import Placement
-from engine.stages import plan
-from engine.tasks import TaskSetup
+from engine.analysis.growth import append_only_inputs
+from engine.analysis.stages import plan
+from engine.model.circuit import Circuit
+from engine.model.placement import Placement
+from engine.run import database_jobs
+from engine.run.tasks import TaskSetup
 from faults.points import reached
-from io_kafka.log_records import CircuitRecord, LayoutRecord, TopicIdentity
-from io_kafka.step_log import StepLogState
-from io_kafka.topics import TopicFacts, Topics
-from io_kafka.writer import PipelineWriter
+from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.records import CircuitRecord, LayoutRecord, TopicIdentity
+from io_kafka.step_log.state import StepLogState
 from storage.database import Database
 from storage.description import Identity, VersionId
 from storage.errors import DatabaseExists

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from coordinator.specification import PipelineSpec
-from engine.circuit import Output
+from engine.analysis.stages import Plan
+from engine.model.circuit import Output
 from engine.operators.output import MESSAGES
-from engine.parcels import Parcel, from_bytes
-from engine.reports import RegionReport, unpacked
-from engine.sources import SourceReport
-from engine.stages import Plan
-from io_kafka.digest import canonical
-from io_kafka.log_records import InputChecksum
-from io_kafka.writer import StepOutput
+from engine.run.parcels import Parcel, from_bytes
+from engine.run.reports import RegionReport, unpacked
+from engine.run.sources import SourceReport
+from io_kafka.clients.writer import StepOutput
+from io_kafka.step_log.digest import canonical
+from io_kafka.step_log.records import InputChecksum
 
 
 @dataclass

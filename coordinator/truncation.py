@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import structlog
 
+from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log import StepLogState
-from io_kafka.topics import Topics
+from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("coordinator.truncation")
 

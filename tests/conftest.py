@@ -12,8 +12,8 @@ import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
-from io_kafka.broker import LocalBroker
-from stepwell.session import make_session
+from io_kafka.broker.local import LocalBroker
+from stepwell.spark.session import make_session
 
 # Every JVM of a test run is short-lived: what the second compiler and a collector of many threads would give comes too late.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

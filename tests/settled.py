@@ -9,9 +9,9 @@ from confluent_kafka import IsolationLevel
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from io_kafka.clients import KafkaSettings
-from io_kafka.step_log import StepLogState
-from io_kafka.step_log_reader import StepLogReader
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
+from io_kafka.step_log.state import StepLogState
 
 ANSWER_SECONDS_MAX = 30.0
 SETTLED_SECONDS_MAX = 3.0

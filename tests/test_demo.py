@@ -15,9 +15,9 @@ from examples.flights.consumer import Received, read_topic
 from examples.flights.demo import PROJECT
 from examples.flights.feed import Feed
 from examples.flights.verdict import ViewResult, audit
-from io_kafka.clients import KafkaSettings
-from io_kafka.topics import Topics
-from io_kafka.writer import STEP_HEADER
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import STEP_HEADER
 from tests.conftest import Broker
 
 WAIT_SECONDS_MAX = 60.0

@@ -23,7 +23,7 @@ MAY_IMPORT = {
 FOREIGN = {
     "lmdb": {"storage"},
     "confluent_kafka": {"io_kafka"},
-    "pyspark": {"stepwell", "engine/daemon.py"},
+    "pyspark": {"stepwell", "engine/run/daemon.py"},
     "py4j": {"stepwell", "coordinator/loop.py"},
     "duckdb": {"engine", "io_kafka/formats"},
 }
@@ -63,7 +63,7 @@ def test_a_foreign_system_is_named_only_where_it_may_be(system: str) -> None:
 
 def test_decisions_are_made_without_io() -> None:
     """The cores of the protocols: no Kafka client, no database, no Spark, no clock, no randomness."""
-    for name in ("coordinator/core.py", "coordinator/workers.py", "io_kafka/step_log.py", "io_kafka/output_progress.py",
-                 "io_kafka/division.py"):  # fmt: skip
+    for name in ("coordinator/core.py", "coordinator/workers.py", "io_kafka/step_log/state.py", "io_kafka/step_log/output_progress.py",
+                 "io_kafka/step_log/division.py"):  # fmt: skip
         forbidden = {"confluent_kafka", "lmdb", "pyspark", "time", "random", "threading", "os", "socket", "uuid"}
         assert not imports(ROOT / name) & forbidden, name

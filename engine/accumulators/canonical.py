@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.hashing import canonical_floats
+from engine.rows.hashing import canonical_floats
 
 
 def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.hashing import decimal_words
+from engine.rows.hashing import decimal_words
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.accumulators.integers import to_int64
-from engine.hashing import decimal_words
+from engine.rows.hashing import decimal_words
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ Without group columns there is exactly one group, which always exists; its first
 worker that owns the shard of the empty key.
 
 min and max: where the input only grows they are accumulators. Where it can retract, the values are kept in order, and
-the next one is found from the ends of the runs (engine/extremes.py states the bound in rows touched).
+the next one is found from the ends of the runs (engine/state/extremes.py states the bound in rows touched).
 
 distinct: the values are kept with their weights; those that appear or vanish feed the same accumulators.
 
@@ -23,13 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine import zset
 from engine.accumulators import doubles, order
 from engine.accumulators.canonical import canonical
-from engine.circuit import Aggregate, AggregateCall, Column
 from engine.errors import DataError
-from engine.extremes import Change, search
-from engine.hashing import Hashes, hash_columns, identity_columns
+from engine.model.circuit import Aggregate, AggregateCall, Column
 from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Extreme, Plan, plan_of
 from engine.operators.aggregate_results import Result, results_of
 from engine.operators.aggregate_totals import (
@@ -43,7 +40,10 @@ from engine.operators.aggregate_totals import (
 )
 from engine.operators.base import StepContext
 from engine.operators.keys import distinct_keys
-from engine.trace import Trace
+from engine.rows import zset
+from engine.rows.hashing import Hashes, hash_columns, identity_columns
+from engine.state.extremes import Change, search
+from engine.state.trace import Trace
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from engine.accumulators.integers import width_of
 from engine.accumulators.order import has_codes, is_ordered
-from engine.circuit import AggregateCall, Column
-from engine.trace import Combine
+from engine.model.circuit import AggregateCall, Column
+from engine.state.trace import Combine
 
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.accumulators import integers, order
-from engine.circuit import AggregateCall
+from engine.model.circuit import AggregateCall
 from engine.operators.aggregate_plan import Feed, Plan
 from engine.operators.aggregate_totals import Totals
 

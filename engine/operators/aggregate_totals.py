@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine import zset
 from engine.accumulators import doubles, integers, order
 from engine.accumulators.doubles import Digits
-from engine.hashing import Hashes
 from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Plan
 from engine.operators.base import StepContext
-from engine.trace import Trace
+from engine.rows import zset
+from engine.rows.hashing import Hashes
+from engine.state.trace import Trace
 
 Int64s = npt.NDArray[np.int64]
 

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from engine.hashing import SHARDS_DEFAULT
-from engine.store import Store
-from engine.trace import Combine, Trace, TraceLayout
+from engine.rows.hashing import SHARDS_DEFAULT
+from engine.state.store import Store
+from engine.state.trace import Combine, Trace, TraceLayout
 
 TABLE_FIRST = 16
 """Tables below belong to the engine itself (marker and results of a region)."""

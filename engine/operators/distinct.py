@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import Deduplicate, Distinct
-from engine.hashing import hash_columns
+from engine.model.circuit import Deduplicate, Distinct
 from engine.operators.base import StepContext
 from engine.operators.keys import distinct_keys
-from engine.trace import Trace, as_rows, as_zset
+from engine.rows import zset
+from engine.rows.hashing import hash_columns
+from engine.state.trace import Trace, as_rows, as_zset
 
 
 def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

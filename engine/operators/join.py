@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import Expression, Join
-from engine.expressions import evaluate
+from engine.expressions.evaluate import evaluate
+from engine.model.circuit import Expression, Join
 from engine.operators.base import StepContext
 from engine.operators.keys import columns_at, hash_keys, matchable, only
-from engine.trace import Trace, as_rows
+from engine.rows import zset
+from engine.state.trace import Trace, as_rows
 
 
 def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

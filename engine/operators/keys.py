@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine import zset
-from engine.hashing import Hashes, hash_columns
+from engine.rows import zset
+from engine.rows.hashing import Hashes, hash_columns
 
 
 def hash_keys(table: pa.Table, key: Sequence[int]) -> Hashes:

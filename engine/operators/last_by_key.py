@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import LastByKey
 from engine.errors import DataError
+from engine.model.circuit import LastByKey
 from engine.operators.base import StepContext
 from engine.operators.keys import distinct_keys
-from engine.trace import as_rows, as_zset
+from engine.rows import zset
+from engine.state.trace import as_rows, as_zset
 
 
 def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import Constant, Map, Union
-from engine.expressions import evaluate
+from engine.expressions.evaluate import evaluate
+from engine.model.circuit import Constant, Map, Union
 from engine.operators.base import StepContext
+from engine.rows import zset
 
 
 def step_map(node: Map, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import Output
 from engine.errors import DataError
+from engine.model.circuit import Output
 from engine.operators.base import StepContext
 from engine.operators.keys import distinct_keys
+from engine.rows import zset
+from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
-from io_kafka.partitioner import partitions_of
 
 MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 

@@ -19,18 +19,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine import zset
 from engine.accumulators import integers
 from engine.accumulators.canonical import canonical
-from engine.circuit import FinalAggregate, JoinPartials, PartialAggregate
 from engine.errors import DataError
+from engine.model.circuit import FinalAggregate, JoinPartials, PartialAggregate
 from engine.operators.aggregate import COUNT_MAX, Batch, ResultOverflow, advance, begins, fresh_totals, keys_of
 from engine.operators.aggregate_plan import Plan, plan_of
 from engine.operators.aggregate_totals import Totals, nothing
 from engine.operators.base import StepContext
 from engine.operators.join import pairs_of
 from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, only
-from engine.trace import Combine, Trace, as_rows
+from engine.rows import zset
+from engine.state.trace import Combine, Trace, as_rows
 
 Int64s = npt.NDArray[np.int64]
 

@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import SemiJoin
+from engine.model.circuit import SemiJoin
 from engine.operators.base import StepContext
 from engine.operators.join import keep
 from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
-from engine.trace import Trace, as_rows, as_zset
+from engine.rows import zset
+from engine.state.trace import Trace, as_rows, as_zset
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
 

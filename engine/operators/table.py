@@ -1,6 +1,6 @@
 """Which function runs which kind of node. A new operator is a module beside this one and a line here."""
 
-from engine.circuit import (
+from engine.model.circuit import (
     Aggregate,
     Constant,
     Deduplicate,

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine import zset
-from engine.circuit import View
 from engine.errors import DataError
+from engine.model.circuit import View
 from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys, net_by_key
-from engine.trace import Trace, as_rows
+from engine.rows import zset
+from engine.state.trace import Trace, as_rows
 
 CONTENT = 0
 """The slot of the content's trace: a query reads it."""

@@ -28,11 +28,11 @@ from examples.flights.feed import Feed
 from examples.flights.progress import StepLogWatch
 from examples.flights.service import Service, ServiceFailed
 from examples.flights.verdict import ViewResult, judge
-from io_kafka.broker import LocalBroker
-from io_kafka.clients import KafkaSettings
-from io_kafka.topics import Topics
+from io_kafka.broker.local import LocalBroker
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from stepwell.commands.spark import spark_session
-from stepwell.project import Project, load_project
+from stepwell.project.loading import Project, load_project
 
 PROJECT = Path(__file__).with_name("project")
 

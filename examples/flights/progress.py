@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 
-from io_kafka.clients import KafkaSettings
-from io_kafka.log_records import StepRecord
-from io_kafka.step_log import StepLogState
-from io_kafka.step_log_reader import StepLogReader, ensure_step_log
-from io_kafka.topics import Topics
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.clients.topics import Topics
+from io_kafka.step_log.records import StepRecord
+from io_kafka.step_log.state import StepLogState
 
 
 class StepLogWatch:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from examples.batch import TopicMessage, batch_answer, compare, published
 from examples.flights.consumer import Received, read_topic
-from io_kafka.step_log import StepLogState
-from stepwell.batch import TopicMessage, batch_answer, compare, published
-from stepwell.plans import ResolvedView, resolve
-from stepwell.project import Project
+from io_kafka.step_log.state import StepLogState
+from stepwell.planning.plans import ResolvedView, resolve
+from stepwell.project.loading import Project
 
 
 @dataclass(frozen=True)

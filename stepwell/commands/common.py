@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stepwell.project import Project, load_project
+from stepwell.project.loading import Project, load_project
 
 
 class Exit(IntEnum):

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from coordinator.specification import PipelineSpec
-from io_kafka.broker import HOST, LocalBroker
+from io_kafka.broker.local import HOST, LocalBroker
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import UnknownTopic
-from io_kafka.topics import Topics
 from stepwell.commands.common import JsonOption, reported, show
-from stepwell.settings import BOOTSTRAP_SERVERS_DEFAULT
+from stepwell.project.settings import BOOTSTRAP_SERVERS_DEFAULT
 
 app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True, add_completion=False)
 

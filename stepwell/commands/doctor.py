@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from io_kafka.topics import Topics
+from io_kafka.clients.topics import Topics
 from stepwell.commands.common import Exit, JsonOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import spark_session
 from stepwell.doctor.check import Check
@@ -17,8 +17,8 @@ from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.state import state_checks
 from stepwell.errors import StepwellError
-from stepwell.plans import ResolvedProject, resolve
-from stepwell.project import Project
+from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.project.loading import Project
 
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 

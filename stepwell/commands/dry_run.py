@@ -6,8 +6,8 @@ import typer
 
 from stepwell.commands.common import Exit, JsonOption, SetOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import spark_session
-from stepwell.dry_run import describe
-from stepwell.plans import resolve
+from stepwell.inspection.dry_run import describe
+from stepwell.planning.plans import resolve
 
 
 def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from coordinator.core import NoCommonVersion
 from coordinator.errors import CircuitChanged, CoordinatorError, LayoutChanged, TopicChanged
 from engine.errors import EngineError
+from io_kafka.clients.writer import Fenced
 from io_kafka.errors import BadOption, JarsUnavailable, KafkaFault
 from io_kafka.formats import FormatError
-from io_kafka.output_progress import DigestMismatch
-from io_kafka.writer import Fenced
+from io_kafka.step_log.output_progress import DigestMismatch
 from stepwell.commands.common import Exit
 from stepwell.commands.spark import SparkUnavailable
 from stepwell.errors import StepwellError
-from stepwell.query import NoState
+from stepwell.inspection.query import NoState
 from stepwell.service.client import NotRunning
 from stepwell.service.holder import HeldByAnother
 from storage.errors import StorageError

@@ -10,7 +10,7 @@ import typer
 
 from stepwell.commands.common import JsonOption, reported, show
 from stepwell.errors import ProjectError
-from stepwell.templates import write_project
+from stepwell.project.templates import write_project
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 

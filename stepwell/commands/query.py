@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from rich.markup import escape
 from rich.table import Table
 
-from stepwell import query as queries
 from stepwell.commands.common import JsonOption, SpecOption, note, project_of, reported, show
 from stepwell.commands.spark import spark_session
+from stepwell.inspection import query as queries
 from stepwell.lowering.driver import lower
-from stepwell.plans import resolve
+from stepwell.planning.plans import resolve
 
 ROWS_DEFAULT = 1000
 """More rows than this are seldom read; --limit asks for them."""

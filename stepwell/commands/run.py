@@ -22,17 +22,17 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec, log_topic_of
 from coordinator.status import StatusBoard
-from io_kafka.clients import KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
-from io_kafka.step_log import StepLogState
-from io_kafka.step_log_reader import StepLogReader
+from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, exit_code_of, note, project_of, reported, show
 from stepwell.commands.dev import make_missing_inputs
 from stepwell.commands.spark import SPARK_LOG, spark_session
 from stepwell.lowering.driver import lower
-from stepwell.pipeline import pipeline_spec
-from stepwell.plans import resolve
-from stepwell.project import Project
+from stepwell.planning.pipeline import pipeline_spec
+from stepwell.planning.plans import resolve
+from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer

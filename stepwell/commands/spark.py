@@ -22,8 +22,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from stepwell.errors import StepwellError
-from stepwell.project import Project
-from stepwell.session import make_session
+from stepwell.project.loading import Project
+from stepwell.spark.session import make_session
 
 SPARK_LOG = "spark.log"
 TAIL_LINES = 8

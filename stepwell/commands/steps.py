@@ -12,13 +12,13 @@ import typer
 from rich.console import Group, RenderableType
 
 from coordinator.specification import log_topic_of
-from io_kafka.clients import KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
-from io_kafka.step_log import StepLogState
-from io_kafka.step_log_reader import StepLogReader
+from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show
 from stepwell.errors import StepwellError
-from stepwell.project import Project
+from stepwell.project.loading import Project
 
 STEPS_SHOWN = 10
 """A screen's worth; `steps N` tells the rest one by one."""

@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from coordinator.specification import log_topic_of
-from io_kafka.clients import KafkaSettings, client_version, cluster_of
+from io_kafka.clients.settings import KafkaSettings, client_version, cluster_of
+from io_kafka.clients.step_log_reader import LOG_CONFIG
+from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault, UnknownTopic
-from io_kafka.step_log_reader import LOG_CONFIG
-from io_kafka.topics import TopicFacts, Topics
 from stepwell.doctor.check import Check
-from stepwell.tables import OutputSpec, SourceSpec
+from stepwell.project.tables import OutputSpec, SourceSpec
 
 ANSWER_SECONDS_MAX = 5.0
 """A broker that takes longer is as good as down; `run` itself is more patient."""

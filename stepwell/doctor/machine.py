@@ -6,8 +6,8 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from io_kafka import native
-from io_kafka.broker_jars import JAVA_VERSION_MIN, java_command
+from io_kafka.broker.jars import JAVA_VERSION_MIN, java_command
+from io_kafka.clients import native
 from io_kafka.errors import JarsUnavailable
 from stepwell.doctor.check import Check
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.core import NoCommonVersion, common_version
 from stepwell.doctor.check import Check
-from stepwell.project import Project
+from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers
 from storage.database import Database
 from storage.description import VersionId

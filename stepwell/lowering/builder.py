@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from engine.circuit import Circuit, Node
+from engine.model.circuit import Circuit, Node
 
 
 class CircuitBuilder:

@@ -16,14 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.circuit import Constant, Expression, Map, Node
-from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import UnsupportedType, arrow_type
+from engine.model.circuit import Constant, Expression, Map, Node
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.trees import attribute, attributes, conjunction, conjuncts, expression_id, plain, substitute
+from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.catalyst.types import UnsupportedType, arrow_type
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from engine.circuit import Circuit, Constant, LastByKey, Output, Source, View
-from engine.content import derive_contents
-from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import arrow_schema
+from engine.analysis.content import derive_contents
+from engine.model.circuit import Circuit, Constant, LastByKey, Output, Source, View
 from stepwell.errors import ProjectError, UnsupportedError, raise_all
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
@@ -25,7 +23,9 @@ from stepwell.lowering.retractions import append_refusals
 from stepwell.lowering.rules import RULES
 from stepwell.lowering.rules.constant import constant
 from stepwell.lowering.rules.union import unite
-from stepwell.plans import FlowPlan, ResolvedProject, ResolvedView
+from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.catalyst.types import arrow_schema
+from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 
 # What a keyed source's message has besides the columns: deleted, partition, offset.
 _MESSAGE_TYPES = (pa.bool_(), pa.int32(), pa.int64())

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from engine.circuit import (
+from engine.analysis.uniqueness import key_of
+from engine.model.circuit import (
     Aggregate,
     AggregateCall,
     Circuit,
@@ -31,7 +32,6 @@ from engine.circuit import (
     PartialAggregate,
 )  # fmt: skip
 from engine.operators.aggregate_plan import plan_of
-from engine.uniqueness import key_of
 from stepwell.lowering.builder import CircuitBuilder
 
 

@@ -1,13 +1,13 @@
 """Which views can take rows back, and why.
 
-`engine/growth.py` says which node begins to retract; here that is said to users, and an output that must only grow
+`engine/analysis/growth.py` says which node begins to retract; here that is said to users, and an output that must only grow
 (`append`) over a view that can retract is refused.
 """
 
 from __future__ import annotations
 
-from engine.circuit import Aggregate, Circuit, FinalAggregate, LastByKey, Node, Output, SemiJoin, Source
-from engine.growth import retracts
+from engine.analysis.growth import retracts
+from engine.model.circuit import Aggregate, Circuit, FinalAggregate, LastByKey, Node, Output, SemiJoin, Source
 
 
 def reason(node: Node) -> str:

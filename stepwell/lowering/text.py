@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.circuit import (
+from engine.model.circuit import (
     Aggregate,
     AggregateCall,
     Circuit,

@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from io_kafka.log_records import Claim
-from io_kafka.step_log import StepLogState
+from io_kafka.step_log.records import Claim
+from io_kafka.step_log.state import StepLogState
 from stepwell.errors import StepwellError
 from stepwell.service.client import process_is_gone
 from stepwell.service.endpoint import who_answers

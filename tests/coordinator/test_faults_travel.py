@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.parcels import error_of, error_parcel
+from engine.run.parcels import error_of, error_parcel
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from storage.errors import CorruptRecord, StaleEpoch, StorageError, StorageFull
 

@@ -10,10 +10,10 @@ import pytest
 
 from coordinator.positions import starting_positions
 from coordinator.specification import InputTopic
-from engine.sources import SourceTable
+from engine.run.sources import SourceTable
+from io_kafka.clients.topics import Topics
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import TopicPartition
-from io_kafka.topics import Topics
 
 BEGIN, END = 3, 9
 KNOWN = {TopicPartition("in", 0): 5}

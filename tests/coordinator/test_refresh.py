@@ -8,10 +8,10 @@ import pytest
 
 from coordinator import refresh
 from coordinator.errors import TopicChanged
+from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter
 from io_kafka.offsets import OffsetRange
-from io_kafka.reader import RangeReader
-from io_kafka.topics import Topics
-from io_kafka.writer import PipelineWriter
 from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
 

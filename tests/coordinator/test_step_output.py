@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.step_output import StepResult, gather
-from engine.circuit import Circuit, Output, Source
+from engine.analysis.stages import plan
+from engine.model.circuit import Circuit, Output, Source
 from engine.operators.output import MESSAGES
-from engine.parcels import Parcel, to_bytes
-from engine.reports import RegionReport
-from engine.sources import SourceReport
-from engine.stages import plan
+from engine.run.parcels import Parcel, to_bytes
+from engine.run.reports import RegionReport
+from engine.run.sources import SourceReport
 
 TYPES = (pa.int64(),)
 PLAN = plan(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from coordinator.truncation import snapshot_due, truncate
-from io_kafka.clients import KafkaSettings
-from io_kafka.log_records import DivisionRecord, InputRange
-from io_kafka.step_log_reader import ensure_step_log
-from io_kafka.topics import Topics
-from io_kafka.writer import PipelineWriter
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import ensure_step_log
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.records import DivisionRecord, InputRange
 from tests.conftest import Broker
 from tests.settled import settled_log
 

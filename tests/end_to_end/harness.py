@@ -32,18 +32,18 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
-from io_kafka.clients import KafkaSettings
-from io_kafka.division import Division
-from io_kafka.log_records import StepRecord
+from examples.batch import Comparison, TopicMessage, batch_answer, compare, published
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import STEP_HEADER
 from io_kafka.offsets import OffsetRange
-from io_kafka.step_log import StepLogState
-from io_kafka.topics import Topics
-from io_kafka.writer import STEP_HEADER
-from stepwell.batch import Comparison, TopicMessage, batch_answer, compare, published
+from io_kafka.step_log.division import Division
+from io_kafka.step_log.records import StepRecord
+from io_kafka.step_log.state import StepLogState
 from stepwell.lowering.driver import lower
-from stepwell.pipeline import pipeline_spec
-from stepwell.plans import ResolvedProject, resolve
-from stepwell.project import load_project
+from stepwell.planning.pipeline import pipeline_spec
+from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.project.loading import load_project
 from tests.end_to_end.oracle import Answer, Batch, Ends, Messages, Oracle, Story, Watched
 from tests.settled import settled_log
 

@@ -13,11 +13,11 @@ from confluent_kafka import TopicPartition
 
 from coordinator.errors import TopicChanged
 from engine.errors import DataError
+from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.clients.reader import RangeReader
 from io_kafka.errors import OffsetGone
 from io_kafka.offsets import OffsetRange
-from io_kafka.output_progress import InputChanged
-from io_kafka.raw import RawBatch, raw_batch
-from io_kafka.reader import RangeReader
+from io_kafka.step_log.output_progress import InputChanged
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Value
 

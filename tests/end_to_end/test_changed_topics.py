@@ -9,10 +9,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from coordinator import loop
 from coordinator.errors import TopicChanged
 from faults.points import Crash, Order, arm
+from io_kafka.clients.step_log_reader import StepLogGone
+from io_kafka.clients.writer import WriteRefused
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
-from io_kafka.output_progress import InputChanged
-from io_kafka.step_log_reader import StepLogGone
-from io_kafka.writer import WriteRefused
+from io_kafka.step_log.output_progress import InputChanged
 from stepwell.commands.common import Exit
 from stepwell.commands.exit_codes import exit_code_of
 from storage.database import Database

@@ -9,13 +9,13 @@ import pytest
 
 from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.loop import RECOVERIES_MAX, Pipeline
-from engine import database_jobs
-from engine.database_jobs import Folded
 from engine.errors import StaleTask
-from engine.step_runner import StepRunner
-from engine.tasks import TaskSetup
-from io_kafka.step_log import BrokenStepLog
-from io_kafka.writer import PipelineWriter
+from engine.run import database_jobs
+from engine.run.database_jobs import Folded
+from engine.run.step_runner import StepRunner
+from engine.run.tasks import TaskSetup
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.state import BrokenStepLog
 from storage.database import Database
 from storage.description import VersionId
 from storage.errors import StorageFull

@@ -17,9 +17,9 @@ import pytest
 
 from coordinator import loop
 from coordinator.truncation import snapshot_due, truncate
-from engine import database_jobs
+from engine.run import database_jobs
 from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
-from stepwell.settings import EVERY_STEP
+from stepwell.project.settings import EVERY_STEP
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service

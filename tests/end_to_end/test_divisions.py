@@ -10,7 +10,7 @@ import pytest
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from io_kafka.writer import PipelineWriter
+from io_kafka.clients.writer import PipelineWriter
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
 

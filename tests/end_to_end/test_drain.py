@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from engine.analysis.stages import plan
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
-from engine.region import name_of
-from engine.stages import plan
-from engine.trace import HASH
+from engine.run.region import name_of
+from engine.state.trace import HASH
 from storage.database import Database
 from storage.keys import table_prefix
 from tests.end_to_end import everything

@@ -17,12 +17,12 @@ from pyspark import RDD
 
 from coordinator import loop
 from coordinator.errors import CircuitChanged, LayoutChanged
-from engine import spark_step
-from engine.parcels import Parcel
-from engine.spark_step import region_task, source_task
-from engine.tasks import StepInput
-from io_kafka.output_progress import DigestMismatch
-from io_kafka.writer import Fenced
+from engine.run import spark_step
+from engine.run.parcels import Parcel
+from engine.run.spark_step import region_task, source_task
+from engine.run.tasks import StepInput
+from io_kafka.clients.writer import Fenced
+from io_kafka.step_log.output_progress import DigestMismatch
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, wait_until
 

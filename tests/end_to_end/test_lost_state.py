@@ -16,7 +16,7 @@ from coordinator.errors import StateLost, TopicChanged
 from coordinator.truncation import snapshot_due, truncate
 from faults.points import Crash, Order, arm
 from io_kafka.errors import OffsetGone
-from io_kafka.step_log import BrokenStepLog
+from io_kafka.step_log.state import BrokenStepLog
 from stepwell.commands.common import Exit
 from stepwell.commands.exit_codes import exit_code_of
 from storage import environments

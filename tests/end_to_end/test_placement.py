@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine import driver_step
+from engine.run import driver_step
 from tests.end_to_end import everything, sums
 from tests.end_to_end.harness import Playground, Resolved, renamed
 

@@ -21,7 +21,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from faults.points import ONCE_VARIABLE, VARIABLE
-from io_kafka.broker import LocalBroker
+from io_kafka.broker.local import LocalBroker
 from stepwell.commands.common import Exit
 from stepwell.service.endpoint import read_endpoint, who_answers
 from tests.end_to_end import sums

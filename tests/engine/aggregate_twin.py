@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.circuit import Aggregate, AggregateCall
+from engine.model.circuit import Aggregate, AggregateCall
 
 Row = tuple[Any, ...]
 WIDE = Context(prec=120, rounding=ROUND_HALF_UP)

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import zset
-from engine.circuit import Aggregate, AggregateCall, AggregateFunction
+from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
 from engine.operators.aggregate import NegativeCount, ResultOverflow, step_aggregate
 from engine.operators.base import StepContext
-from engine.store import DictStore
+from engine.rows import zset
+from engine.state.store import DictStore
 from tests.engine.aggregate_twin import Row, aggregate, canon
 
 TYPES: list[pa.DataType] = [
@@ -272,8 +272,8 @@ def test_arguments_without_an_order_or_a_sum_are_refused(function: AggregateFunc
 
 
 def test_all_state_of_a_group_is_in_the_shard_of_its_hash() -> None:
-    from engine.hashing import hash_columns, shard_of
-    from engine.trace import HASH, Trace, TraceLayout
+    from engine.rows.hashing import hash_columns, shard_of
+    from engine.state.trace import HASH, Trace, TraceLayout
 
     opened: list[Trace] = []
 

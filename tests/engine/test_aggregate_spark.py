@@ -17,11 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from engine import zset
-from engine.circuit import Aggregate, AggregateCall, AggregateFunction
+from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
 from engine.operators.aggregate import ResultOverflow, step_aggregate
 from engine.operators.base import StepContext
-from engine.store import DictStore
+from engine.rows import zset
+from engine.state.store import DictStore
 
 RELATIVE_ERROR_MAX = 1e-12  # Spark's sum of doubles depends on its partitions
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine import expressions
-from engine.circuit import Expression
-from engine.expression_functions import fdlibm, floats
-from engine.expression_types import inside, relabel
-from engine.expressions import ExpressionError, evaluate
+from engine.expressions import evaluate as expressions
+from engine.expressions.evaluate import ExpressionError, evaluate
+from engine.expressions.functions import fdlibm, floats
+from engine.expressions.types import inside, relabel
+from engine.model.circuit import Expression
 
 INT = pa.int32()
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extremes import Change, Found, search
-from engine.hashing import Hashes
-from engine.store import DictStore
-from engine.trace import Trace, TraceLayout
+from engine.rows.hashing import Hashes
+from engine.state.extremes import Change, Found, search
+from engine.state.store import DictStore
+from engine.state.trace import Trace, TraceLayout
 
 INT64 = pa.int64()
 Entry = tuple[str, int, int]  # key, value, weight

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import zset
-from engine.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, Output, SemiJoin, View
 from engine.errors import DataError
+from engine.model.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, Output, SemiJoin, View
 from engine.operators.base import OperatorFunction, StepContext
 from engine.operators.distinct import step_deduplicate, step_distinct
 from engine.operators.join import step_join
@@ -26,7 +25,8 @@ from engine.operators.last_by_key import step_last_by_key
 from engine.operators.output import step_output
 from engine.operators.semi_join import step_semi_join
 from engine.operators.view import step_view
-from engine.store import DictStore
+from engine.rows import zset
+from engine.state.store import DictStore
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
 
 BOTH = (*TYPES, *TYPES)

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.accumulators.integers import LIMB_MASK
-from engine.circuit import (
+from engine.errors import DataError
+from engine.model.circuit import (
     Aggregate,
     AggregateCall,
     Circuit,
@@ -26,11 +27,10 @@ from engine.circuit import (
     Source,
     View,
 )
-from engine.errors import DataError
 from engine.operators.base import StepContext
 from engine.operators.partials import WEIGHT_MAX
 from engine.operators.table import TABLE
-from engine.store import DictStore
+from engine.state.store import DictStore
 from stepwell.lowering.eager_aggregation import aggregate_early
 from tests.engine.zsets import Rows, plus, to_rows, to_table
 

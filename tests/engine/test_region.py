@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
+from engine.analysis.growth import append_only_inputs
+from engine.analysis.stages import plan
 from engine.errors import DataError, StaleTask
-from engine.growth import append_only_inputs
-from engine.parcels import DRIVER, Parcel, error_of, error_parcel, from_bytes
-from engine.placement import Placement
-from engine.region import Outbox, StageTask, failed_outbox, run_stage, run_stage_once, with_report
-from engine.stages import plan
-from engine.store import DictStore
+from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
+from engine.model.placement import Placement
+from engine.run.parcels import DRIVER, Parcel, error_of, error_parcel, from_bytes
+from engine.run.region import Outbox, StageTask, failed_outbox, run_stage, run_stage_once, with_report
+from engine.state.store import DictStore
 from tests.engine.zsets import TYPES, to_table
 
 CIRCUIT = Circuit(

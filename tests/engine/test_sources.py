@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from engine.placement import Placement
-from engine.sources import of_worker
+from engine.model.placement import Placement
+from engine.run.sources import of_worker
 from io_kafka.offsets import OffsetRange
 
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.circuit import (
+from engine.analysis.stages import plan
+from engine.errors import DataError
+from engine.model.circuit import (
     Aggregate,
     AggregateCall,
     Circuit,
@@ -26,12 +28,10 @@ from engine.circuit import (
     Union,
     View,
 )
-from engine.errors import DataError
-from engine.in_process import InProcess
-from engine.parcels import to_bytes
-from engine.placement import Placement
-from engine.stages import plan
-from io_kafka.digest import canonical
+from engine.model.placement import Placement
+from engine.run.in_process import InProcess
+from engine.run.parcels import to_bytes
+from io_kafka.step_log.digest import canonical
 from tests.engine.zsets import TYPES, Rows, histories, to_table
 
 LONG, TEXT = TYPES

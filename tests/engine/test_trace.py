@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import trace as trace_module
-from engine import zset
-from engine.hashing import hash_columns
-from engine.store import DictStore
-from engine.trace import Trace, TraceLayout
+from engine.rows import zset
+from engine.rows.hashing import hash_columns
+from engine.state import trace as trace_module
+from engine.state.store import DictStore
+from engine.state.trace import Trace, TraceLayout
 from tests.engine.zsets import ROWS, TYPES, Rows, plus, to_rows, to_table
 
 LAYOUT = TraceLayout(16, TYPES, (0,))

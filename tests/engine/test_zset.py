@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import hashing, zset
+from engine.rows import hashing, zset
 from tests.engine.zsets import ROWS, TYPES, to_rows, to_table
 
 

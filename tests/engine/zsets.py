@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from engine import zset
+from engine.rows import zset
 
 Rows = Counter[tuple[Any, ...]]
 

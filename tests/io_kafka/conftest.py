@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import io_kafka.writer as writer_module
-from io_kafka import native
-from io_kafka.clients import KafkaSettings
+import io_kafka.clients.writer as writer_module
+from io_kafka.clients import native
+from io_kafka.clients.settings import KafkaSettings
 from tests.conftest import Broker
 
 

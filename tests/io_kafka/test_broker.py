@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from io_kafka import broker_jars
-from io_kafka.broker import LocalBroker
-from io_kafka.broker_jars import REQUIRED_MODULES, kafka_jars, missing_modules
-from io_kafka.clients import KafkaSettings
+from io_kafka.broker import jars as broker_jars
+from io_kafka.broker.jars import REQUIRED_MODULES, kafka_jars, missing_modules
+from io_kafka.broker.local import LocalBroker
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import JarsUnavailable, LocalBrokerFault
-from io_kafka.topics import Topics
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_keeps_its_address_and_its_topics_over_a_crash(own: LocalBroker) -> None
 def test_another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
     own.start(die_with_parent=True)
     script = (
-        "import sys; from pathlib import Path; from io_kafka.broker import LocalBroker\n"
+        "import sys; from pathlib import Path; from io_kafka.broker.local import LocalBroker\n"
         "broker = LocalBroker.running(Path(sys.argv[1])); print(broker.bootstrap_servers); broker.stop()"
     )
     said = subprocess.run([sys.executable, "-c", script, str(own.folder)], capture_output=True, text=True, check=True)
@@ -70,7 +70,7 @@ def test_a_pid_of_another_process_is_not_mistaken_for_the_broker(tmp_path: Path)
 
 def test_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from io_kafka.broker import LocalBroker\n"
+        "import sys; from pathlib import Path; from io_kafka.broker.local import LocalBroker\n"
         "broker = LocalBroker(Path(sys.argv[1])).start(die_with_parent=True); print(broker.pid, flush=True)\n"
         "sys.stdin.read()"
     )

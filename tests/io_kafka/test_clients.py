@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from io_kafka.clients import KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import BadOption
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest, digests, partition_bounds
+from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest, digests, partition_bounds
 
 PARTITIONS = 4
 OPTIONAL_BYTES = st.none() | st.binary(max_size=5)

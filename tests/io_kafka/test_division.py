@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_kafka.division import Division, Limits, divide
 from io_kafka.errors import OffsetGone
 from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.division import Division, Limits, divide
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_kafka.division import Division
-from io_kafka.log_records import (
+from io_kafka.offsets import OffsetRange
+from io_kafka.step_log.division import Division
+from io_kafka.step_log.records import (
     BadLogRecord,
     CheckpointComplete,
     CheckpointIntent,
@@ -29,7 +30,6 @@ from io_kafka.log_records import (
     decode,
     encode,
 )
-from io_kafka.offsets import OffsetRange
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
 DIVISION = DivisionRecord.of(

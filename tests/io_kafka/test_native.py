@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from io_kafka import native
-from io_kafka.clients import KafkaSettings
-from io_kafka.consumed import Consumed, NativeSource, PlainSource, Source
+from io_kafka.clients import native
+from io_kafka.clients.consumed import Consumed, NativeSource, PlainSource, Source
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
-from io_kafka.topics import Topics
 
 DEADLINE_SECONDS = 60
 

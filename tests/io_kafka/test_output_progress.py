@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from io_kafka.log_records import InputChecksum, OutputPart, StepRecord
-from io_kafka.output_progress import Decision, DigestMismatch, InputChanged, StepBeyondEnd, compare_inputs, decide
+from io_kafka.step_log.output_progress import (
+    Decision,
+    DigestMismatch,
+    InputChanged,
+    StepBeyondEnd,
+    compare_inputs,
+    decide,
+)
+from io_kafka.step_log.records import InputChecksum, OutputPart, StepRecord
 
 
 def recorded(step: int, **digests: str) -> StepRecord:

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_kafka.partitioner import murmur2, partitions_of
+from io_kafka.clients.partitioner import murmur2, partitions_of
 
 
 def plain_murmur2(data: bytes) -> int:

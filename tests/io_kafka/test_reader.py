@@ -18,15 +18,15 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-import io_kafka.reader as reader_module
-from io_kafka import consumed
-from io_kafka.broker import LocalBroker
-from io_kafka.clients import KafkaSettings
+import io_kafka.clients.reader as reader_module
+from io_kafka.broker.local import LocalBroker
+from io_kafka.clients import consumed
+from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.raw import RawBatch, raw_batch
-from io_kafka.reader import RangeReader
-from io_kafka.topics import Topics
 
 pytestmark = pytest.mark.usefixtures("way")
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from io_kafka.log_records import (
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
     CircuitRecord,
@@ -24,8 +25,7 @@ from io_kafka.log_records import (
     TopicIdentity,
     VersionId,
 )
-from io_kafka.offsets import TopicPartition
-from io_kafka.step_log import BrokenStepLog, StepLogState
+from io_kafka.step_log.state import BrokenStepLog, StepLogState
 
 
 def claim(epoch: int) -> Claim:

@@ -15,10 +15,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from io_kafka.clients import KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics, require_same_ids
 from io_kafka.errors import BrokerUnreachable, NoLeader, TopicRecreated, UnknownTopic
 from io_kafka.offsets import TopicPartition
-from io_kafka.topics import Topics, require_same_ids
 from tests.conftest import Broker
 
 

@@ -17,17 +17,17 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from io_kafka import transactions
-from io_kafka.broker import LocalBroker
-from io_kafka.clients import KafkaSettings
-from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
-from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord, VersionId
-from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
-from io_kafka.step_log import BrokenStepLog, StepLogState
-from io_kafka.step_log_reader import UnsuitableStepLog, ensure_step_log
-from io_kafka.topics import Topics
-from io_kafka.transactions import WriterLimits
-from io_kafka.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
+from io_kafka.broker.local import LocalBroker
+from io_kafka.clients import transactions
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.transactions import WriterLimits
+from io_kafka.clients.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
+from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest
+from io_kafka.step_log.output_progress import DigestMismatch, StepBeyondEnd
+from io_kafka.step_log.records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord, VersionId
+from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.conftest import Broker
 from tests.settled import settled_log
 

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from io_kafka.broker import LocalBroker
+from io_kafka.broker.local import LocalBroker
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.breakages import BREAKAGES
 from tests.sabotage.outcomes import OUTCOMES_VARIABLE, PROFILE, Outcome

@@ -271,7 +271,7 @@ COORDINATOR = (
         "rand-accepted",
         "A view may call rand().",
         "2 determinism",
-        (Edit("stepwell/refusals.py", ' "Rand": "rand()",\n', "\n"),),
+        (Edit("stepwell/project/refusals.py", ' "Rand": "rand()",\n', "\n"),),
         ("tests/stepwell/test_plans.py::test_what_cannot_be_replayed_is_refused",),
     ),
     Breakage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-HASHING, REGION, AGGREGATE = "engine/hashing.py", "engine/region.py", "engine/operators/aggregate.py"
+HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/region.py", "engine/operators/aggregate.py"
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
     f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
 )
@@ -17,14 +17,14 @@ ENGINE = (
         "input-that-broke-off",
         "A task of Spark's takes what came before its input broke off for all of it.",
         "4 a task may run twice",
-        (Edit("engine/spark_step.py", "    if missing:\n", "    if False:\n"),),
+        (Edit("engine/run/spark_step.py", "    if missing:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_fences.py::test_a_task_whose_input_broke_off_changes_nothing",),
     ),
     Breakage(
         "results-that-broke-off",
         "What came of a job's results before they broke off is taken for all of them.",
         "2 determinism",
-        (Edit("engine/spark_results.py", "    if missing:\n", "    if False:\n"),),
+        (Edit("engine/run/spark_results.py", "    if missing:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_fences.py::test_results_that_broke_off_are_not_all",),
     ),
     Breakage(
@@ -86,7 +86,7 @@ ENGINE = (
         "2 determinism",
         (
             Edit(
-                "engine/parcels.py",
+                "engine/run/parcels.py",
                 "    return sorted(parcels, key=lambda parcel: parcel.source)\n",
                 "    return list(parcels)\n",
             ),
@@ -164,7 +164,7 @@ ENGINE = (
         "exchange-left-out",
         "The left side of a join stays where it is, whatever places the right side.",
         "3 placement independence",
-        (Edit("engine/stages.py", "[None if inputs[0] == left else left, ", "[None, "),),
+        (Edit("engine/analysis/stages.py", "[None if inputs[0] == left else left, ", "[None, "),),
         (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
     ),
     Breakage(
@@ -186,7 +186,7 @@ ENGINE = (
         "the batch answer",
         (
             Edit(
-                "engine/extremes.py",
+                "engine/state/extremes.py",
                 "            there = total > 0\n",
                 "            there = np.minimum.reduceat(weights[order], starts) > 0 if len(starts) else total > 0\n",
             ),
@@ -259,7 +259,7 @@ ENGINE = (
         "9 bounded",
         (
             Edit(
-                "engine/trace.py",
+                "engine/state/trace.py",
                 "        if everything and merged.num_rows > BUCKET_ROWS_MAX * (1 + len(self._buckets) // BUCKETS_SMALL):\n",
                 "        if False:\n",
             ),
@@ -270,7 +270,7 @@ ENGINE = (
         "buckets-of-one-size",
         "The buckets of a large trace are as small as those of a small one, and a step opens more and more runs.",
         "9 bounded",
-        (Edit("engine/trace.py", " * (1 + len(self._buckets) // BUCKETS_SMALL):\n", ":\n"),),
+        (Edit("engine/state/trace.py", " * (1 + len(self._buckets) // BUCKETS_SMALL):\n", ":\n"),),
         ("tests/engine/test_trace.py::test_buckets_and_their_bound_grow_with_the_root_of_the_rows",),
     ),
     Breakage(
@@ -279,7 +279,7 @@ ENGINE = (
         "3 placement independence",
         (
             Edit(
-                "engine/driver_step.py",
+                "engine/run/driver_step.py",
                 " for batch in batches if batch.range in mine]",
                 " for batch in batches if mine]",
             ),
@@ -295,7 +295,7 @@ ENGINE = (
         "6 two versions",
         (
             Edit(
-                "engine/step_runner.py",
+                "engine/run/step_runner.py",
                 "            for worker in range(self._setup.placement.workers):\n",
                 "            for worker in range(1):\n",
             ),
@@ -310,7 +310,7 @@ ENGINE = (
         "6 two versions",
         (
             Edit(
-                "engine/database_jobs.py",
+                "engine/run/database_jobs.py",
                 "        elif (step := transaction.get_step()) != version.step:\n",
                 "        elif (step := transaction.get_step()) < 0:\n",
             ),
@@ -323,7 +323,7 @@ ENGINE = (
         "7 one owner",
         (
             Edit(
-                "engine/sources.py",
+                "engine/run/sources.py",
                 "owners.get((r.topic, r.partition), r.partition % workers) == worker]",
                 "owners.get((r.topic, r.partition), workers) == worker]",
             ),
@@ -362,7 +362,7 @@ ENGINE = (
         "3 placement independence",
         (
             Edit(
-                "engine/driver_step.py",
+                "engine/run/driver_step.py",
                 "        each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map\n",
                 "        each: Callable[..., Iterable[Outbox]] = map\n"
                 "        if side_by_side:\n"
@@ -375,7 +375,7 @@ ENGINE = (
         "stateless-step-not-stored",
         "A pipeline without state makes checkpoints that do not say which step is next.",
         "6 two versions",
-        (Edit("engine/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
+        (Edit("engine/run/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
         tells="RecoveryFailed.*its checkpoint is for step",
     ),
@@ -383,14 +383,14 @@ ENGINE = (
         "probe-finds-one-row-a-hash",
         "Of several rows of one key in a run, a probe finds the first.",
         "the batch answer",
-        (Edit("engine/trace.py", "[after != low].any():  # one row", "[after != low].all():  # one row"),),
+        (Edit("engine/state/trace.py", "[after != low].any():  # one row", "[after != low].all():  # one row"),),
         ("tests/engine/test_trace.py::test_a_probe_finds_all_rows_of_a_key_beside_keys_with_one",),
     ),
     Breakage(
         "limbs-never-carry",
         "The limbs of sums that a join keeps grow without end, until they wrap.",
         "9 bounded",
-        (Edit("engine/trace.py", '        if how == "carry":\n', '        if how == "never":\n'),),
+        (Edit("engine/state/trace.py", '        if how == "carry":\n', '        if how == "never":\n'),),
         (f"{TEST_PARTIALS}::test_a_history_is_one_partial_a_group_and_its_limbs_carry",),
     ),
     Breakage(
@@ -437,7 +437,7 @@ ENGINE = (
         "key-not-watched",
         "A view over an aggregate stores nothing, although two of its rows may have its key.",
         "no silence",
-        (Edit("engine/content.py", "    if view.key:\n", "    if False:\n"),),
+        (Edit("engine/analysis/content.py", "    if view.key:\n", "    if False:\n"),),
         (f"{TEST_AGAINST_SPARK}::test_a_view_over_an_aggregate_stores_nothing_unless_its_key_must_be_watched",),
     ),
     Breakage(

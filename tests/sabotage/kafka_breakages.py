@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-LOG, WRITER, READER = "io_kafka/step_log.py", "io_kafka/writer.py", "io_kafka/reader.py"
-TRANSACTIONS, PROGRESS = "io_kafka/transactions.py", "io_kafka/output_progress.py"
+LOG, WRITER, READER = "io_kafka/step_log/state.py", "io_kafka/clients/writer.py", "io_kafka/clients/reader.py"
+TRANSACTIONS, PROGRESS = "io_kafka/clients/transactions.py", "io_kafka/step_log/output_progress.py"
 TEST_LOG, TEST_WRITER, TEST_READER = (f"tests/io_kafka/test_{name}.py" for name in ("step_log", "writer", "reader"))
 
 KAFKA = (
@@ -43,7 +43,7 @@ KAFKA = (
         "9 bounded",
         (
             Edit(
-                "io_kafka/division.py",
+                "io_kafka/step_log/division.py",
                 "for place in places], limits.rows)",
                 "for place in places], max(limits.rows, sum(ends.values())))",
             ),
@@ -79,7 +79,7 @@ KAFKA = (
         "2 determinism",
         (
             Edit(
-                "io_kafka/digest.py",
+                "io_kafka/step_log/digest.py",
                 "    return table.take(pc.sort_indices(table, sort_keys=_ORDER))\n",
                 "    return table\n",
             ),
@@ -90,7 +90,7 @@ KAFKA = (
         "digest-without-encoder",
         "The digest leaves out which encoder wrote the bytes.",
         "2 determinism",
-        (Edit("io_kafka/digest.py", "    state.update(name)\n", ""),),
+        (Edit("io_kafka/step_log/digest.py", "    state.update(name)\n", ""),),
         ("tests/io_kafka/test_digest.py::test_digests_are_those_of_the_twin",),
     ),
     Breakage(
@@ -162,7 +162,7 @@ KAFKA = (
         "no step waits for a producer",
         (
             Edit(
-                "io_kafka/topics.py",
+                "io_kafka/clients/topics.py",
                 "isolation_level=IsolationLevel.READ_COMMITTED",
                 "isolation_level=IsolationLevel.READ_UNCOMMITTED",
             ),
@@ -175,7 +175,7 @@ KAFKA = (
         "exactly once",
         (
             Edit(
-                "io_kafka/clients.py",
+                "io_kafka/clients/settings.py",
                 '    "isolation.level": "read_committed",\n',
                 '    "isolation.level": "read_uncommitted",\n',
             ),
@@ -212,7 +212,11 @@ KAFKA = (
         "partition-by-another-murmur2",
         "Keys go to partitions by murmur2 with another seed than Kafka's.",
         "3 placement independence",
-        (Edit("io_kafka/partitioner.py", "_SEED = np.uint32(0x9747B28C)\n", "_SEED = np.uint32(0x9747B28D)\n"),),
+        (
+            Edit(
+                "io_kafka/clients/partitioner.py", "_SEED = np.uint32(0x9747B28C)\n", "_SEED = np.uint32(0x9747B28D)\n"
+            ),
+        ),
         ("tests/io_kafka/test_partitioner.py::test_the_vectors_of_kafkas_own_tests",),
     ),
     Breakage(
@@ -329,14 +333,14 @@ KAFKA = (
         "null-read-as-empty",
         "Where messages are taken natively, a null key or value becomes an empty one.",
         "the batch answer",
-        (Edit("io_kafka/consumed.py", "    valid = each >= 0\n", "    valid = each >= -1\n"),),
+        (Edit("io_kafka/clients/consumed.py", "    valid = each >= 0\n", "    valid = each >= -1\n"),),
         ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
     ),
     Breakage(
         "event-without-its-place",
         "Where messages are taken natively, the end of a partition is told without saying of which.",
         "2 determinism",
-        (Edit("io_kafka/consumed.py", "KafkaError(code, text), where, ", "KafkaError(code, text), None, "),),
+        (Edit("io_kafka/clients/consumed.py", "KafkaError(code, text), where, ", "KafkaError(code, text), None, "),),
         ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
     ),
     Breakage(
@@ -358,7 +362,7 @@ KAFKA = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/native.py",
+                "io_kafka/clients/native.py",
                 "    ends, octets = offsets_and_bytes(array)\n",
                 "    ends, octets = offsets_and_bytes(array)\n    ends = ends - ends[0]\n",
             ),
@@ -369,7 +373,7 @@ KAFKA = (
         "waiting-messages-hold-others",
         "Where messages are taken natively, one that waits keeps all that came with it in memory.",
         "9 bounded",
-        (Edit("io_kafka/consumed.py", "run.alone() if len(runs) > 1 else run", "run"),),
+        (Edit("io_kafka/clients/consumed.py", "run.alone() if len(runs) > 1 else run", "run"),),
         ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
     ),
 )

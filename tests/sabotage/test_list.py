@@ -60,9 +60,9 @@ def test_an_old_text_that_is_not_there_once_is_stale(tmp_path: Path) -> None:
     ("kind", "said", "tells", "caught"),
     [
         ("assertion", "AssertionError: assert 1 == 2", None, True),
-        ("own error", "io_kafka.step_log.BrokenStepLog: gone", "BrokenStepLog", True),
+        ("own error", "io_kafka.step_log.state.BrokenStepLog: gone", "BrokenStepLog", True),
         ("own error", "io_kafka.errors.BrokerUnreachable: gone", "BrokenStepLog", False),
-        ("own error", "io_kafka.step_log.BrokenStepLog: gone", None, False),
+        ("own error", "io_kafka.step_log.state.BrokenStepLog: gone", None, False),
         ("crash", "ImportError: BrokenStepLog", "BrokenStepLog", False),
         ("passed", "", None, False),
     ],

@@ -2,7 +2,7 @@
 
 The project's operators work on Arrow, and a stage of them takes milliseconds; a world has a hundred stages. So the circuit is a real one,
 with its plan, its exchange, its marker and its stored result (`region.run_stage_once`), and what its operators compute is said here in plain
-Python: `run_stage` and `read_sources` stand where engine.region and engine.tasks have theirs.
+Python: `run_stage` and `read_sources` stand where engine.run.region and engine.run.tasks have theirs.
 
 A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leaves the view: its record is deleted and a null is published.
 """
@@ -19,14 +19,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.analysis.stages import Plan
+from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
 from engine.operators.output import MESSAGES
-from engine.parcels import DRIVER, Parcel, error_parcel, first_error, in_order, to_bytes
-from engine.region import Outbox, StageTask
-from engine.sources import SourceReport
-from engine.stages import Plan
-from engine.store import Store
-from io_kafka.raw import RawBatch
+from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, in_order, to_bytes
+from engine.run.region import Outbox, StageTask
+from engine.run.sources import SourceReport
+from engine.state.store import Store
+from io_kafka.clients.raw import RawBatch
 from storage.keys import record_key
 
 INPUT, ROWS, SUMS = "in", "rows", "sums"
@@ -79,7 +79,7 @@ def state_value(count: int, total: int) -> bytes:
 def read_sources(
     circuit: Circuit, tables: Mapping[str, Any], batches: Sequence[RawBatch], on_error: Mapping[str, str], step: int
 ) -> tuple[dict[int, list[Row]], SourceReport]:
-    """As engine.sources: the rows of the source, and what was read."""
+    """As engine.run.sources: the rows of the source, and what was read."""
     report, rows = SourceReport(), list[Row]()
     for batch in batches:
         report.inputs.append((batch.topic, batch.partition, batch.num_rows, batch.checksum))
@@ -94,7 +94,7 @@ def run_stage(
     sources: Mapping[int, list[Row]],
     reports: tuple[bytes, ...] = (),
 ) -> Outbox:
-    """As engine.region."""
+    """As engine.run.region."""
     failed = first_error(inbox)
     if failed is not None:
         raise AssertionError(error_parcel)  # `run_stage_once` has passed it on

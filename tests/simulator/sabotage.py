@@ -19,12 +19,12 @@ from unittest import mock
 from confluent_kafka import KafkaException
 
 from coordinator import core, loop, positions, start
-from engine import database_jobs, region, spark_step, tasks
-from engine.region import StageTask
-from engine.tasks import StepInput
-from io_kafka import step_log_reader, topics, transactions, writer
-from io_kafka.log_records import DivisionRecord
-from io_kafka.output_progress import Decision
+from engine.run import database_jobs, region, spark_step, tasks
+from engine.run.region import StageTask
+from engine.run.tasks import StepInput
+from io_kafka.clients import step_log_reader, topics, transactions, writer
+from io_kafka.step_log.output_progress import Decision
+from io_kafka.step_log.records import DivisionRecord
 from storage import database, undo
 from storage.description import Description, VersionId
 from tests.simulator import circuit

@@ -21,9 +21,9 @@ import tenacity.wait
 
 from coordinator import background_fold, circuit_file, loop, start, truncation
 from coordinator.core import Action, Core
-from engine import region, tasks
+from engine.run import region, tasks
 from faults import points
-from io_kafka import consumed, reader, step_log_reader, topics, transactions
+from io_kafka.clients import consumed, reader, step_log_reader, topics, transactions
 from storage import database, folding
 from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath, use

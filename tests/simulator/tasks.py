@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 
-from engine.spark_step import InputBrokenOff
+from engine.run.spark_step import InputBrokenOff
 from tests.simulator.scheduler import Killed, Process, Strand
 
 ATTEMPTS_MAX = 4  # Spark's default for a task

@@ -23,8 +23,8 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from io_kafka.clients import KafkaSettings
-from io_kafka.topics import Topics
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from tests.conftest import Broker
 from tests.simulator import broker as simulated
 from tests.simulator import clients

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from faults.points import POINTS
-from io_kafka.transactions import Fenced
+from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
 from tests.simulator.scheduler import Process

@@ -16,11 +16,11 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.status import StatusBoard
-from engine.sources import SourceTable
-from io_kafka.clients import KafkaSettings
-from io_kafka.division import Limits
+from engine.run.sources import SourceTable
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
-from io_kafka.transactions import Fenced, OutcomeUnknown
+from io_kafka.step_log.division import Limits
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction

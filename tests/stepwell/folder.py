@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
-from stepwell.project import Project, load_project
+from stepwell.project.loading import Project, load_project
 
 SPEC = """\
 name: test

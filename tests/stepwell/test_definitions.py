@@ -12,9 +12,9 @@ from pyspark.errors import ArithmeticException
 from pyspark.pipelines import cli, flow, graph_element_registry, output
 from pyspark.sql import SparkSession
 
-from stepwell.definitions import Definitions, load_definitions, quiet_spark
-from stepwell.elements import SqlQuery
 from stepwell.errors import Location, ProjectError, ProjectErrors
+from stepwell.project.definitions import Definitions, load_definitions, quiet_spark
+from stepwell.project.elements import SqlQuery
 from tests.stepwell.folder import SPEC, project
 
 MIXED = {

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
-from io_kafka.clients import KafkaSettings
-from io_kafka.topics import Topics
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
 from stepwell.doctor.kafka import input_checks, log_check, output_checks
 from stepwell.doctor.machine import java_check
 from stepwell.doctor.state import state_checks
 from stepwell.errors import Location
-from stepwell.project import load_project
+from stepwell.project.loading import load_project
+from stepwell.project.tables import Mode, OutputSpec, SourceSpec
 from stepwell.service.endpoint import Endpoint
-from stepwell.tables import Mode, OutputSpec, SourceSpec
 from tests.conftest import Broker
 from tests.stepwell.folder import write
 

@@ -6,7 +6,7 @@ import json
 
 from pyspark.sql import SparkSession
 
-from stepwell.dry_run import describe
+from stepwell.inspection.dry_run import describe
 from tests.stepwell.lowering.projects import Workbench, output
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from io_kafka.log_records import Claim
-from io_kafka.step_log import StepLogState
+from io_kafka.step_log.records import Claim
+from io_kafka.step_log.state import StepLogState
 from stepwell.service import holder
 from stepwell.service.holder import HeldByAnother, wait_for_turn
 

@@ -12,9 +12,9 @@ from pyspark.pipelines import init_cli
 from pyspark.sql import SparkSession
 
 from stepwell.errors import ProjectError, ProjectErrors, UnsupportedError
-from stepwell.leaves import walk_all
-from stepwell.plans import ResolvedProject, ResolvedView, resolve
-from stepwell.project import load_project
+from stepwell.planning.leaves import walk_all
+from stepwell.planning.plans import ResolvedProject, ResolvedView, resolve
+from stepwell.project.loading import load_project
 from tests.stepwell.folder import project
 
 SOURCES = """

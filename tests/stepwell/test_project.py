@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.errors import ProjectError
-from stepwell.project import load_project
+from stepwell.project.loading import load_project
 from tests.stepwell.folder import SPEC, project, write
 
 

@@ -20,17 +20,17 @@ from coordinator.errors import CircuitChanged
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from engine.circuit import Circuit
-from io_kafka.clients import KafkaSettings
-from io_kafka.topics import Topics
-from stepwell import query as queries
-from stepwell.batch import TopicMessage, batch_answer, compare
+from engine.model.circuit import Circuit
+from examples.batch import TopicMessage, batch_answer, compare
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
 from stepwell.commands.query import _collected
+from stepwell.inspection import query as queries
+from stepwell.inspection.query import NoState, QueryError, query
 from stepwell.lowering.driver import lower
-from stepwell.pipeline import pipeline_spec
-from stepwell.plans import ResolvedProject, resolve
-from stepwell.project import load_project
-from stepwell.query import NoState, QueryError, query
+from stepwell.planning.pipeline import pipeline_spec
+from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.project.loading import load_project
 from storage import database
 from storage.database import Database
 from storage.description import VersionId

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stepwell import class_archive
+from stepwell.spark import class_archive
 
 SCRIPT = """
 import json
-from stepwell.session import cores, make_session
+from stepwell.spark.session import cores, make_session
 session = make_session("t", {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.own": "7"}, daemon_module=None)
 where = session.sparkContext.parallelize([0], 1).map(lambda _: __import__("stepwell").__path__[0]).collect()[0]
 print(json.dumps({
@@ -46,7 +46,7 @@ def test_an_archive_of_classes_that_is_broken_is_done_without(tmp_path: Path) ->
     broken = tmp_path / "classes.jsa"
     broken.write_bytes(b"no archive" * 1000)
     script = f"""
-from stepwell.session import make_session
+from stepwell.spark.session import make_session
 session = make_session("t", java_options="-XX:SharedArchiveFile={broken} -Xshare:auto")
 print(session.range(3).count())
 """

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from stepwell.errors import SettingsError
-from stepwell.settings import TIME_ZONE_KEY, load_settings, parse_bytes, parse_duration
+from stepwell.project.settings import TIME_ZONE_KEY, load_settings, parse_bytes, parse_duration
 
 
 def test_defaults() -> None:

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from stepwell.elements import Definitions, FlowDefinition, OutputDefinition, PythonQuery
 from stepwell.errors import Location, ProjectError
-from stepwell.settings import load_settings
-from stepwell.tables import OutputSpec, SourceSpec, output_spec, source_spec
+from stepwell.project.elements import Definitions, FlowDefinition, OutputDefinition, PythonQuery
+from stepwell.project.settings import load_settings
+from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
 
 PLACE = Location("transformations/a.sql", 3)
 SETTINGS = load_settings({"kafka.sasl.mechanism": "PLAIN"})

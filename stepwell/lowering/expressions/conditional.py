@@ -1,12 +1,12 @@
 """Choices between expressions. DuckDB's CASE and COALESCE evaluate a branch only for the rows that take it (with its optimiser off,
-see engine/expressions.py), as Spark does: a branch that would raise is safe."""
+see engine/expressions/evaluate.py), as Spark does: a branch that would raise is safe."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
+from stepwell.planning.catalyst.tree import TreeNode
 
 
 def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:

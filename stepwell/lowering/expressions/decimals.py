@@ -1,7 +1,7 @@
 """Arithmetic of decimals with Spark's result types: exact, then rounded half up to the result's scale.
 
 The short way is DuckDB's own decimals, which hold 38 digits, wherever the exact result fits. The long way writes both operands as text
-and computes with Python's integers (engine/expression_functions.py): slow and right.
+and computes with Python's integers (engine/expressions/functions.py): slow and right.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import decimal
 
 import pyarrow as pa
 
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions.fragment import Fragment, cast, derived
+from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 SCALE_KEPT_MIN = 6  # Spark gives up digits after the point down to this many, so that those before it fit
 DIVISION_SCALE = DECIMAL_DIGITS_MAX + 1  # Spark's first rounding of a quotient

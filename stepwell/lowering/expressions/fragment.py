@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.circuit import Column
-from engine.expression_types import duck_type
-from stepwell.catalyst.tree import TreeNode
+from engine.expressions.types import duck_type
+from engine.model.circuit import Column
+from stepwell.planning.catalyst.tree import TreeNode
 
 SQL_CHARACTERS_MAX = (
     1_000_000  # an operand is written more than once by some rules: a limit against blow-up when nested
@@ -100,7 +100,7 @@ def strict(rule: Rule, last_first: bool = False) -> Rule:
 
 
 def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: bool = False) -> Fragment:
-    """A call of a DuckDB function, or of one of engine/expression_functions, whose value is of the type already."""
+    """A call of a DuckDB function, or of one of engine/expressions/functions, whose value is of the type already."""
     written = ", ".join(operand if isinstance(operand, str) else operand.sql for operand in operands)
     fragments = [operand for operand in operands if isinstance(operand, Fragment)]
     return derived(f"{function}({written})", type_, *fragments, raises=raises)

@@ -1,6 +1,6 @@
 """Abs, rounding, roots, powers, logarithms, bits shifted.
 
-exp, log and pow are Java's to the last bit (engine/expression_functions/fdlibm.py). Trigonometric functions are not here: their last bit
+exp, log and pow are Java's to the last bit (engine/expressions/functions/fdlibm.py). Trigonometric functions are not here: their last bit
 depends on the library and the processor, and a step's output must not.
 """
 
@@ -11,8 +11,6 @@ import math
 
 import pyarrow as pa
 
-from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.arithmetic import OVERFLOW, negated
 from stepwell.lowering.expressions.fragment import (
@@ -26,6 +24,8 @@ from stepwell.lowering.expressions.fragment import (
     strict,
     unsupported,
 )  # fmt: skip
+from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 DOUBLE, BIGINT = pa.float64(), pa.int64()
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.circuit import AggregateFunction
-from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
+from engine.model.circuit import AggregateFunction
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call, conjunction, literal
+from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 _FUNCTIONS: dict[str, AggregateFunction] = {
     "Count": "count",

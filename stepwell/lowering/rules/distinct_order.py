@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.trees import attributes, expression_id, literal, transform
+from stepwell.planning.catalyst.tree import TreeNode
 
 _GROUP_NUMBER = "gid"
 

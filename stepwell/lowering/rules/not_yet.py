@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.planning.catalyst.tree import TreeNode
 
 _TOP_OF_GROUP = (
     "For the greatest or least value of a group use max or min with GROUP BY, and join back to get the whole row"

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.circuit import Expression
-from engine.expressions import evaluate
+from engine.expressions.evaluate import evaluate
+from engine.model.circuit import Expression
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.fragment import Fragment
 from tests.stepwell.expressions.harness import Oracle

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.expressions import evaluate
+from engine.expressions.evaluate import evaluate
 from tests.stepwell.expressions.harness import Oracle, same
 
 INTEGERS, FLOATS, DECIMALS = ("b", "sh", "i", "l"), ("f", "d"), ("m", "w", "h", "q")

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.circuit import Expression
-from engine.expressions import evaluate
+from engine.expressions.evaluate import evaluate
+from engine.model.circuit import Expression
 from tests.stepwell.expressions.harness import Oracle
 
 CASES = [

@@ -9,11 +9,11 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from stepwell.catalyst.read import read
 from stepwell.errors import Location
-from stepwell.leaves import boundary, mark_leaves
-from stepwell.plans import FlowPlan, ResolvedProject, ResolvedView
-from stepwell.tables import Mode, OutputSpec, SourceSpec
+from stepwell.planning.catalyst.read import read
+from stepwell.planning.leaves import boundary, mark_leaves
+from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
+from stepwell.project.tables import Mode, OutputSpec, SourceSpec
 
 Query = str | Callable[[SparkSession], DataFrame]
 FILE = "transformations/views.sql"

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine import zset
-from engine.circuit import Circuit, FinalAggregate, Source, View
-from engine.content import content_of
-from engine.growth import append_only_inputs
+from engine.analysis.content import content_of
+from engine.analysis.growth import append_only_inputs
+from engine.model.circuit import Circuit, FinalAggregate, Source, View
 from engine.operators.base import StepContext
 from engine.operators.table import TABLE
-from engine.store import DictStore
+from engine.rows import zset
+from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
 from tests.engine.zsets import Rows, plus, to_rows, to_table
 from tests.stepwell.lowering.projects import Query, Workbench

@@ -1,0 +1,1 @@
+"""Expressions over whole Arrow tables, evaluated by DuckDB with Spark's semantics."""

@@ -1,0 +1,135 @@
+"""Evaluation of a circuit's expressions over whole Arrow tables.
+
+Guarantees: the result depends on the rows and the expressions alone: one thread, rows in their order, UTC, no optimiser that
+could evaluate what the expression guards against. What fails in Spark fails here, with Spark's name for the error.
+
+One DuckDB query evaluates the predicate and all projections of a Map (a query costs about 0.5 ms whatever it does). Projections
+that only pick a column never enter DuckDB unless the predicate does. DuckDB's optimiser is off: its rules move and fold
+expressions, while `CASE WHEN d <> 0 THEN n / d END` relies on the order in which they are written.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import threading
+
+import duckdb
+import pyarrow as pa
+
+from engine.errors import DataError
+from engine.expressions import functions as expression_functions
+from engine.expressions.types import duck_type, inside, relabel
+from engine.model.circuit import Expression
+
+WEIGHT = "weight"
+
+
+class ExpressionError(DataError):
+    """A row for which Spark raises too. The caller adds the view and the step."""
+
+    def __init__(self, error_class: str, text: str) -> None:
+        super().__init__(f"[{error_class}] {text}", "Mend the row, or guard against it in the view (CASE, nullif).")
+        self.error_class = error_class
+        self.text = text
+
+    def __reduce__(self) -> tuple[type[ExpressionError], tuple[str, str]]:
+        return ExpressionError, (self.error_class, self.text)
+
+
+def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table:
+    """The rows for which `predicate` is true, as `c0`, `c1`, ... of `projections`; a last column `weight` stays with its row.
+
+    `table` has the columns `c0`, `c1`, ..., and maybe `weight`. Raises `ExpressionError`.
+    """
+    outputs = [*projections]
+    names = [f"c{index}" for index in range(len(projections))]
+    if table.num_columns and table.column_names[-1] == WEIGHT:
+        width = table.num_columns - 1
+        outputs.append(Expression(WEIGHT, table.schema.field(width).type, width))
+        names.append(WEIGHT)
+    if predicate is not None:
+        columns = _query(predicate, outputs, table)
+    else:
+        computed = [output for output in outputs if output.column is None]
+        values = iter(_query(None, computed, table)) if computed else iter(())
+        columns = [next(values) if output.column is None else table.column(output.column) for output in outputs]
+    fields = [pa.field(name, output.type, nullable=name != WEIGHT) for name, output in zip(names, outputs, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _query(predicate: Expression | None, outputs: list[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
+    # Two columns of one name (a self-join's both weights) cannot happen: a circuit's columns are named by position.
+    columns = [relabel(column, inside(column.type)) for column in table.columns]
+    visible = pa.table(columns, names=table.column_names) if columns else pa.table({"none": pa.nulls(table.num_rows)})
+    items = [f"CAST({output.sql} AS {duck_type(output.type)}) AS r{index}" for index, output in enumerate(outputs)]
+    where = "" if predicate is None else f" WHERE {predicate.sql}"
+    connection = _connection()
+    relation = "input_rows"
+    connection.register(relation, visible)
+    try:
+        result = connection.sql(f"SELECT {', '.join(items) or '1'} FROM {relation}{where}").to_arrow_table()
+    except duckdb.Error as error:
+        raise _expression_error(error) from error
+    finally:
+        connection.unregister(relation)
+    return [
+        relabel(column.cast(inside(output.type)), output.type)
+        for column, output in zip(result.columns[: len(outputs)], outputs, strict=True)
+    ]
+
+
+# No zone is set: inside, timestamps have none. An extension that is not built in would be fetched over the network (the
+# attempt alone takes seconds), and its version would be no function of ours: never.
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
+"""By process and thread: tasks in the driver run in threads, and a connection is for one at a time."""
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """This thread's connection. A process forked from one that had a connection makes its own, and leaves the inherited one
+    as it is: DuckDB's threads do not survive a fork, and closing would wait for them."""
+    owner = os.getpid(), threading.get_ident()
+    if (known := _connections.get(owner)) is not None:
+        return known
+    connection = duckdb.connect(config=_SETTINGS)
+    connection.execute("PRAGMA disable_optimizer")
+    expression_functions.register(connection)
+    _connections[owner] = connection
+    atexit.register(_close, owner)  # else its binding tells whoever ends the process of leaks
+    return connection
+
+
+def _close(owner: tuple[int, int]) -> None:
+    if owner[0] == os.getpid() and (known := _connections.pop(owner, None)) is not None:
+        known.close()
+
+
+# What DuckDB says, and Spark's name for it. An error that our own SQL or functions raise begins with the name in brackets.
+_NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ?(.*)", re.DOTALL)
+_TRANSLATIONS = (
+    (re.compile(r"[Dd]ivision by zero"), "DIVIDE_BY_ZERO"),
+    (re.compile(r"Overflow in \w+ of DECIMAL|to (type )?DECIMAL"), "NUMERIC_VALUE_OUT_OF_RANGE"),
+    (re.compile(r"Overflow in \w+ of INT(8|16)\b"), "BINARY_ARITHMETIC_OVERFLOW"),
+    (re.compile(r"Overflow in "), "ARITHMETIC_OVERFLOW"),
+    (re.compile(r"[Tt]imestamp .*range|Date .*range|out of range for (DATE|TIMESTAMP)"), "DATETIME_OVERFLOW"),
+    (re.compile(r"out of range|Casting value .* failed"), "CAST_OVERFLOW"),
+    (re.compile(r"Could not convert|Conversion Error"), "CAST_INVALID_INPUT"),
+)  # fmt: skip
+
+
+def _expression_error(error: duckdb.Error) -> Exception:
+    text = str(error)
+    if named := _NAMED.search(text):
+        return ExpressionError(named[1], named[2].strip())
+    if isinstance(error, duckdb.DataError | duckdb.InvalidInputException):
+        for pattern, error_class in _TRANSLATIONS:
+            if pattern.search(text):
+                return ExpressionError(error_class, text)
+    return AssertionError(f"an expression that DuckDB cannot run: {text}")

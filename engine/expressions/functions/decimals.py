@@ -1,0 +1,76 @@
+"""Exact decimal arithmetic and rounding, over text. Python's decimals with a context wide enough to be exact."""
+
+from __future__ import annotations
+
+import decimal
+from decimal import Decimal
+
+from engine.expressions.functions.function import Failure, each
+
+# The widest exact value: a product of two decimals of 38 digits, or a sum whose operands' scales differ by 38.
+_EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP, Emax=999999, Emin=-999999)
+_QUOTIENT_SCALE = 39  # Spark rounds a quotient to one digit more than a decimal has, then to the result's scale
+
+
+def fit(value: Decimal, precision: int, scale: int, mode: str = decimal.ROUND_HALF_UP) -> str:
+    """The value rounded to the scale, as text; a value of too many digits raises as Spark's ANSI mode does."""
+    exponent = Decimal((0, (1,), -scale))
+    if not value.is_finite() or value.adjusted() > precision:
+        raise Failure("NUMERIC_VALUE_OUT_OF_RANGE", f"{value} cannot be represented as Decimal({precision}, {scale}).")
+    rounded = value.quantize(exponent, rounding=mode, context=_EXACT)
+    if rounded and rounded.adjusted() >= precision - scale:
+        raise Failure("NUMERIC_VALUE_OUT_OF_RANGE", f"{value} cannot be represented as Decimal({precision}, {scale}).")
+    return f"{rounded:f}"
+
+
+def quotient(a: Decimal, b: Decimal) -> Decimal:
+    """a / b rounded half up to `_QUOTIENT_SCALE` digits after the point."""
+    (_, _, a_exponent), (_, _, b_exponent) = a.as_tuple(), b.as_tuple()
+    shift = _QUOTIENT_SCALE + int(a_exponent) - int(b_exponent)
+    top, bottom = abs(int(a.scaleb(-int(a_exponent), _EXACT))), abs(int(b.scaleb(-int(b_exponent), _EXACT)))
+    if shift >= 0:
+        top *= 10**shift
+    else:
+        bottom *= 10**-shift
+    rounded = (2 * top + bottom) // (2 * bottom)
+    return Decimal((int((a < 0) != (b < 0)), tuple(map(int, str(rounded))), -_QUOTIENT_SCALE))
+
+
+def _pmod(a: Decimal, b: Decimal) -> Decimal:
+    rest = _EXACT.remainder(a, b)
+    return _EXACT.remainder(_EXACT.add(rest, b), b) if rest < 0 else rest
+
+
+# Scala's unary minus rounds to the 34 digits of its default context, and so does Spark's, for wide decimals.
+_SCALA = decimal.Context(prec=34, rounding=decimal.ROUND_HALF_EVEN, Emax=999999, Emin=-999999)
+
+
+def _negative(a: Decimal, b: Decimal) -> Decimal:
+    return _SCALA.minus(a)
+
+
+_OPERATORS = {
+    "negative": _negative,
+    "+": _EXACT.add,
+    "-": _EXACT.subtract,
+    "*": _EXACT.multiply,
+    "/": quotient,
+    "%": _EXACT.remainder,
+    "pmod": _pmod,
+}
+
+
+def _operate(operator: str, a: str, b: str, precision: int, scale: int) -> str:
+    return fit(_OPERATORS[operator](Decimal(a), Decimal(b)), precision, scale)
+
+
+def _round(value: str, digits: int, mode: str, precision: int, scale: int) -> str:
+    """Rounded to `digits` after the point (before it, if negative), then fitted to the type."""
+    exact = Decimal(value).quantize(Decimal((0, (1,), -digits)), rounding=mode, context=_EXACT)
+    return fit(_EXACT.add(exact, Decimal(0)), precision, scale)
+
+
+FUNCTIONS = (
+    each("spark_decimal", "VARCHAR VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _operate),
+    each("spark_round_decimal", "VARCHAR INTEGER VARCHAR INTEGER INTEGER", "VARCHAR", _round),
+)

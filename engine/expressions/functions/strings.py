@@ -1,0 +1,151 @@
+"""Strings as Spark has them: positions count code points, case is Unicode's in full."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.expressions.functions.function import Failure, Function, each
+
+STRING_CODE_POINTS_MAX = (1 << 31) - 1  # of Java: a longer result raises in Spark too, for want of memory
+
+
+def _cased(name: str, ascii_only: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Function:
+    def body(column: pa.ChunkedArray) -> pa.Array:
+        array = column.combine_chunks()
+        if pc.all(pc.string_is_ascii(array), min_count=0).as_py() is not False:
+            return ascii_only(array)
+        return pa.array([None if value is None else full(value) for value in array.to_pylist()], pa.string())
+
+    return Function(name, ("VARCHAR",), "VARCHAR", body)
+
+
+def _slice(text: str, position: int, length: int) -> str:
+    start, end = _bounds(len(text), position, length)
+    return text[start:end]
+
+
+def _slice_bytes(data: bytes, position: int, length: int) -> bytes:
+    start, end = _bounds(len(data), position, length)
+    return data[start:end]
+
+
+def _bounds(size: int, position: int, length: int) -> tuple[int, int]:
+    """Spark's: position 1 is the first, 0 too, -1 the last; a start before the text uses up the length."""
+    start = position - 1 if position > 0 else size + position if position < 0 else 0
+    end = min(start + length, STRING_CODE_POINTS_MAX)
+    return max(start, 0), max(end, 0)
+
+
+def _pad(text: str, length: int, pad: str, left: bool) -> str:
+    if length <= len(text):
+        return text[: max(length, 0)]
+    if not pad:
+        return text
+    room = length - len(text)
+    filling = (pad * (room // len(pad) + 1))[:room]
+    return filling + text if left else text + filling
+
+
+def _locate(what: str, text: str, start: int) -> int:
+    if start < 1:
+        return 0
+    if not what:
+        return 1
+    return text.find(what, start - 1) + 1
+
+
+def _substring_index(text: str, delimiter: str, count: int) -> str:
+    if not delimiter or count == 0:
+        return ""
+    if count > 0:
+        return delimiter.join(text.split(delimiter, count)[:count])
+    position = len(text)
+    for _ in range(-count):
+        position = text.rfind(delimiter, 0, position + len(delimiter) - 1)
+        if position < 0:
+            return text
+    return text[position + len(delimiter) :]
+
+
+def _translate(text: str, source: str, target: str) -> str:
+    table: dict[int, str | None] = {}
+    for index, character in enumerate(source):
+        table.setdefault(ord(character), target[index] if index < len(target) else None)
+    return text.translate(table)
+
+
+_WORD = re.compile(r"[^ ]+")
+
+
+def _initcap(text: str) -> str:
+    """The first letter of a word in title case, the others in lower case; only spaces part words."""
+    return _WORD.sub(lambda match: match[0][:1].title() + match[0][1:].lower(), text)
+
+
+def _repeat(text: str, times: int) -> str:
+    if len(text) * max(times, 0) > STRING_CODE_POINTS_MAX:
+        raise Failure("COLLECTION_SIZE_LIMIT_EXCEEDED", f"a string of {len(text)} repeated {times} times")
+    return text * times
+
+
+def _overlay(text: str, replacement: str, position: int, length: int) -> str:
+    count = length if length >= 0 else len(replacement)
+    return _slice(text, 1, position - 1) + replacement + _slice(text, position + count, STRING_CODE_POINTS_MAX)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Failure("MALFORMED_CHARACTER_CODING", f"bytes that are not UTF-8: {data[:64]!r}") from error
+
+
+def _ascii(text: str) -> int:
+    return ord(text[0]) if text else 0
+
+
+def _chr(number: int) -> str:
+    return "" if number < 0 else chr(number & 0xFF)
+
+
+def _mime(data: bytes) -> str:
+    """Lines of 76 characters, as Java's MIME encoder."""
+    encoded = base64.b64encode(data).decode()
+    return "\r\n".join(encoded[at : at + 76] for at in range(0, len(encoded), 76))
+
+
+FUNCTIONS = (
+    _cased("spark_upper", pc.ascii_upper, str.upper),
+    _cased("spark_lower", pc.ascii_lower, str.lower),
+    each("spark_substring", "VARCHAR INTEGER INTEGER", "VARCHAR", _slice),
+    each("spark_substring_bytes", "BLOB INTEGER INTEGER", "BLOB", _slice_bytes),
+    each("spark_lpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, True)),
+    each("spark_rpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, False)),
+    each("spark_locate", "VARCHAR VARCHAR INTEGER", "INTEGER", _locate),
+    each("spark_reverse", "VARCHAR", "VARCHAR", lambda text: text[::-1]),
+    each("spark_initcap", "VARCHAR", "VARCHAR", _initcap),
+    each("spark_repeat", "VARCHAR INTEGER", "VARCHAR", _repeat),
+    each("spark_substring_index", "VARCHAR VARCHAR INTEGER", "VARCHAR", _substring_index),
+    each("spark_translate", "VARCHAR VARCHAR VARCHAR", "VARCHAR", _translate),
+    each("spark_overlay", "VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _overlay),
+    each("spark_ascii", "VARCHAR", "INTEGER", _ascii),
+    each("spark_chr", "BIGINT", "VARCHAR", _chr),
+    each("spark_decode_strict", "BLOB", "VARCHAR", _decode),
+    each("spark_decode", "BLOB", "VARCHAR", lambda data: data.decode("utf-8", "replace")),
+    each(
+        "spark_base64",
+        "BLOB BOOLEAN",
+        "VARCHAR",
+        lambda data, lines: _mime(data) if lines else base64.b64encode(data).decode(),
+    ),
+    each("spark_md5", "BLOB", "VARCHAR", lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
+    each("spark_sha1", "BLOB", "VARCHAR", lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+    each("spark_sha256", "BLOB", "VARCHAR", lambda data: hashlib.sha256(data).hexdigest()),
+    each("spark_split_literal", "VARCHAR VARCHAR", "VARCHAR[]", lambda text, by: text.split(by) if by else [text]),
+)

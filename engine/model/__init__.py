@@ -1,0 +1,1 @@
+"""The circuit as plain data, and which worker owns which rows."""

@@ -1,0 +1,235 @@
+"""One stage of one step on one worker: parcels in, parcels out.
+
+`run_stage` is the work itself, on any store. `run_stage_once` wraps it in the database's one transaction and makes it safe to run twice
+(invariant 4): the transaction also stores the step's number and the parcels, so a second run of the same task returns what the first one
+did, and a run for any other step than the next is refused. Spark retries tasks; this is what makes that harmless.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from engine.analysis.stages import Channel, Plan
+from engine.errors import DataError, EngineError, StaleTask
+from engine.expressions.evaluate import ExpressionError
+from engine.model.circuit import LastByKey, Node, Output, Source, View
+from engine.model.placement import Placement
+from engine.operators.base import StepContext
+from engine.operators.keys import hash_keys
+from engine.operators.table import TABLE
+from engine.rows import zset
+from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, from_bytes, in_order, to_bytes
+from engine.state.store import Store
+from storage.keys import shard_prefix
+
+MARKER_TABLE, RESULT_TABLE = 1, 2
+"""The engine's own tables: by stage, the last step run, and its parcels."""
+
+Outbox = dict[int, Parcel]
+"""By target worker; DRIVER for the driver. A target that gets nothing has no entry."""
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """What one task has to do. `partitions`: of the output topics, by handle; `append_only[node][slot]`; `grown`: see StepContext."""
+
+    plan: Plan
+    placement: Placement
+    step: int
+    stage: int
+    worker: int
+    partitions: Mapping[str, int]
+    append_only: Mapping[int, tuple[bool, ...]]
+    grown: frozenset[str] = frozenset()
+
+    @property
+    def is_last(self) -> bool:
+        return self.stage == self.plan.stages - 1
+
+
+def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Outbox:
+    """`run_stage` at most once a (step, stage): see the module. The caller commits the store's transaction if this returns."""
+    failed = first_error(inbox)
+    if failed is not None:
+        return _to_everyone(task, Parcel(task.worker, error=failed.error))
+    marker_key, result_key = shard_prefix(MARKER_TABLE, task.stage), shard_prefix(RESULT_TABLE, task.stage)
+    marker = store.get(marker_key)
+    last = -1 if marker is None else int.from_bytes(bytes(marker), "big", signed=True)
+    if last == task.step:
+        result = store.get(result_key)
+        assert result is not None, f"stage {task.stage} ran step {last} and kept no result"
+        stored: Outbox = pickle.loads(bytes(result))
+        return stored
+    if last != task.step - 1:
+        raise StaleTask(
+            f"worker {task.worker}, stage {task.stage}: the state is at step {last}, the task is for step {task.step}; nothing was changed."
+        )
+    outbox = run_stage(task, store, inbox, {})
+    store.put(marker_key, task.step.to_bytes(8, "big", signed=True))
+    store.put(result_key, pickle.dumps(outbox, protocol=pickle.HIGHEST_PROTOCOL))
+    return outbox
+
+
+def run_stage(
+    task: StageTask,
+    store: Store,
+    inbox: Sequence[Parcel],
+    sources: Mapping[int, pa.Table],
+    reports: tuple[bytes, ...] = (),
+) -> Outbox:
+    """Runs the stage's operators in the circuit's order. `sources`: what was read for the Source nodes (stage 0 only)."""
+    failed = first_error(inbox)
+    if failed is not None:
+        return _to_everyone(task, Parcel(task.worker, error=failed.error))
+    arrived = _arrived(inbox)
+    made: dict[int, pa.Table] = {}
+    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}
+    for index in task.plan.nodes_of(task.stage):
+        node = task.plan.circuit.nodes[index]
+        inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
+        try:
+            made[index] = sources[index] if isinstance(node, Source) else _apply(task, store, index, node, inputs)
+        except (EngineError, ExpressionError) as error:
+            raise _placed(task, index, error) from error
+        if isinstance(node, Output) and made[index].num_rows:
+            messages[index] = to_bytes(made[index])
+    return _outbox(task, arrived, made, messages, reports + tuple(r for p in in_order(inbox) for r in p.reports))
+
+
+def _apply(task: StageTask, store: Store, index: int, node: Node, inputs: Sequence[pa.Table]) -> pa.Table:
+    context = StepContext(
+        store,
+        task.step,
+        index,
+        task.append_only.get(index, ()),
+        task.placement.shards,
+        task.placement.keyless_worker == task.worker,
+        dict(task.partitions),
+        task.grown,
+    )
+    result = TABLE[type(node)](node, inputs, context)
+    if isinstance(node, Output):
+        return result
+    schema = zset.schema_of(node.types)
+    return result if result.schema.equals(schema) else result.cast(schema)
+
+
+def _placed(task: StageTask, index: int, error: EngineError | ExpressionError) -> Exception:
+    """The error with its view and step, if it does not name them."""
+    if isinstance(error, DataError) and "step" in error.message:
+        return error
+    name = name_of(task.plan, index)
+    what_to_do = (
+        error.what_to_do if isinstance(error, EngineError) else "Mend the view's expression or the input it met."
+    )
+    return DataError(f"{name}, step {task.step}: {error}", what_to_do)
+
+
+def name_of(plan: Plan, index: int) -> str:
+    """The first view (or source) that a node belongs to, for messages to users."""
+    nodes = plan.circuit.nodes
+    for later in range(index, len(nodes)):
+        node = nodes[later]
+        if later == index or _reads(plan, later, index):
+            if isinstance(node, View):
+                return f"view {node.name}"
+            if isinstance(node, LastByKey | Source):
+                return f"source {node.handle}"
+            if isinstance(node, Output):
+                return f"output {node.handle}"
+    return f"node {index}"
+
+
+def _reads(plan: Plan, reader: int, target: int) -> bool:
+    return any(i == target or (i > target and _reads(plan, i, target)) for i in plan.circuit.nodes[reader].inputs)
+
+
+def _arrived(inbox: Sequence[Parcel]) -> dict[Channel, pa.Table]:
+    parts: dict[Channel, list[pa.Table]] = {}
+    for parcel in in_order(inbox):
+        for channel, data in parcel.channels.items():
+            parts.setdefault(channel, []).append(from_bytes(data))
+    return {channel: pa.concat_tables(tables) for channel, tables in parts.items()}
+
+
+def _input(
+    task: StageTask, index: int, slot: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
+) -> pa.Table:
+    channel = task.plan.arrivals[index][slot]
+    producer = task.plan.circuit.nodes[index].inputs[slot]
+    if channel is None:
+        return made[producer]
+    table = arrived.get(channel)
+    return zset.empty(task.plan.circuit.nodes[producer].types) if table is None else table
+
+
+def _outbox(
+    task: StageTask,
+    arrived: Mapping[Channel, pa.Table],
+    made: Mapping[int, pa.Table],
+    messages: dict[int, bytes],
+    reports: tuple[bytes, ...],
+) -> Outbox:
+    """What later stages read, by target; what the driver reads goes along with this worker's own parcel to the last stage."""
+    channels: dict[int, dict[Channel, bytes]] = {}
+    for channel, last in task.plan.last_read.items():
+        if last <= task.stage:
+            continue
+        if channel in arrived:
+            channels.setdefault(task.worker, {})[channel] = to_bytes(arrived[channel])
+        elif channel.producer in made:
+            for target, rows in _routed(task, channel, made[channel.producer]):
+                channels.setdefault(target, {})[channel] = to_bytes(rows)
+    home = DRIVER if task.is_last else task.worker
+    targets = {*channels, *([home] if messages or reports else [])}
+    return {
+        target: Parcel(
+            task.worker,
+            channels.get(target, {}),
+            messages if target == home else {},
+            reports if target == home else (),
+        )
+        for target in sorted(targets)
+    }
+
+
+def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
+    """The rows of a channel by the worker they go to; workers without rows are left out."""
+    if table.num_rows == 0:
+        return []
+    if channel.key is None or task.placement.workers == 1:
+        return [(task.worker if channel.key is None else 0, table)]
+    owners = task.placement.worker_of(hash_keys(table, channel.key))
+    order = np.argsort(owners, kind="stable")
+    cuts = np.searchsorted(owners[order], np.arange(task.placement.workers + 1))
+    routed = zset.take_rows(table, order)
+    return [
+        (worker, routed.slice(cuts[worker], cuts[worker + 1] - cuts[worker]))
+        for worker in range(task.placement.workers)
+        if cuts[worker] < cuts[worker + 1]
+    ]
+
+
+def _to_everyone(task: StageTask, parcel: Parcel) -> Outbox:
+    if task.is_last:
+        return {DRIVER: parcel}
+    return dict.fromkeys(range(task.placement.workers), parcel)
+
+
+def failed_outbox(task: StageTask, error: Exception) -> Outbox:
+    """An error as an outbox: every later task of the step sees it and leaves its state alone."""
+    return _to_everyone(task, error_parcel(task.worker, error))
+
+
+def with_report(task: StageTask, outbox: Outbox, report: bytes) -> Outbox:
+    """The outbox with one more report for the driver; an error travels alone."""
+    if any(parcel.error is not None for parcel in outbox.values()):
+        return outbox
+    home = DRIVER if task.is_last else task.worker
+    parcel = outbox.get(home, Parcel(task.worker))
+    return {**outbox, home: replace(parcel, reports=(*parcel.reports, report))}

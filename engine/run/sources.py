@@ -1,0 +1,122 @@
+"""Reading a step's input: the recorded ranges, decoded into the rows of the circuit's sources.
+
+A range is read once, even where several tables read its topic. What cannot be decoded is dealt with as the division recorded it: `fail`
+stops the step with the first such message's place, before anything was written; `skip` counts it; `dead-letter` hands it to the driver,
+which writes it in the step's own transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import DataError
+from engine.model.circuit import Circuit, Source
+from engine.rows import zset
+from io_kafka.clients.raw import RawBatch
+from io_kafka.formats import Decoded, SourceFormat, decode
+from io_kafka.offsets import OffsetRange
+
+OnError = str
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """An input handle: the topic it reads, and how messages become rows."""
+
+    handle: str
+    topic: str
+    format: SourceFormat
+
+
+@dataclass
+class SourceReport:
+    """What one source task tells the driver. `inputs`: (topic, partition, messages, checksum); `skipped`: messages by handle;
+    `dead`: by handle, what goes to the dead-letter topic: (original key, the message with its place and reason, as JSON)."""
+
+    inputs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    dead: dict[str, list[tuple[bytes | None, bytes]]] = field(default_factory=dict)
+    read_ms: float = 0.0
+
+    def packed(self) -> bytes:
+        return pickle.dumps(self)
+
+
+def read_sources(
+    circuit: Circuit,
+    tables: Mapping[str, SourceTable],
+    batches: Sequence[RawBatch],
+    on_error: Mapping[str, OnError],
+    step: int,
+) -> tuple[dict[int, pa.Table], SourceReport]:
+    """(rows of every Source node, report). Raises DataError for a malformed message of a source whose policy is `fail`."""
+    report = SourceReport()
+    for batch in batches:
+        report.inputs.append((batch.topic, batch.partition, batch.num_rows, batch.checksum))
+    rows: dict[int, pa.Table] = {}
+    for index, node in enumerate(circuit.nodes):
+        if isinstance(node, Source):
+            table = tables[node.handle]
+            parts = [
+                _decoded(table, b, on_error, step, report) for b in batches if b.topic == table.topic and b.num_rows
+            ]
+            rows[index] = zset.add(parts) if parts else zset.empty(node.types)
+    return rows, report
+
+
+def of_worker(ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int) -> list[OffsetRange]:
+    """The ranges that a worker reads; a partition that came later than the placement goes by its number."""
+    workers = max(owners.values(), default=0) + 1
+    return [r for r in ranges if r.length and owners.get((r.topic, r.partition), r.partition % workers) == worker]
+
+
+def _decoded(
+    table: SourceTable, batch: RawBatch, on_error: Mapping[str, OnError], step: int, report: SourceReport
+) -> pa.Table:
+    decoded = decode(table.format, batch.keys, batch.values, batch.partition, batch.offsets)
+    if decoded.rejected:
+        _reject(table, batch, decoded, on_error.get(table.handle, "fail"), step, report)
+    return _with_weight(decoded.rows)
+
+
+def _with_weight(rows: pa.Table) -> pa.Table:
+    if rows.column_names[-1] == zset.WEIGHT:
+        return rows
+    named = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
+    return named.append_column(zset.WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
+
+
+def _reject(
+    table: SourceTable, batch: RawBatch, decoded: Decoded, policy: OnError, step: int, report: SourceReport
+) -> None:
+    if policy == "fail":
+        first = decoded.rejected[0]
+        more = f" ({len(decoded.rejected) - 1} more in this range)" if len(decoded.rejected) > 1 else ""
+        raise DataError(
+            f"source {table.handle}, topic {batch.topic}, partition {first.partition}, offset {first.offset}, step {step}: "
+            f"malformed message: {first.reason}{more}. Nothing of the step was written.",
+            "Mend the producer; to go on past such messages set 'on.error' = 'skip' or 'dead-letter' on the table.",
+        )
+    report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(decoded.rejected)
+    if policy == "dead-letter":
+        report.dead.setdefault(table.handle, []).extend(_letters(batch, decoded))
+
+
+def _letters(batch: RawBatch, decoded: Decoded) -> list[tuple[bytes | None, bytes]]:
+    positions = {offset: i for i, offset in enumerate(batch.offsets.to_pylist())}
+    letters: list[tuple[bytes | None, bytes]] = []
+    for rejected in decoded.rejected:
+        at = positions[rejected.offset]
+        key, value = batch.keys[at].as_py(), batch.values[at].as_py()
+        place = {"topic": batch.topic, "partition": rejected.partition, "offset": rejected.offset}
+        text = None if value is None else value.decode("utf-8", "backslashreplace")
+        letters.append(
+            (key, json.dumps({**place, "reason": rejected.reason, "value": text}, ensure_ascii=False).encode())
+        )
+    return letters

@@ -1,0 +1,121 @@
+"""What one task of a step does, wherever it runs: in Spark (spark_step.py) or in the driver (driver_step.py).
+
+A task acts for one worker and touches only that worker's database, in one transaction a stage; it writes nothing to Kafka. A fault comes
+back as a parcel, so the driver gets the exception itself and no later task of the step goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.analysis.stages import Plan
+from engine.errors import EngineError
+from engine.model.placement import Placement
+from engine.operators.base import TABLE_FIRST, TRACES_MAX
+from engine.run.parcels import Parcel
+from engine.run.region import Outbox, StageTask, failed_outbox, name_of, run_stage, run_stage_once, with_report
+from engine.run.reports import RegionReport
+from engine.run.sources import SourceTable, of_worker, read_sources
+from engine.state.store import DictStore
+from faults.points import reached
+from io_kafka.clients.raw import RawBatch
+from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.errors import KafkaFault
+from io_kafka.offsets import OffsetRange
+from storage.database import Database
+from storage.description import Identity
+from storage.errors import StorageError
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    """What all tasks of a run share; broadcast once. `partitions`: of output topics by handle; `input_partitions`: by topic."""
+
+    plan: Plan
+    placement: Placement
+    kafka: KafkaSettings
+    tables: Mapping[str, SourceTable]
+    partitions: Mapping[str, int]
+    input_partitions: Mapping[str, int]
+    pipeline: str
+    databases: tuple[tuple[Path, str], ...]
+    """By worker: folder and uuid."""
+    epoch: int
+    append_only: Mapping[int, tuple[bool, ...]] = field(default_factory=dict)
+
+    def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
+        """`grown`: the topics that have."""
+        handles = frozenset(handle for handle, table in self.tables.items() if table.topic in grown)
+        return StageTask(self.plan, self.placement, step, stage, worker, self.partitions, self.append_only, handles)
+
+    def identity(self, worker: int) -> Identity:
+        return Identity(self.pipeline, worker, self.databases[worker][1])
+
+    def owner_of_table(self, table: int) -> str:
+        """Whose state a table holds, for people."""
+        node = (table - TABLE_FIRST) // TRACES_MAX
+        return name_of(self.plan, node) if node >= 0 else "the engine"
+
+    def attach(self, worker: int) -> Database:
+        return Database.attach(self.databases[worker][0], epoch=self.epoch, identity=self.identity(worker))
+
+
+@dataclass(frozen=True)
+class StepInput:
+    """What is new in each step. `on_error`: by source handle, and `grown`: topics, as the division recorded them."""
+
+    step: int
+    ranges: tuple[OffsetRange, ...]
+    on_error: Mapping[str, str]
+    grown: frozenset[str] = frozenset()
+
+
+def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outbox:
+    """Stage 0 of one worker: reads its partitions' ranges, decodes, runs what needs no key."""
+    began = time.perf_counter()
+    try:
+        owners = setup.placement.partition_owners(setup.input_partitions)
+        batches = RangeReader(setup.kafka).read(of_worker(given.ranges, owners, worker))
+    except KafkaFault as error:
+        return failed_outbox(setup.task(given.step, 0, worker, given.grown), error)
+    return run_source(setup, given, worker, batches, began)
+
+
+def run_source(
+    setup: TaskSetup, given: StepInput, worker: int, batches: Sequence[RawBatch], read_began: float
+) -> Outbox:
+    """Stage 0 on what was read. `read_began`: moment of `time.perf_counter`."""
+    task = setup.task(given.step, 0, worker, given.grown)
+    reached("source.read", worker)
+    try:
+        rows, report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
+        report.read_ms = 1e3 * (time.perf_counter() - read_began)
+        outbox = run_stage(task, DictStore(), (), rows, (report.packed(),))
+    except EngineError as error:
+        return failed_outbox(task, error)
+    reached("source.done", worker)
+    return outbox
+
+
+def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[Parcel]) -> Outbox:
+    """Stage k > 0 of one worker: one transaction of its database."""
+    task = setup.task(given.step, stage, worker, given.grown)
+    began = time.perf_counter()
+    reached("region.before", worker)
+    try:
+        with setup.attach(worker).transaction() as transaction:
+            opened = time.perf_counter()
+            outbox = run_stage_once(task, transaction, inbox)
+            ran = time.perf_counter()
+            if task.is_last and not any(parcel.error for parcel in outbox.values()):
+                transaction.set_step(given.step + 1)
+            reached("region.inside", worker)
+        reached("region.committed", worker)
+        state_ms = 1e3 * (opened - began + time.perf_counter() - ran)
+        return with_report(task, outbox, RegionReport(stage, worker, 1e3 * (ran - opened), state_ms).packed())
+    except (EngineError, StorageError) as error:
+        return failed_outbox(task, error)

@@ -1,0 +1,1 @@
+"""Traces: what operators keep between steps, over any ordered store of bytes."""

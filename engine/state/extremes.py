@@ -1,0 +1,220 @@
+"""The lowest or highest value of every key, where values can be taken back: found from the ends of the runs, not by a
+scan.
+
+The trace holds (key..., value) -> weight with the rows of a key in the order of their values. Retracting the maximum
+leaves its row and its opposite in different runs until a merge drops both; so the answer is the first value, from the
+top, whose weights add up to more than 0 over all runs.
+
+All keys are searched at once, in rounds. A round takes the outermost `width` rows of every key from every run; values
+beyond the innermost row taken from every run that has more are complete, and if the answer is among them the key is
+done. Otherwise the next round takes four times as many.
+
+Bound on rows touched, a key: let R be the runs of its bucket (O(log rows)), and c the most rows at or beyond the answer
+that one run has: the answer itself, and values retracted that no merge has dropped yet. At most R * (2 + max(1, 6 * c))
+rows are touched, whatever the number of rows of the key: two to know the key's rows in a run, and rounds of 1, 4, 16,
+... rows, the last of which is below 4 * (c + 1). Mostly one round is enough: the top of every run holds the top of
+all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.rows import zset
+from engine.rows.hashing import Hashes, identity_columns
+from engine.state.trace import Run, Trace
+
+Int64s = npt.NDArray[np.int64]
+
+WIDTH_GROWTH = 4
+"""Rows of a run that a round takes, as a multiple of the round before: few rounds, and no more than 4 rows for one
+needed."""
+
+_BELOW_ALL = -(1 << 63)
+
+
+class Change(NamedTuple):
+    """Weights to be added to values: `key[i]` is the number of the key. (key, value) need not be unique."""
+
+    key: Int64s
+    values: pa.Array
+    weights: Int64s
+
+
+@dataclass(frozen=True)
+class Found:
+    """One entry a key. `before`: of the trace; `after`: of the trace and the change; null where there is no value."""
+
+    before: pa.Array
+    after: pa.Array
+    below_zero: Int64s
+    """Keys in which a value that was looked at has, after the change, a weight below 0."""
+    rows_touched: int
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """In one run: rows low[i] to high[i] are those of key[i]; none is empty."""
+
+    run: Run
+    key: Int64s
+    low: Int64s
+    high: Int64s
+
+
+class _Candidates(NamedTuple):
+    """Rows read, and the change's. `score` grows towards the answer; `inner` marks rows below which their run has
+    more."""
+
+    key: Int64s
+    values: pa.Array
+    before: Int64s
+    after: Int64s
+    inner: npt.NDArray[np.bool_]
+
+
+def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest: bool) -> Found:
+    """The lowest (or highest) value of positive weight of every key, before and after the change, which is not
+    appended yet."""
+    assert trace.layout.ordered and trace.layout.key == tuple(range(len(trace.layout.types) - 1))
+    segments, touched = _segments(trace, keys, hashes)
+    results = _Results(keys.num_rows, trace.layout.types[-1])
+    active = np.ones(keys.num_rows, dtype=np.bool_)
+    width = 1
+    while active.any():
+        parts = [_from_change(change, active)]
+        parts += [_outermost(trace, segment, active, width, highest) for segment in segments]
+        candidates = _concatenate(parts)
+        touched += len(candidates.key) - len(parts[0].key)
+        active &= ~results.take_from(candidates, highest)
+        width *= WIDTH_GROWTH
+    return results.found(touched)
+
+
+class _Results:
+    def __init__(self, keys: int, type_: pa.DataType) -> None:
+        self._type = type_
+        self._chosen = np.full((2, keys), -1, dtype=np.int64)
+        self._values: list[pa.Array] = [pa.array([], type_)]
+        self._length = 0
+        self._below_zero: list[Int64s] = []
+
+    def take_from(self, candidates: _Candidates, highest: bool) -> npt.NDArray[np.bool_]:
+        """Enters the answers of the keys for which the candidates suffice, and says which these are."""
+        scores = _scores(candidates.values, highest)
+        count = self._chosen.shape[1]
+        frontier = np.full(count, _BELOW_ALL, dtype=np.int64)
+        np.maximum.at(frontier, candidates.key[candidates.inner], scores[candidates.inner])
+        has_more = np.zeros(count, dtype=np.bool_)
+        has_more[candidates.key[candidates.inner]] = True
+        complete = np.flatnonzero(scores >= frontier[candidates.key])
+        order = complete[np.lexsort((scores[complete], candidates.key[complete]))]
+        key, score = candidates.key[order], scores[order]
+        starts = np.flatnonzero(np.concatenate(([True], (key[1:] != key[:-1]) | (score[1:] != score[:-1])))[: len(key)])
+        chosen = np.full((2, count), -1, dtype=np.int64)
+        for i, weights in enumerate((candidates.before, candidates.after)):
+            total = np.add.reduceat(weights[order], starts) if len(starts) else weights[:0]
+            there = total > 0
+            # Scores ascend within a key, and the last assignment wins.
+            chosen[i, key[starts[there]]] = order[starts[there]]
+            self._below_zero.append(np.unique(key[starts[total < 0]]))
+        seen = np.zeros(count, dtype=np.bool_)
+        seen[candidates.key] = True
+        done: npt.NDArray[np.bool_] = ~seen | (chosen >= 0).all(axis=0) | ~has_more
+        self._enter(chosen, done, candidates.values)
+        return done
+
+    def _enter(self, chosen: Int64s, done: npt.NDArray[np.bool_], values: pa.Array) -> None:
+        entered = (chosen >= 0) & done
+        self._values.append(values.take(pa.array(chosen[entered])))
+        numbers = self._length + np.arange(int(entered.sum()))
+        self._chosen[entered] = numbers
+        self._length += len(numbers)
+
+    def found(self, touched: int) -> Found:
+        values = pa.concat_arrays(self._values)
+        before, after = (values.take(pa.array(row, mask=row < 0)) for row in self._chosen)
+        below_zero = np.unique(np.concatenate([np.zeros(0, np.int64), *self._below_zero]))
+        return Found(before, after, below_zero, touched)
+
+
+def _scores(values: pa.Array, highest: bool) -> Int64s:
+    if pa.types.is_int64(values.type):
+        scores: Int64s = values.to_numpy()
+    else:
+        scores = pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)
+    return scores if highest else ~scores
+
+
+def _segments(trace: Trace, keys: pa.Table, hashes: Hashes) -> tuple[list[_Segment], int]:
+    order = np.argsort(hashes)
+    ascending = hashes[order]
+    found, touched = [], 0
+    for run, start, stop in trace.runs_near(ascending):
+        low = np.searchsorted(run.hashes, ascending[start:stop], side="left")
+        high = np.searchsorted(run.hashes, ascending[start:stop], side="right")
+        some = np.flatnonzero(high > low)
+        if len(some):
+            segment = _Segment(run, order[some + start], low[some], high[some])
+            found.append(_without_collisions(trace, segment, keys))
+            touched += 2 * len(some)
+    return found, touched
+
+
+def _without_collisions(trace: Trace, segment: _Segment, keys: pa.Table) -> _Segment:
+    """Rows of one hash stand by key, so the first and the last tell whether all are of the key; if not, all are
+    looked at."""
+    first = _has_key(trace, segment.run, segment.low, keys, segment.key)
+    last = _has_key(trace, segment.run, segment.high - 1, keys, segment.key)
+    if (first & last).all():
+        return segment
+    low, high = segment.low.copy(), segment.high.copy()
+    for i in np.flatnonzero(~(first & last)).tolist():
+        rows = np.arange(low[i], high[i])
+        equal = np.flatnonzero(_has_key(trace, segment.run, rows, keys, np.full(len(rows), segment.key[i])))
+        low[i], high[i] = (rows[equal[0]], rows[equal[-1]] + 1) if len(equal) else (0, 0)
+    some = high > low
+    return _Segment(segment.run, segment.key[some], low[some], high[some])
+
+
+def _has_key(trace: Trace, run: Run, rows: Int64s, keys: pa.Table, key: Int64s) -> npt.NDArray[np.bool_]:
+    asked = identity_columns([zset.take(column, pa.array(key)) for column in keys.columns])
+    there = identity_columns([zset.take(run.table.column(i), pa.array(rows)) for i in trace.layout.key])
+    return zset.equal_rows(asked, there, len(rows))
+
+
+def _from_change(change: Change, active: npt.NDArray[np.bool_]) -> _Candidates:
+    some = np.flatnonzero(active[change.key])
+    weights = change.weights[some]
+    values = change.values if len(some) == len(change.key) else change.values.take(pa.array(some))
+    return _Candidates(change.key[some], values, np.zeros_like(weights), weights, np.zeros(len(some), np.bool_))
+
+
+def _outermost(
+    trace: Trace, segment: _Segment, active: npt.NDArray[np.bool_], width: int, highest: bool
+) -> _Candidates:
+    some = np.flatnonzero(active[segment.key])
+    low, high = segment.low[some], segment.high[some]
+    first = np.maximum(low, high - width) if highest else low
+    counts = np.minimum(high - low, width)
+    ends = np.cumsum(counts)
+    rows = np.repeat(first - (ends - counts), counts) + np.arange(int(counts.sum()))
+    inner = np.zeros(len(rows), dtype=np.bool_)
+    cut = counts < high - low
+    inner[((ends - counts) if highest else (ends - 1))[cut]] = True
+    taken = pa.array(rows)
+    width_of_row = len(trace.layout.types)
+    values = zset.take(segment.run.table.column(width_of_row - 1), taken)
+    weights = zset.take(segment.run.table.column(width_of_row), taken).to_numpy()
+    return _Candidates(np.repeat(segment.key[some], counts), values, weights, weights, inner)
+
+
+def _concatenate(parts: list[_Candidates]) -> _Candidates:
+    key, before, after, inner = (np.concatenate([part[i] for part in parts]) for i in (0, 2, 3, 4))
+    return _Candidates(key, pa.concat_arrays([part.values for part in parts]), before, after, inner)

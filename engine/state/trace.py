@@ -1,0 +1,330 @@
+"""A trace: an operator's state, the integral of a stream of changes, found by key.
+
+A trace is a set of immutable **runs**: Arrow tables sorted by (key hash, row), searched with whole arrays of keys, read without
+copying. The content is the sum of the runs: rows that are equal are one row, their **accumulators** combined (a Z-set has one
+accumulator, its weight; an aggregate has several). Runs are merged in the manner of a log-structured tree.
+
+    table  ->  bucket (a range of hashes)  ->  runs, oldest first, each at least twice as long as the next
+
+Why buckets: a merge never touches more than one of them, so the work of a step is bounded (`BUCKET_ROWS_MAX`) whatever the size of the
+state, up to a million rows; beyond, it grows with the root of it. A bucket that outgrows its bound is cut in two by the merge that finds
+it so; only rows of one hash stay together. A bucket's name is its first hash; it ends where the next one begins.
+
+A run's key is (table, shard of the bucket's first hash, that hash, number): the records of a range of shards are a range of keys, and
+numbers grow, so the order of a bucket's keys is the order of their age.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
+from engine.rows import zset
+from engine.rows.hashing import SHARDS_DEFAULT, Hashes, hash_columns, identity_columns, shard_of
+from engine.state.store import Store
+from storage.keys import PREFIX_BYTES, shard_prefix, table_prefix
+
+Combine = Literal["sum", "carry", "min", "max"]
+"""How equal rows' accumulators become one. `carry`: a sum of limbs in [0, 2**32), whose bits above 32 go to the next accumulator: so
+totals have one form, and no history is too long for them."""
+
+BUCKET_ROWS_MAX = 1 << 16
+"""Rows of the largest merge: some 20 ms of work; smaller buckets would make a step of many keys open more runs."""
+
+BUCKETS_SMALL = 16
+"""As many buckets keep to that bound, and it grows with every further so many: what a step of many keys opens, and what it merges at
+most, grow with the square root of a large trace each. (With 5M keys and one bound: three times as many runs, which cost more.)"""
+
+HASH = "hash"
+_RUN = struct.Struct(">QQ")
+
+
+@dataclass(frozen=True)
+class TraceLayout:
+    """The shape of a trace's rows: `types` of the row's columns, then one column an accumulator.
+
+    `key`: the columns that find a row. `ordered`: rows of one key stand in the order of their last column (for extremes),
+    not of their hash. A row vanishes when all its sums (and limbs) are 0."""
+
+    table: int
+    types: tuple[pa.DataType, ...]
+    key: tuple[int, ...]
+    combines: tuple[Combine, ...] = ("sum",)
+    accumulator_types: tuple[pa.DataType, ...] = (pa.int64(),)
+    ordered: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        rows = [(f"c{i}", kind) for i, kind in enumerate(self.types)]
+        accumulators = [(f"a{i}", kind) for i, kind in enumerate(self.accumulator_types)]
+        return pa.schema([*rows, *accumulators, (HASH, pa.uint64())])
+
+
+@dataclass(frozen=True)
+class Run:
+    """`table`: rows, accumulators, hash; `hashes`: its last column, ascending. Valid until the transaction ends."""
+
+    table: pa.Table
+    hashes: Hashes
+
+
+@dataclass(frozen=True)
+class Matches:
+    """`rows[i]` (rows and accumulators, without hash) has the key `probe[i]` of the keys asked for; `probe` ascends.
+    A row that stands in several runs comes once for each, with its part of the accumulators."""
+
+    probe: zset.Indices
+    rows: pa.Table
+
+    def totals(self, length: int, accumulator: int = -1) -> npt.NDArray[np.int64]:
+        """The sum of one int64 accumulator (default: the last) for each of the `length` keys asked for; 0 where nothing matched."""
+        result = np.zeros(length, dtype=np.int64)
+        if len(self.probe):
+            starts = np.flatnonzero(np.concatenate([[True], self.probe[1:] != self.probe[:-1]]))
+            values = self.rows.columns[accumulator].to_numpy()
+            result[self.probe[starts]] = np.add.reduceat(values, starts)
+        return result
+
+
+class Trace:
+    """One trace within one transaction; nothing is kept between transactions."""
+
+    def __init__(self, store: Store, layout: TraceLayout, shards: int = SHARDS_DEFAULT) -> None:
+        self._store = store
+        self.layout = layout
+        self._shards = shards
+        self._hash_is_of_rows = layout.key == tuple(range(len(layout.types)))
+        self._buckets: dict[int, list[bytes]] = {}
+        self._runs: dict[bytes, Run] = {}
+        self._next = 0
+        for key in store.keys(table_prefix(layout.table)):
+            first, number = _RUN.unpack_from(key, PREFIX_BYTES)
+            self._buckets.setdefault(first, []).append(key)
+            self._next = max(self._next, number + 1)
+
+    # Reading
+
+    def probe(self, keys: pa.Table, hashes: Hashes) -> Matches:
+        """All rows whose key columns equal a row of `keys` (null equals null). O(runs * keys * log run + matches)."""
+        order = np.argsort(hashes)
+        sorted_hashes = hashes[order]
+        probes: list[zset.Indices] = []
+        parts: list[pa.Table] = []
+        for run, low, high in self.runs_near(sorted_hashes):
+            found, rows = self._match(run, sorted_hashes[low:high])
+            if len(found):
+                probes.append(order[found + low])
+                parts.append(rows)
+        return self._verified(keys, probes, parts)
+
+    def runs(self) -> list[Run]:
+        """Every run, by bucket, oldest first."""
+        return [self._run(key) for keys in self._buckets.values() for key in keys]
+
+    def scan(self) -> pa.Table:
+        """The whole content, combined, without hash: for queries and for tests."""
+        parts = [run.table for run in self.runs()]
+        merged = self._merge(parts) if parts else self.layout.schema.empty_table()
+        return merged.drop_columns([HASH])
+
+    def runs_near(self, sorted_hashes: Hashes) -> Iterator[tuple[Run, int, int]]:
+        """(run, low, high): every run that may hold rows of the ascending `sorted_hashes[low:high]`; no other run is opened."""
+        for first, low, high in self._slices(sorted_hashes):
+            for key in self._buckets.get(first, ()):
+                yield self._run(key), low, high
+
+    def _slices(self, sorted_hashes: Hashes) -> list[tuple[int, int, int]]:
+        """(bucket, low, high): the slice of ascending hashes that falls into each bucket; empty ones left out."""
+        firsts = sorted({0, *self._buckets})
+        cuts = np.searchsorted(sorted_hashes, np.array(firsts[1:], dtype=np.uint64), side="left").tolist()
+        edges = [0, *cuts, len(sorted_hashes)]
+        return [(first, edges[i], edges[i + 1]) for i, first in enumerate(firsts) if edges[i] < edges[i + 1]]
+
+    def _run(self, key: bytes) -> Run:
+        run = self._runs.get(key)
+        if run is None:
+            value = self._store.get(key, immutable=True)
+            assert value is not None, f"run {key.hex()} was listed and is gone"
+            table = pa.ipc.open_stream(pa.py_buffer(value)).read_all()
+            run = self._runs[key] = _as_run(table)
+        return run
+
+    def _match(self, run: Run, sorted_hashes: Hashes) -> tuple[zset.Indices, pa.Table]:
+        hashes = run.hashes
+        low = np.searchsorted(hashes, sorted_hashes, side="left")
+        probe = np.flatnonzero(hashes[np.minimum(low, len(hashes) - 1)] == sorted_hashes)
+        low = low[probe]
+        if not len(probe):
+            return probe, run.table
+        after = np.minimum(low + 1, len(hashes) - 1)
+        if not (hashes[after] == hashes[low])[after != low].any():  # one row a hash, as in most runs: no second search
+            return probe, zset.take_rows(run.table, low)
+        counts = np.searchsorted(hashes, sorted_hashes[probe], side="right") - low
+        starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        return np.repeat(probe, counts), zset.take_rows(run.table, starts + np.arange(len(starts)))
+
+    def _verified(self, keys: pa.Table, probes: list[zset.Indices], parts: list[pa.Table]) -> Matches:
+        if not parts:
+            return Matches(np.zeros(0, np.int64), self.layout.schema.empty_table().drop_columns([HASH]))
+        probe = np.concatenate(probes)
+        rows = pa.concat_tables(parts).drop_columns([HASH])
+        if len(parts) > 1:
+            order = np.argsort(probe, kind="stable")
+            probe, rows = probe[order], zset.take_rows(rows, order)
+        asked = identity_columns([zset.take(column, pa.array(probe)) for column in keys.columns])
+        found = identity_columns([rows.column(i) for i in self.layout.key])
+        equal = zset.equal_rows(asked, found, len(probe))
+        if not equal.all():
+            probe, rows = probe[equal], rows.filter(pa.array(equal))
+        return Matches(probe, rows)
+
+    # Writing
+
+    def append(self, rows: pa.Table, hashes: Hashes | None = None) -> None:
+        """Adds rows (with accumulators; not necessarily combined) to the content. `hashes`: of their key columns, if known."""
+        if rows.num_rows == 0:
+            return
+        if hashes is None:
+            hashes = hash_columns([rows.column(i) for i in self.layout.key], rows.num_rows)
+        table = rows.append_column(HASH, pa.array(hashes)).cast(self.layout.schema)
+        delta = self._merge([table])
+        sorted_hashes = delta.column(HASH).to_numpy()
+        for first, low, high in self._slices(sorted_hashes):
+            self._append_to(first, delta.slice(low, high - low))
+
+    def _append_to(self, first: int, rows: pa.Table) -> None:
+        """Adds a run to a bucket, after merging into it the runs that are not twice as long: so each row is merged
+        O(log(bucket / delta)) times, and a lookup opens as many runs."""
+        bucket = self._buckets.get(first, [])
+        parts, total = [rows], rows.num_rows
+        taken: list[bytes] = []
+        for key in reversed(bucket):
+            run = self._run(key)
+            if run.table.num_rows > 2 * total:
+                break
+            parts.append(run.table)
+            taken.append(key)
+            total += run.table.num_rows
+        merged = self._merge(parts[::-1]) if taken else rows
+        everything = len(taken) == len(bucket)
+        for key in taken:
+            self._delete(first, key)
+        if everything and merged.num_rows > BUCKET_ROWS_MAX * (1 + len(self._buckets) // BUCKETS_SMALL):
+            self._split(first, merged)
+        elif merged.num_rows:
+            self._write(first, merged)
+
+    def _split(self, first: int, rows: pa.Table) -> None:
+        """Cuts a bucket's only run near its middle, where another hash begins."""
+        hashes = rows.column(HASH).to_numpy()
+        cut = int(np.searchsorted(hashes, hashes[len(hashes) // 2], side="left"))
+        if cut == 0:
+            cut = int(np.searchsorted(hashes, hashes[0], side="right"))
+        self._write(first, rows.slice(0, cut))
+        if cut < len(hashes):
+            self._write(int(hashes[cut]), rows.slice(cut))
+
+    def _write(self, first: int, rows: pa.Table) -> None:
+        shard = int(shard_of(np.array([first], dtype=np.uint64), self._shards)[0])
+        key = shard_prefix(self.layout.table, shard) + _RUN.pack(first, self._next)
+        self._next += 1
+        run = rows.combine_chunks()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, run.schema) as writer:
+            writer.write_table(run)
+        self._store.put(key, memoryview(sink.getvalue()))
+        self._buckets.setdefault(first, []).append(key)
+        self._runs[key] = _as_run(run)
+
+    def _delete(self, first: int, key: bytes) -> None:
+        self._store.delete(key)
+        self._runs.pop(key, None)
+        bucket = self._buckets[first]
+        bucket.remove(key)
+        if not bucket:
+            del self._buckets[first]
+
+    # Merging
+
+    def _merge(self, parts: Sequence[pa.Table]) -> pa.Table:
+        """The sum of tables of this layout: sorted, equal rows combined, rows whose sums are all 0 gone."""
+        table = pa.concat_tables(parts).combine_chunks()
+        width = len(self.layout.types)
+        columns = table.columns[:width]
+        hashes = table.column(HASH).to_numpy()
+        order, starts = zset.group_rows(columns, table.num_rows, major=hashes, of_rows=self._hash_is_of_rows)
+        accumulators = [
+            _combine(table.column(width + i), order, starts, how) for i, how in enumerate(self.layout.combines)
+        ]
+        accumulators = _carried(accumulators, self.layout.combines)
+        chosen = order[starts]
+        kept = self._kept(accumulators, len(starts))
+        if not kept.all():
+            chosen = chosen[kept]
+            accumulators = [a.filter(pa.array(kept)) for a in accumulators]
+        indices = pa.array(chosen)
+        arrays = [*(zset.take(c, indices) for c in columns), *accumulators, pa.array(hashes[chosen])]
+        merged = pa.Table.from_arrays(arrays, schema=self.layout.schema)
+        return self._value_order(merged) if self.layout.ordered else merged
+
+    def _kept(self, accumulators: list[pa.Array], length: int) -> npt.NDArray[np.bool_]:
+        kept = np.zeros(length, dtype=bool)
+        for array, how in zip(accumulators, self.layout.combines, strict=True):
+            if how in ("sum", "carry"):
+                kept |= array.to_numpy() != 0
+        return kept
+
+    def _value_order(self, table: pa.Table) -> pa.Table:
+        """By (hash, key, last column): NaN is the greatest value, as Spark has it; nulls come after it."""
+        keys = [(HASH, "ascending")] + [(f"c{i}", "ascending") for i in range(len(self.layout.types))]
+        return table.take(pc.sort_indices(table, sort_keys=keys))
+
+
+def as_rows(change: pa.Table) -> pa.Table:
+    """A Z-set as rows of a trace whose one accumulator is the weight."""
+    return change.rename_columns([*change.column_names[:-1], "a0"])
+
+
+def as_zset(rows: pa.Table) -> pa.Table:
+    """The reverse: rows of such a trace, without hash, as a Z-set."""
+    return rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT])
+
+
+def _as_run(table: pa.Table) -> Run:
+    return Run(table, table.column(HASH).chunk(0).to_numpy())
+
+
+def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
+    """With the carries of limbs moved up."""
+    carried = list(accumulators)
+    for place, how in enumerate(combines):
+        if how == "carry":
+            limb, above = carried[place].to_numpy(), carried[place + 1].to_numpy()
+            carried[place] = pa.array(limb & LIMB_MASK)
+            carried[place + 1] = pa.array(above + (limb >> LIMB_BITS))
+    return carried
+
+
+def _combine(column: pa.ChunkedArray, order: zset.Indices, starts: zset.Indices, how: Combine) -> pa.Array:
+    """One value a group of neighbours. Nulls are the identity of min and max; sums have none."""
+    if how in ("sum", "carry"):
+        return pa.array(np.add.reduceat(column.to_numpy()[order], starts), column.type)
+    if len(starts) == len(order):
+        return zset.take(column, pa.array(order))
+    if pa.types.is_integer(column.type) and not column.null_count:
+        extreme = np.maximum if how == "max" else np.minimum
+        return pa.array(extreme.reduceat(column.to_numpy()[order], starts), column.type)
+    group = np.zeros(len(order), dtype=np.int64)
+    group[starts] = 1
+    sorted_values = zset.take(column, pa.array(order))
+    table = pa.table({"group": np.cumsum(group), "value": sorted_values})
+    combined = table.group_by("group", use_threads=False).aggregate([("value", how)])
+    return combined.column(f"value_{how}").combine_chunks().cast(column.type)

@@ -1,0 +1,314 @@
+"""Spark's batch answer: the same project, evaluated by Spark over the whole input. It decides what is right.
+
+Nothing here shares code with the engine: messages are parsed by Spark's from_json, tables of an upsert topic are reduced by Spark's
+window functions, views are the project's own DataFrames. What differs from this is a defect of ours.
+
+Sums of doubles are compared within a relative error of 1e-12, for Spark's own depends on how it splits its input; everything
+else is compared exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from stepwell.planning.plans import ResolvedProject, ResolvedView
+from stepwell.project.definitions import active, load_definitions, quiet_spark
+from stepwell.project.elements import Definitions, SqlQuery
+from stepwell.project.tables import SourceSpec
+
+RELATIVE_ERROR_MAX = 1e-12
+"""Between a sum of doubles of Spark's, rounded at every addition, and ours, rounded once."""
+
+
+class TopicMessage(NamedTuple):
+    """What a consumer got."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A view's output against the batch answer. `duplicates`: rows that are there too often; `lost`: rows that are missing.
+    `examples`: some of them, for people."""
+
+    view: str
+    rows: int
+    duplicates: int
+    lost: int
+    examples: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        return not self.duplicates and not self.lost
+
+
+def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicMessage]]) -> dict[str, DataFrame]:
+    """Every view's content, by name. `inputs`: all messages of every topic that a source reads."""
+    with quiet_spark():
+        definitions = load_definitions(resolved.project, resolved.spark)
+        spark = definitions.spark
+        with active(spark), _streams_as_tables():
+            for source in resolved.sources:
+                table = source_table(spark, source, inputs.get(source.topic, ()))
+                # Read by many views, and made once.
+                table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
+            return _views(spark, resolved, definitions)
+
+
+def _views(spark: SparkSession, resolved: ResolvedProject, definitions: Definitions) -> dict[str, DataFrame]:
+    answers: dict[str, DataFrame] = {}
+    waiting = [output.name for output in definitions.outputs if output.kind == "temporary_view"]
+    for view in resolved.views:
+        waiting = _show_temporary_views(spark, definitions, waiting)
+        parts = [flow.query(spark).select(*view.schema.names) for flow in definitions.flows_of(view.name)]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.unionAll(part)
+        answers[view.name] = whole.localCheckpoint(eager=True)
+        if view.kind != "sink":
+            answers[view.name].createOrReplaceTempView(view.name)
+    return answers
+
+
+def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting: list[str]) -> list[str]:
+    """Registers those whose inputs are all there; returns the others."""
+    left = waiting
+    while True:
+        before, left = left, []
+        for name in before:
+            try:
+                definitions.flows_of(name)[0].query(spark).createOrReplaceTempView(name)
+            except AnalysisException as error:
+                if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+                    raise
+                left.append(name)
+        if len(left) == len(before):
+            return left
+
+
+@contextlib.contextmanager
+def _streams_as_tables() -> Iterator[None]:
+    """In batch a stream is its table: `spark.readStream.table` and `STREAM(t)` read what is there."""
+    reader_table, statement_parse = DataStreamReader.table, SqlQuery.parse
+
+    def table(self: DataStreamReader, name: str) -> DataFrame:
+        return self._spark.table(name)
+
+    def parse(self: SqlQuery, spark: SparkSession) -> Any:
+        plain = re.sub(r"\bSTREAM\s*\(\s*([\w.`]+)\s*\)", r"\1", self.statement, flags=re.IGNORECASE)
+        plain = re.sub(r"\bFROM\s+STREAM\s+(?=[\w`])", "FROM ", plain, flags=re.IGNORECASE)
+        return self.select(spark._jsparkSession.sessionState().sqlParser().parsePlan(plain))
+
+    DataStreamReader.table, SqlQuery.parse = table, parse  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        DataStreamReader.table, SqlQuery.parse = reader_table, statement_parse  # type: ignore[method-assign]
+
+
+# Sources
+
+_MESSAGES = StructType(
+    [
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+    ]
+)
+_ARROW_TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
+_CORRUPT = "_stepwell_corrupt"
+
+
+def source_table(spark: SparkSession, source: SourceSpec, messages: Sequence[TopicMessage]) -> DataFrame:
+    """The table that a source's messages make, as Spark reads them; malformed ones are left out."""
+    columns = list(zip(*messages, strict=True)) or [()] * len(TopicMessage._fields)
+    arrow = pa.table([pa.array(c, t) for c, t in zip(columns, _ARROW_TYPES, strict=True)], _MESSAGES.fieldNames())
+    frame = spark.createDataFrame(arrow, _MESSAGES)
+    frame = frame.withColumn("text", F.col("value").cast(StringType())).withColumn(
+        "name", F.col("key").cast(StringType())
+    )
+    if source.mode == "changelog":
+        return _changelog(frame, source)
+    rows = _parsed(frame, source)
+    return rows.select("row.*") if source.mode == "append" else _last(rows, source)
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(f.name, f.dataType) for f in schema.fields])
+
+
+def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """With a column `row`, null for a tombstone; messages that from_json refuses, or with a null where none may be, are gone."""
+    schema = _nullable(source.schema).add(_CORRUPT, StringType())
+    parsed = F.from_json("text", schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
+    # Checkpointed, for the optimiser would parse the text once for every column that is asked for.
+    frame = frame.withColumn("row", parsed).localCheckpoint(eager=True)
+    good = F.col("text").isNotNull() & (F.trim("text") != "") & F.col(f"row.{_CORRUPT}").isNull()
+    for column in source.schema.fields:
+        if not column.nullable:
+            good = good & F.col(f"row.`{column.name}`").isNotNull()
+    if source.mode == "upsert":
+        good = good | F.col("text").isNull()
+    return frame.filter(good).withColumn("row", F.col("row").dropFields(_CORRUPT))
+
+
+def _key_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """With the key columns as `key_0`, ...: from the message's key (an object, or a bare value), else from the row."""
+    for index, name in enumerate(source.key):
+        kind = source.schema[name].dataType
+        inside = F.get_json_object("name", f"$.{name}")
+        wrapped = F.get_json_object("name", f"$.payload.{name}")
+        bare = F.get_json_object(F.concat(F.lit('{"k":'), F.col("name"), F.lit("}")), "$.k")
+        text = F.coalesce(wrapped, inside, bare if len(source.key) == 1 else F.lit(None), F.col("name"))
+        frame = frame.withColumn(f"key_{index}", F.coalesce(text.cast(kind), F.col(f"row.`{name}`")))
+    return frame
+
+
+def _last(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """The last message of every key; a deletion leaves nothing."""
+    frame = _key_of(frame, source)
+    keys = [f"key_{i}" for i in range(len(source.key))]
+    order = Window.partitionBy(*keys).orderBy(F.desc("partition"), F.desc("offset"))
+    ranked = frame.withColumn("rank", F.row_number().over(order)).filter("rank = 1 AND row IS NOT NULL")
+    return ranked.select("row.*")
+
+
+def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    row = _nullable(source.schema)
+    envelope = StructType([StructField("before", row), StructField("after", row), StructField("op", StringType())])
+    wrapped = StructType([StructField("payload", envelope)])
+    plain = F.from_json("text", envelope)
+    frame = frame.filter("text IS NOT NULL").withColumn(
+        "change",
+        F.when(F.get_json_object("text", "$.payload").isNotNull(), F.from_json("text", wrapped)["payload"]).otherwise(
+            plain
+        ),
+    )
+    if source.key:
+        frame = frame.withColumn("row", F.when(F.col("change.op") != "d", F.col("change.after")))
+        frame = frame.withColumn("name", F.coalesce("name", F.to_json("change.before")))
+        return _last(frame, source)
+    came = frame.filter("change.after IS NOT NULL").select("change.after.*")
+    gone = frame.filter("change.before IS NOT NULL AND change.op IN ('u', 'd')").select("change.before.*")
+    return came.exceptAll(gone)
+
+
+# Comparison
+
+
+def published(spark: SparkSession, view: ResolvedView, messages: Sequence[TopicMessage]) -> DataFrame:
+    """The content that an output topic's messages make."""
+    assert view.output is not None
+    if view.output.mode == "changelog":
+        return _sum_of_changes(spark, view, messages)
+    values = messages
+    if view.output.mode == "upsert":
+        latest = {m.key: m for m in sorted(messages, key=lambda m: (m.partition, m.offset))}
+        values = [m for m in latest.values() if m.value is not None]
+    return _rows(spark, view, [m.value for m in values])
+
+
+def _rows(spark: SparkSession, view: ResolvedView, values: Sequence[bytes | None]) -> DataFrame:
+    frame = spark.createDataFrame([(v.decode(),) for v in values if v is not None], "text STRING")
+    return frame.select(F.from_json("text", _nullable(view.schema), {"mode": "FAILFAST"}).alias("row")).select("row.*")
+
+
+def _sum_of_changes(spark: SparkSession, view: ResolvedView, messages: Sequence[TopicMessage]) -> DataFrame:
+    weights: Counter[str] = Counter()
+    for message in messages:
+        assert message.value is not None
+        change = json.loads(message.value, parse_float=_Literal, parse_int=_Literal)
+        for image, weight in ((change["before"], -1), (change["after"], 1)):
+            if image is not None:
+                weights[_dump(image)] += weight
+    return _rows(spark, view, [text.encode() for text, weight in weights.items() for _ in range(weight)])
+
+
+class _Literal(str):
+    """A number exactly as it was written."""
+
+
+def _dump(value: Any) -> str:
+    if isinstance(value, _Literal):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_dump(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_dump, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def compare(view: str, found: DataFrame, expected: DataFrame) -> Comparison:
+    """Two contents as bags of rows."""
+    left, right = _bag(found), _bag(expected)
+    extra: list[str] = []
+    missing: list[str] = []
+    for exact in left.keys() | right.keys():
+        have, want = left.get(exact, []), right.get(exact, [])
+        unmatched = _unmatched(have, want)
+        extra += [f"extra {exact} {row}" for row in unmatched[0]]
+        missing += [f"missing {exact} {row}" for row in unmatched[1]]
+    rows = sum(len(rows) for rows in left.values())
+    return Comparison(view, rows, len(extra), len(missing), tuple(extra[:3] + missing[:3]))
+
+
+Inexact = tuple[float | None, ...]
+
+
+def _bag(frame: DataFrame) -> dict[str, list[Inexact]]:
+    """Rows by their exact part, with their doubles and floats beside it."""
+    types = [f.dataType.typeName() for f in frame.schema.fields]
+    inexact = [i for i, name in enumerate(types) if name in ("double", "float")]
+    bag: defaultdict[str, list[Inexact]] = defaultdict(list)
+    for row in frame.collect():
+        exact = repr(tuple(value for i, value in enumerate(row) if i not in inexact))
+        bag[exact].append(tuple(row[i] for i in inexact))
+    return {exact: sorted(rows, key=_order) for exact, rows in bag.items()}
+
+
+def _order(row: Inexact) -> tuple[tuple[int, float], ...]:
+    return tuple((0, 0.0) if v is None else (2, 0.0) if math.isnan(v) else (1, v) for v in row)
+
+
+def _unmatched(have: list[Inexact], want: list[Inexact]) -> tuple[list[Inexact], list[Inexact]]:
+    if len(have) == len(want) and all(_close(a, b) for a, b in zip(have, want, strict=True)):
+        return [], []
+    rest = list(want)
+    extra = []
+    for row in have:
+        match = next((i for i, other in enumerate(rest) if _close(row, other)), None)
+        if match is None:
+            extra.append(row)
+        else:
+            rest.pop(match)
+    return extra, rest
+
+
+def _close(left: Inexact, right: Inexact) -> bool:
+    return all(
+        (a is None and b is None)
+        or (
+            a is not None
+            and b is not None
+            and (a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=RELATIVE_ERROR_MAX))
+        )
+        for a, b in zip(left, right, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Kafka's clients: topics, the reader, the one transactional writer."""

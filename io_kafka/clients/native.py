@@ -1,0 +1,120 @@
+"""Whether messages can be taken from librdkafka, and given to it, without an object each (_native.c), and how.
+
+It can be where the extension was built, and confluent-kafka is a version whose consumers begin as the extension expects. It runs
+librdkafka in the library that confluent-kafka has loaded: the addresses come from there. `STEPWELL_NATIVE=0` turns it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import confluent_kafka
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import cimpl
+
+from io_kafka.binary_arrays import offsets_and_bytes
+
+try:
+    from io_kafka.clients import _native
+except ImportError:  # no C compiler where Stepwell was installed
+    _native = None  # type: ignore[assignment]
+
+VERSION = (2, 16)
+"""Of confluent-kafka, whose `Handle` _native.c knows."""
+
+SWITCH = "STEPWELL_NATIVE"
+_FUNCTIONS = (
+    "CallState_begin",
+    "CallState_end",
+    "rd_kafka_queue_get_consumer",
+    "rd_kafka_queue_destroy",
+    "rd_kafka_consume_batch_queue",
+    "rd_kafka_message_destroy",
+    "rd_kafka_topic_name",
+    "rd_kafka_message_errstr",
+    "rd_kafka_topic_new",
+    "rd_kafka_topic_destroy",
+    "rd_kafka_produceva",
+    "rd_kafka_error_code",
+    "rd_kafka_error_string",
+    "rd_kafka_error_destroy",
+)
+"""In the order of `bind`."""
+
+
+def serves(client: Any) -> bool:
+    """Whether this consumer or producer can be used so."""
+    return isinstance(client, cimpl.Consumer | cimpl.Producer) and why_not() is None
+
+
+@cache
+def why_not() -> str | None:
+    """Why it is not used, for people; None where it is."""
+    if os.environ.get(SWITCH) == "0":
+        return f"{SWITCH} is 0"
+    if _native is None:
+        return "it was not built: there was no C compiler when Stepwell was installed"
+    if tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2]) != VERSION:
+        return f"it is for confluent-kafka {VERSION[0]}.{VERSION[1]}, and {confluent_kafka.__version__} is installed"
+    library = ctypes.CDLL(cimpl.__file__)
+    try:
+        found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in _FUNCTIONS]
+    except AttributeError as missing:
+        return f"this build of confluent-kafka hides what it needs: {missing}"
+    _native.bind(*(address or 0 for address in found))
+    return None
+
+
+def open_queue(consumer: Any) -> int:
+    """Of a consumer that it serves. To be closed before the consumer."""
+    return _native.open_queue(consumer)
+
+
+def close_queue(queue: int) -> None:
+    _native.close_queue(queue)
+
+
+def consume(
+    consumer: Any, queue: int, most: int, timeout_ms: int
+) -> tuple[list[tuple[int, str | None, int, int, int, int, str | None]], bytes, bytes, bytes, bytes, bytes]:
+    """(runs, offsets, key lengths, value lengths, keys, values). A run: error code or 0, topic, partition, offset, first, end, text."""
+    return _native.consume(consumer, queue, most, timeout_ms)
+
+
+Column = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Keys and values of messages, as _native.c takes them: ends (int64), whether there is one (a byte each), bytes; of either."""
+
+    keys: Column
+    values: Column
+
+    @property
+    def rows(self) -> int:
+        return len(self.keys[1])
+
+    @classmethod
+    def of(cls, keys: pa.BinaryArray, values: pa.BinaryArray) -> Columns:
+        return cls(_column(keys), _column(values))
+
+
+def produce(
+    producer: Any, topic: str, partition: int, columns: Columns, first: int, header: tuple[str, bytes] | None
+) -> tuple[int, int, str | None]:
+    """Gives the client the messages from `first` on, each with the header, until one is refused: (its number, or that of all messages;
+    error code or 0; text)."""
+    name, value = header or (None, b"")
+    return _native.produce(producer, topic, partition, first, *columns.keys, *columns.values, name, value)
+
+
+def _column(array: pa.BinaryArray) -> Column:
+    ends, octets = offsets_and_bytes(array)
+    return ends, np.asarray(array.is_valid().to_numpy(zero_copy_only=False)), octets

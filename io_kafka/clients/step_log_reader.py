@@ -1,0 +1,163 @@
+"""Reading the step log: the shell around `StepLogState`.
+
+Guarantees: what is read is what was committed, up to the last stable offset, which never lies inside a transaction:
+of a transaction, a reader sees all records or none. A log that was emptied or cut short is an error, never a new log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from io_kafka.clients.topics import TopicFacts, Topics, fault_of
+from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.step_log.records import Record, decode
+from io_kafka.step_log.state import StepLogState
+
+LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+"""The log is the pipeline's memory: nothing but a truncation at a snapshot may remove from it."""
+
+READ_SECONDS_MAX = 60.0
+"""For the whole log. A log of a million steps reads in seconds; a broker that restarts is back well within it."""
+
+_BATCH_MESSAGES_MAX = 10_000
+_POLL_SECONDS_MAX = 0.5
+
+_FETCH_WAIT_MS = 5
+"""The last thing in the log is a marker, which is never delivered: the end is known from one more, empty fetch. By
+default the broker holds that one back for half a second."""
+
+_PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+"""A consumer gets over these by itself; the deadline bounds it."""
+
+_OUT_OF_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+
+
+class UnsuitableStepLog(KafkaFault):
+    """The topic is there, with a configuration in which records would be lost or reordered."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        super().__init__(
+            f"topic {topic!r} cannot be a step log: {reason}. Mend its configuration, or name another topic."
+        )
+
+
+class StepLogGone(UnknownTopic):
+    """There is no step log: the pipeline never ran, or the topic was deleted."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.args = (
+            f"the step log {topic!r} does not exist on this broker. Where the pipeline never ran, run it; where the topic was deleted, "
+            "restore it, or take all output back and rebuild it with `stepwell run --full-refresh`.",
+        )
+
+
+def ensure_step_log(topics: Topics, topic: str) -> TopicFacts:
+    """The log's topic, created where it is missing; raises UnsuitableStepLog where it could lose records."""
+    facts = topics.ensure(topic, 1, LOG_CONFIG)
+    if facts.partitions != 1:
+        raise UnsuitableStepLog(
+            topic, f"it has {facts.partitions} partitions, so its records have no order; it needs one"
+        )
+    for name, wanted in LOG_CONFIG.items():
+        if (found := facts.config.get(name, wanted)) != wanted:
+            raise UnsuitableStepLog(topic, f"its {name} is {found}, which loses records; it must be {wanted}")
+    return facts
+
+
+class StepLogReader:
+    """Reads the log up to its last stable offset. Fences nobody: any command may use it while a run goes on."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, *, timeout_s: float = READ_SECONDS_MAX) -> None:
+        self._settings, self._topic, self._timeout_s = settings, topic, timeout_s
+
+    def read(self) -> StepLogState:
+        """The state of the whole log."""
+        state: StepLogState | None = None
+
+        def begin(low: int, end: int) -> int:
+            nonlocal state
+            if low == end > 0:
+                raise OffsetGone(self._topic, 0, 0, low, end)  # not a new log: an emptied one
+            state = StepLogState(self._topic, low)
+            return low
+
+        records = self._records(begin)
+        assert state is not None
+        for offset, record in records:
+            state.apply(record, offset)
+        return state
+
+    def read_tail(self, state: StepLogState, *, unsettled: bool = False) -> list[Record]:
+        """Folds what was committed since into `state`, and returns it in order.
+
+        `unsettled`: the marker of a transaction that is in `state` may not be there yet. The broker acknowledges a commit before, and until
+        then the log seems to end before that transaction; so nothing new is found, and nothing is missing."""
+
+        def begin(low: int, end: int) -> int:
+            if unsettled and low <= end < state.offset_next:
+                return end
+            if not low <= state.offset_next <= end:
+                raise OffsetGone(self._topic, 0, state.offset_next, low, end)
+            return state.offset_next
+
+        tail = self._records(begin)
+        for offset, record in tail:
+            state.apply(record, offset)
+        return [record for _, record in tail]
+
+    def _records(self, begin: Callable[[int, int], int]) -> list[tuple[int, Record]]:
+        """Every committed record from `begin(first offset held, last stable offset)` to that last stable offset,
+        which is never inside a transaction. Later ones are left out, for they may be half of one."""
+        deadline = time.monotonic() + self._timeout_s
+        place = ClientPartition(self._topic, 0)
+        config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
+        with closing(Consumer(config, logger=CLIENT_LOG)) as consumer:
+            try:
+                while True:
+                    low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
+                    at = begin(low, end)
+                    consumer.assign([ClientPartition(self._topic, 0, at)])
+                    try:
+                        return self._consume(consumer, at, end, deadline)
+                    except KafkaException as error:
+                        if error.args[0].code() not in _OUT_OF_RANGE or time.monotonic() > deadline:
+                            raise
+                        # a truncation came between the question where the log begins and the fetch: ask again
+            except KafkaException as error:
+                raise self._fault(error) from error
+
+    def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
+        found: list[tuple[int, Record]] = []
+        while at < end:
+            if time.monotonic() > deadline:
+                raise ReadDeadline(self._topic, 0, at, end, self._timeout_s, "the step log has to be read whole")
+            for message in _arrived(consumer):
+                error = message.error()
+                if error is None:
+                    at = message.offset() + 1
+                    if message.offset() < end:
+                        found.append((message.offset(), decode(message.value(), self._topic, message.offset())))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at = message.offset()  # past the markers, which are never delivered
+                elif not error.retriable() and error.code() not in _PASSING:
+                    raise KafkaException(error)
+        return found
+
+    def _fault(self, error: KafkaException) -> KafkaFault:
+        doing = f"reading the step log {self._topic!r}"
+        fault = fault_of(error, self._settings.bootstrap_servers, doing, self._topic, 0)
+        return StepLogGone(self._topic) if isinstance(fault, UnknownTopic) else fault
+
+
+def _arrived(consumer: Consumer) -> list[Message]:
+    """What is there, after waiting for the first: `consume` alone would wait for a full batch."""
+    first = consumer.poll(_POLL_SECONDS_MAX)
+    return [] if first is None else [first, *consumer.consume(_BATCH_MESSAGES_MAX, timeout=0)]

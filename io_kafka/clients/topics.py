@@ -1,0 +1,302 @@
+"""What the broker knows of topics: which there are, what they are, and how far they go.
+
+`end_offsets` gives the last stable offset: everything below it is committed or aborted, so a range that ends there can
+be read without waiting for anybody. The high watermark would let one open transaction of a producer stall a step.
+
+A topic is its id, not its name: `require_same_ids` refuses one that was deleted and created again. Topics are created
+where they are missing and never altered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from tenacity import (
+    Retrying,
+    retry_base,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_exponential,
+    wait_fixed,
+)
+
+from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from io_kafka.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    KafkaFault,
+    NoLeader,
+    NotAuthorized,
+    TopicRecreated,
+    UnknownTopic,
+)
+from io_kafka.offsets import TopicPartition
+
+# Settings that decide whether a topic can serve as input or output; others are the user's business.
+WATCHED_CONFIG = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "min.insync.replicas",
+    "max.message.bytes",
+    "delete.retention.ms",
+    "message.timestamp.type",
+)
+
+# For one question to the broker, over a restart of it; then the operator should know.
+REQUEST_SECONDS_MAX = 30.0
+
+# `_NOENT`: the client's own metadata has none. The others come from a broker that has just been told of a new topic, or of a change.
+_NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+_OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
+
+# Between two questions where the broker said that it is not ready yet: it is within milliseconds.
+PASSING_SECONDS = 0.1
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """`partitions`: their count. `config`: those of WATCHED_CONFIG the broker tells, as it writes them."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    config: Mapping[str, str]
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.config.get("cleanup.policy", "")
+
+
+class Topics:
+    """One connection for questions about topics. Not to be carried over a fork."""
+
+    def __init__(self, settings: KafkaSettings, *, timeout_s: float = REQUEST_SECONDS_MAX) -> None:
+        self._settings, self._servers = settings, settings.bootstrap_servers
+        self._timeout_s = timeout_s
+        self._admin = self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient(self._settings.admin_config(), logger=CLIENT_LOG)
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        """Facts of every topic of `names`. Raises UnknownTopic for the first that is missing."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        doing = f"describing the topics {', '.join(wanted)}"
+        ids = self._ask(
+            doing, lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s), str
+        )
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
+        configs = self._ask(
+            doing,
+            lambda: self._admin.describe_configs(resources, request_timeout=self._timeout_s),
+            lambda resource: str(resource.name),
+        )
+        facts = {}
+        for name in wanted:
+            entries = {str(entry.name): entry.value for entry in configs[name].values()}
+            kept = {key: str(entries[key]) for key in WATCHED_CONFIG if entries.get(key) is not None}
+            facts[name] = TopicFacts(name, str(ids[name].topic_id), len(ids[name].partitions), kept)
+        return facts
+
+    def names(self) -> set[str]:
+        """Every topic the user may see, without Kafka's own."""
+        doing = "listing the topics"
+        try:
+            found = self._admin.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            raise fault_of(error, self._servers, doing) from error
+        return {str(name) for name in found if not name.startswith("__")}
+
+    def ensure(
+        self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replication: int = -1
+    ) -> TopicFacts:
+        """The topic as it is; created with these figures if it is missing. `replication` -1 is the broker's default."""
+        try:
+            return self.describe([name])[name]
+        except UnknownTopic:
+            pass
+        doing = f"creating the topic {name}"
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
+        with suppress(_Exists):  # another process was faster
+            self._ask(
+                doing,
+                lambda: self._admin.create_topics(
+                    [new], request_timeout=self._timeout_s, operation_timeout=self._timeout_s
+                ),
+                str,
+            )
+        return self._appeared(name)
+
+    def _appeared(self, name: str) -> TopicFacts:
+        """Of a topic that was created: the controller says so before every broker knows of it, and before its leaders lead."""
+        tries: Retrying = Retrying(
+            retry=retry_if_exception_type((UnknownTopic, NoLeader)),
+            wait=wait_exponential(multiplier=0.01, max=0.5),
+            stop=stop_after_delay(self._timeout_s),
+            reraise=True,
+        )
+
+        def ready() -> TopicFacts:
+            self.begin_offsets([name])
+            return self.describe([name])[name]
+
+        return tries(ready)
+
+    def end_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """The last stable offset of every partition."""
+        return self.end_offsets_of(self.partitions(topics))
+
+    def begin_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """The first offset every partition still holds."""
+        return self._offsets(self.partitions(topics), OffsetSpec.earliest(), "reading the first offsets")
+
+    def end_offsets_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """`end_offsets` of known partitions: one request instead of two, for each step asks."""
+        return self._offsets(partitions, OffsetSpec.latest(), "reading the end offsets")
+
+    def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Deletes every record below these offsets, for good; what is gone already is no error."""
+        asked = [ClientPartition(where.topic, where.partition, offset) for where, offset in sorted(offsets.items())]
+        if asked:
+            self._ask(
+                f"deleting records of {', '.join(sorted({where.topic for where in offsets}))}",
+                lambda: self._admin.delete_records(
+                    asked, request_timeout=self._timeout_s, operation_timeout=self._timeout_s
+                ),
+                lambda partition: TopicPartition(partition.topic, partition.partition),
+            )
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """All partitions of the topics, in order."""
+        wanted = sorted(set(topics))
+        if not wanted:
+            return []
+        found = self._ask(
+            f"describing the topics {', '.join(wanted)}",
+            lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s),
+            str,
+        )
+        return sorted(TopicPartition(name, part.id) for name in wanted for part in found[name].partitions)
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str) -> dict[TopicPartition, int]:
+        """While a broker comes back it leads nothing for a moment, or answers without an offset: asked again until `timeout_s`."""
+        wanted = tuple(partitions)
+        passing = self._again_where(retry_if_exception_type(NoLeader))
+        return passing(self._offsets_now, wanted, spec, doing) if wanted else {}
+
+    def _offsets_now(
+        self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str
+    ) -> dict[TopicPartition, int]:
+        asked = {ClientPartition(where.topic, where.partition): spec for where in asked_for}
+        try:
+            found = self._ask(
+                doing,
+                lambda: self._admin.list_offsets(
+                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
+                ),
+                lambda partition: TopicPartition(partition.topic, partition.partition),
+            )
+        except NoLeader:
+            # The client says the same of a partition that is not there.
+            for where in sorted(set(asked_for) - set(self.partitions(where.topic for where in asked_for))):
+                raise UnknownTopic(*where) from None
+            raise
+        for where, info in sorted(found.items()):
+            if info.offset < 0:  # the client's sign for none
+                raise NoLeader(where.topic, where.partition, doing)
+        return {where: int(info.offset) for where, info in sorted(found.items())}
+
+    def _again_where(self, retry: retry_base) -> Retrying:
+        """Asks again, until `timeout_s`, what ended in a fault of this kind."""
+        return Retrying(
+            retry=retry, stop=stop_after_delay(self._timeout_s), wait=wait_fixed(PASSING_SECONDS), reraise=True
+        )
+
+    def _ask(
+        self, doing: str, request: Callable[[], Mapping[Any, Future[Any]]], name_of: Callable[[Any], _T]
+    ) -> dict[_T, Any]:
+        """Send one request and wait for all its answers, with the client's errors turned into ours. What the broker calls
+        passing, such as a leader not yet known of a topic just made, is asked again until `timeout_s`."""
+        passing = self._again_where(retry_if_exception(_is_passing))
+
+        def ask() -> dict[_T, Any]:
+            try:
+                return {name_of(key): _result(future, key, self._servers, doing) for key, future in request().items()}
+            except KafkaFault as error:
+                if isinstance(error.__cause__, KafkaException) and error.__cause__.args[0].code() in _OLD_EPOCH:
+                    self._admin = self._new_admin()  # one that knows a leader's former epoch asks with it for ever
+                raise
+
+        try:
+            return passing(ask)
+        except KafkaException as error:
+            raise fault_of(error, self._servers, doing) from error
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Errors of a broker that is there and not yet ready; that none is there, a wait would not mend sooner than the client's own."""
+    cause = error.__cause__ if isinstance(error, KafkaFault) else error
+    return isinstance(cause, KafkaException) and cause.args[0].code() in (
+        *_OLD_EPOCH, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )  # fmt: skip
+
+
+class _Exists(KafkaFault):
+    """Inside this module: the topic to create is there."""
+
+
+def require_same_ids(facts: Mapping[str, TopicFacts], recorded_ids: Mapping[str, str]) -> None:
+    """Raises TopicRecreated if a topic of `recorded_ids` has another id now."""
+    for name, recorded in recorded_ids.items():
+        if name in facts and facts[name].topic_id != recorded:
+            raise TopicRecreated(name, recorded, facts[name].topic_id)
+
+
+def fault_of(
+    error: KafkaException, servers: str, doing: str, topic: str | None = None, partition: int | None = None
+) -> KafkaFault:
+    """Our class for an error of the client."""
+    cause: KafkaError = error.args[0]
+    code = cause.code()
+    if topic is not None and code in (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_ID,
+    ):
+        return UnknownTopic(topic, partition)
+    if topic is not None and code in _NO_LEADER:
+        return NoLeader(topic, partition, doing)
+    if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE):
+        return BrokerUnreachable(servers, doing, cause.str())
+    if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+        return NotAuthorized(f"topic {topic!r}" if topic else servers, doing, cause.str())
+    if code in (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION):
+        return NotAuthorized(servers, "the login", cause.str())
+    if code == KafkaError.TOPIC_ALREADY_EXISTS:
+        return _Exists(cause.str())
+    return BrokerRefused(doing, f"{cause.name()}: {cause.str()}")
+
+
+def _result(future: Future[Any], key: Any, servers: str, doing: str) -> Any:
+    try:
+        return future.result()
+    except KafkaException as error:
+        if isinstance(key, ClientPartition):
+            raise fault_of(error, servers, doing, key.topic, key.partition) from error
+        name = key.name if isinstance(key, ConfigResource) else str(key)
+        raise fault_of(error, servers, doing, name) from error

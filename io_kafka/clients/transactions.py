@@ -1,0 +1,483 @@
+"""Transactions of one fenced producer, each of which ends with records of the step log.
+
+Guarantees: a run that was fenced can commit nothing more; after any error it is known whether a transaction was
+committed before anything else is done. `state` is always what the step log says, up to this producer's last word.
+
+    begin, produce, flush, records, commit --- no error seen ---> done
+      ^                    |
+      |                    | any error, or one the client got over by itself
+      |                    v
+      |         read the tail of the log --- a higher claim ----> Fenced, and the successor is not disturbed
+      |                    |
+      |           init_transactions
+      |                    |
+      |         read the tail of the log --- a higher claim ----> Fenced
+      |                    |             --- our records -------> done
+      `--- nothing is there, written again
+
+Why a doubt is settled by the log and not by the client: librdkafka resends a request to end a transaction whose
+answer was lost, and the first copy may still be on its way; it can then end the *next* transaction half way.
+`init_transactions` gives the producer a new epoch on the broker, which refuses every older request, and returns when
+no transaction of ours is open any more; what the log holds after it is final. So the producer is renewed after every
+error (`error_cb`).
+
+Why only a claim tells that another has taken over: a broker fences a producer whose transaction timed out just as
+one that was replaced.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+import tenacity
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from faults.points import reached
+from io_kafka.clients import native
+from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import Claim, Record, encode
+from io_kafka.step_log.state import StepLogState
+
+_log = structlog.get_logger("io_kafka.clients.transactions")
+
+
+@dataclass(frozen=True)
+class WriterLimits:
+    """Bounds of what the writer waits for and tries again. `tries_max` is the number of times one transaction is
+    written."""
+
+    init_seconds_max: float = 30.0  # measured 0.05 to 0.5 s; longer while a broker recovers our last transaction
+    flush_seconds_max: float = 60.0  # for the largest step over a slow link
+    commit_seconds_max: float = 30.0  # measured 2 to 4 ms; then the outcome is unknown and the log is asked
+    abort_seconds_max: float = 5.0  # a courtesy to consumers; the next init aborts anyway
+    recovery_seconds_max: float = 120.0  # a broker that restarts is back in seconds, a loaded one in a minute
+    tries_max: int = 5
+    wait_seconds_max: float = 5.0  # the longest pause between two tries
+    fenced_without_claim_max: int = 2  # a transaction that timed out on the broker fences us, and nobody took over
+    fence_forgotten_commits: int = 100  # in a row; two runs that fence each other get few between two fences
+    transaction_timeout_ms: int = 60_000  # the broker aborts what a dead writer left open; consumers wait that long
+
+
+class Fenced(KafkaFault):
+    """This run may write nothing more."""
+
+    def __init__(self, transactional_id: str, epoch: int, holder: Claim | None) -> None:
+        self.transactional_id, self.epoch, self.holder = transactional_id, epoch, holder
+        who = "" if holder is None else f": epoch {holder.epoch}, process {holder.pid} on {holder.host}"
+        super().__init__(
+            f"another run of this pipeline ({transactional_id!r}) has taken over from epoch {epoch}{who}. This run "
+            "has stopped and has written nothing since. If that was not meant, stop the other run and start this one."
+        )
+
+
+class WriteRefused(KafkaFault):
+    """The broker refuses a message of a transaction, and would again."""
+
+    def __init__(self, what: str, where: TopicPartition | None, reason: str) -> None:
+        self.where = where
+        place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
+        super().__init__(
+            f"{what}{place}: Kafka refuses to write it: {reason}. Nothing of it was written. Mend the topic, its "
+            "limits (`max.message.bytes`) or the permissions, and run again."
+        )
+
+
+class OutcomeUnknown(KafkaFault):
+    """The broker stayed away for too long to ask how a transaction ended."""
+
+    def __init__(self, what: str, seconds: float, reason: str) -> None:
+        super().__init__(
+            f"{what}: no answer from Kafka for {seconds:g} s ({reason}), so it is not known whether it was committed. "
+            "Nothing is lost: once the broker is back, `stepwell run` reads the step log and goes on from there."
+        )
+
+
+class NotCommitted(Exception):
+    """Inside this module: the log has nothing of the transaction; it can be written again."""
+
+
+@dataclass
+class Delivery:
+    """What one transaction learns from its delivery reports."""
+
+    ends: dict[TopicPartition, int]
+    error: KafkaError | None = None
+    where: TopicPartition | None = None
+
+    def note(self, error: KafkaError | None, message: Message) -> None:
+        place = TopicPartition(str(message.topic()), int(message.partition() or 0))
+        if error is None:
+            offset = message.offset()
+            assert offset is not None
+            self.ends[place] = offset + 1
+        elif self.error is None:
+            self.error, self.where = error, place
+
+
+class FencedTransactions:
+    """Transactions that end with records of the step log. Not thread-safe, and not to be carried over a fork.
+
+    Invariants: `_state` has all that this writer committed; `_producer`, where there is one, has no open transaction
+    between two calls, and the state was in step with the log after it was made."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        transactional_id: str,
+        log_topic: str,
+        *,
+        limits: WriterLimits | None = None,
+    ) -> None:
+        self.run_id = uuid.uuid4().hex
+        self._settings, self._id, self._log_topic = settings, transactional_id, log_topic
+        self._limits = limits or WriterLimits()
+        self._reader = StepLogReader(settings, log_topic)
+        self._producer: Producer | None = None
+        self._doubtful = False  # the client saw an error since the producer was made
+        self._fenced_without_claim = 0
+        self._commits_since_fenced = 0
+        self._claim: Claim | None = None
+        self._state = StepLogState(log_topic)
+
+    @property
+    def state(self) -> StepLogState:
+        """What the log says. Another object after every transaction: ask again, do not keep."""
+        return self._state
+
+    @property
+    def epoch(self) -> int:
+        """Of this run; what every record of it must carry."""
+        assert self._claim is not None, "not started"
+        return self._claim.epoch
+
+    def confirm(self) -> None:
+        """Raises Fenced where another run has claimed the pipeline since: what looks wrong to a run that slept may be its successor's."""
+        with self._bounded("a look at the end of the step log"):
+            self._patiently(self._read_tail)
+
+    def close(self) -> None:
+        """Lets the producer go; an open transaction is aborted by the next start."""
+        self._discard()
+
+    # One transaction
+
+    def _transact(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
+        """`kind`: log or output, for crash points. `send` produces the messages and returns the log's records, which go last. Returns when
+        they are committed."""
+        with self._bounded(what):
+            for attempt in self._tries(NotCommitted):
+                with attempt:
+                    self._settle()
+                    self._attempt(kind, what, send)
+
+    def _attempt(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
+        assert self._producer is not None
+        producer, delivery, records = self._producer, Delivery({}), list[Record]()
+        try:
+            producer.begin_transaction()
+            reached(f"{kind}.begun")
+            records = send(producer, delivery)
+            after = self._produce_records(producer, delivery, records)
+            reached(f"{kind}.sent")
+            self._commit(producer)
+            reached(f"{kind}.committed")
+            self._listen(producer)
+            if not self._doubtful:
+                self._state = after
+                self._forget_fences()
+                return
+            _log.info("transaction committed with errors on the way; asking the log", what=what)
+        except KafkaException as error:
+            _log.warning("transaction failed; asking the log", what=what, error=str(error))
+            self._give_up_if_refused(what, producer, delivery, error)
+            self._give_up_if_fenced_again(error)
+        except BaseException:
+            self._discard()  # with the open transaction; the next one begins with a renewal
+            raise
+        self._discard()
+        tail = self._recover()
+        if tail and [encode(r) for r in tail] == [encode(r) for r in records]:
+            return
+        if tail:
+            raise BrokerRefused(f"writing {what}", "the step log holds records that this run did not write")
+        raise NotCommitted
+
+    def _produce(
+        self,
+        producer: Producer,
+        delivery: Delivery,
+        where: TopicPartition,
+        rows: Iterator[tuple[bytes | None, bytes | None]],
+        count: int,
+        extra: Mapping[str, Any],
+    ) -> None:
+        """Only the last message of a partition reports its delivery: it has the highest offset, and a message that
+        fails fails the whole transaction."""
+        topic, number = where
+        produce, last = producer.produce, count - 1
+        for index, (key, value) in enumerate(rows):
+            options = {**extra, "on_delivery": delivery.note} if index == last else extra
+            try:
+                produce(topic, value, key, number, **options)
+            except BufferError:  # the client's queue is full: wait for all of it, then go on
+                self._flush(producer, delivery)
+                produce(topic, value, key, number, **options)
+            except KafkaException as error:
+                delivery.error, delivery.where = error.args[0], where
+                raise
+
+    def _produce_natively(
+        self,
+        producer: Producer,
+        delivery: Delivery,
+        where: TopicPartition,
+        messages: native.Columns,
+        header: tuple[str, bytes] | None,
+    ) -> None:
+        """As `_produce`, but no message reports its delivery: another one must follow."""
+        given, is_flushed = 0, False
+        while given < messages.rows:
+            reached, code, text = native.produce(producer, *where, messages, given, header)
+            if code == KafkaError._QUEUE_FULL and (reached > given or not is_flushed):
+                self._flush(producer, delivery)
+                is_flushed = True
+            elif code:
+                delivery.error, delivery.where = KafkaError(code, text), where
+                raise KafkaException(delivery.error)
+            given = reached
+
+    def _flush(self, producer: Producer, delivery: Delivery) -> None:
+        with _errors_of_the_client():
+            left = producer.flush(self._limits.flush_seconds_max)
+        if delivery.error is not None:
+            raise KafkaException(delivery.error)
+        if left:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))
+
+    def _produce_records(self, producer: Producer, delivery: Delivery, records: Sequence[Record]) -> StepLogState:
+        """Produces the log's records; returns the state with them, which counts from the commit on."""
+        where = TopicPartition(self._log_topic, 0)
+        self._produce(producer, delivery, where, ((None, encode(r)) for r in records), len(records), {})
+        self._flush(producer, delivery)
+        after = self._state.fork()
+        first = delivery.ends[where] - len(records)
+        for index, record in enumerate(records):
+            after.apply(record, first + index)
+        return after
+
+    def _commit(self, producer: Producer) -> None:
+        """Commits, going on after errors that the client calls passing, until the deadline."""
+        for attempt in tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_is_passing),
+            stop=tenacity.stop_after_delay(self._limits.commit_seconds_max),
+            wait=tenacity.wait_fixed(0.05),
+            reraise=True,
+        ):
+            with attempt:
+                producer.commit_transaction(self._limits.commit_seconds_max)
+
+    def _commit_claim(self, claim: Claim) -> None:
+        """The claim's own transaction; any doubt about it raises, and `start` looks again."""
+        assert self._producer is not None
+        producer, delivery = self._producer, Delivery({})
+        producer.begin_transaction()
+        after = self._produce_records(producer, delivery, [claim])
+        reached("claim.sent")
+        self._commit(producer)
+        reached("claim.committed")
+        self._listen(producer)
+        if self._doubtful:
+            raise NotCommitted
+        self._state = after
+
+    # Doubt
+
+    def _settle(self) -> None:
+        """A producer that has seen no error; the state is what the log says."""
+        if self._producer is not None:
+            self._listen(self._producer)
+        if self._producer is None or self._doubtful:
+            self._discard()
+            self._recover()
+
+    def _recover(self) -> list[Record]:
+        """Renews the producer, and returns what was committed since the state was last in step with the log."""
+        tail: list[Record] = []
+        self._patiently(lambda: self._renew(tail))
+        return tail
+
+    def _renew(self, tail: list[Record] | None = None) -> None:
+        """A new producer with a new epoch on the broker; the tail of the log, before and after, is folded into the
+        state."""
+        self._discard()
+        found = [] if tail is None else tail
+        found += self._read_tail(unsettled=True)
+        self._doubtful = False
+        config = {
+            "transaction.timeout.ms": self._limits.transaction_timeout_ms,
+            **self._settings.producer_config(self._id),
+            "delivery.report.only.error": False,  # the last message of each partition tells its offset
+            "error_cb": self._on_error,
+        }
+        producer = Producer(config, logger=CLIENT_LOG)
+        producer.init_transactions(self._limits.init_seconds_max)
+        found += self._read_tail()
+        self._doubtful = False
+        self._producer = producer
+
+    def _read_tail(self, *, unsettled: bool = False) -> list[Record]:
+        """`unsettled`: before the init that waits for the markers of our last transaction."""
+        try:
+            tail = self._reader.read_tail(self._state, unsettled=unsettled)
+        except OffsetGone as fault:
+            self._begin_again(fault)
+            tail = []
+        holder = self._state.claim
+        if self._claim is not None and holder is not None and holder.run_id != self.run_id:
+            self._discard()
+            raise Fenced(self._id, self._claim.epoch, holder)
+        return tail
+
+    def _begin_again(self, fault: OffsetGone) -> None:
+        """What we had not read yet is gone. Another run may have cut the log short meanwhile: the one that we are about to replace, while we
+        start, or one that has replaced us. Otherwise the log has lost records: raises `fault`."""
+        before, self._state = self._state, self._reader.read()
+        if self._state.epoch < before.epoch or self._state.steps < before.steps:
+            raise fault
+        if self._claim is not None and self._state.epoch == before.epoch:
+            raise fault
+
+    def _patiently(self, action: Callable[[], Any]) -> Any:
+        """Does what needs a broker, again and again while none answers, within `recovery_seconds_max`."""
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_may_pass),
+            stop=tenacity.stop_after_delay(self._limits.recovery_seconds_max),
+            wait=tenacity.wait_random_exponential(multiplier=0.1, max=self._limits.wait_seconds_max),
+            reraise=True,
+        )
+        return retrying(action)
+
+    def _tries(self, cause: type[Exception]) -> tenacity.Retrying:
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(cause),
+            stop=tenacity.stop_after_attempt(self._limits.tries_max),
+            wait=tenacity.wait_random_exponential(multiplier=0.1, max=self._limits.wait_seconds_max),
+            reraise=True,
+        )
+
+    @contextmanager
+    def _bounded(self, what: str) -> Iterator[None]:
+        """Turns what is left of an error after all tries into one that says what to do."""
+        try:
+            yield
+        except NotCommitted as error:
+            self._discard()
+            tries = self._limits.tries_max
+            raise BrokerRefused(f"writing {what}", f"{tries} transactions failed one after the other") from error
+        except (KafkaException, BrokerUnreachable, ReadDeadline) as error:
+            self._discard()
+            if isinstance(error, KafkaException) and _code(error) in _FENCED:
+                raise Fenced(self._id, self._state.epoch, None) from error
+            if isinstance(error, KafkaException) and _code(error) in _REFUSED:
+                raise WriteRefused(what, None, str(error.args[0])) from error
+            raise OutcomeUnknown(what, self._limits.recovery_seconds_max, str(error)) from error
+
+    def _give_up_if_refused(self, what: str, producer: Producer, delivery: Delivery, error: KafkaException) -> None:
+        cause = delivery.error or error.args[0]
+        if cause.code() not in _REFUSED:
+            return
+        with suppress(KafkaException):
+            producer.abort_transaction(self._limits.abort_seconds_max)
+        self._discard()
+        raise WriteRefused(what, delivery.where, cause.str()) from error
+
+    def _give_up_if_fenced_again(self, error: KafkaException) -> None:
+        """Being fenced is final where a higher claim is in the log, which `_recover` looks for first. Without one it is
+        forgiven a few times, so that two runs can not fence each other for ever."""
+        if _code(error) not in _FENCED:
+            return
+        self._discard()
+        self._read_tail(unsettled=True)
+        self._fenced_without_claim += 1
+        self._commits_since_fenced = 0
+        if self._fenced_without_claim > self._limits.fenced_without_claim_max:
+            raise Fenced(self._id, self.epoch, None) from error
+
+    def _forget_fences(self) -> None:
+        self._commits_since_fenced += 1
+        if self._commits_since_fenced >= self._limits.fence_forgotten_commits:
+            self._fenced_without_claim = 0
+
+    def _discard(self) -> None:
+        """Forgets the producer, with all it has not sent. The broker aborts its transaction at the next init."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(KafkaException):
+                producer.purge(blocking=False)
+
+    def _listen(self, producer: Producer) -> None:
+        """Lets the client tell what it has seen since it was last called."""
+        try:
+            with _errors_of_the_client():
+                producer.poll(0)
+        except KafkaException as error:
+            self._on_error(error.args[0])
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._doubtful = True
+        _log.debug("the client reports", error=str(error))
+
+
+@contextmanager
+def _errors_of_the_client() -> Iterator[None]:
+    """confluent-kafka raises a fatal error out of `flush` and `poll` as a SystemError around its KafkaException."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
+def _code(error: KafkaException) -> int:
+    return int(error.args[0].code())
+
+
+def _is_passing(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether to look again is of use: no for a refusal."""
+    if isinstance(error, KafkaException):
+        return _code(error) not in _REFUSED
+    return isinstance(error, BrokerUnreachable | ReadDeadline | NotCommitted)
+
+
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+_REFUSED = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,
+}
+"""Errors that trying again does not mend."""

@@ -1,0 +1,1 @@
+"""The step log's records and its state machine, without I/O."""

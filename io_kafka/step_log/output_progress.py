@@ -1,0 +1,100 @@
+"""What to do with the output of a step: the seed's `write(step, output)`, decided.
+
+Guarantees: a step's output is written once. A replay computes it again and is told to discard it, after it was found
+to be the same; if it is not the same the pipeline stops, with both digests, before anything is written.
+
+    step          0 ......... first ......... last ......... >
+    decision      | discard    | compare,      | append  | a mistake
+                  |            | discard       |         |
+
+`first`: the first step whose digests the log still has. `last`: the next step to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from io_kafka.errors import KafkaFault
+from io_kafka.step_log.records import InputChecksum, StepRecord
+
+HandlePartition = tuple[str, int]
+
+
+class Decision(Enum):
+    DISCARD = "discard"
+    APPEND = "append"
+
+
+class DigestMismatch(KafkaFault):
+    """A replayed step gave other output than the first time."""
+
+    def __init__(self, step: int, handle: str, partition: int, recorded: str, computed: str) -> None:
+        self.step, self.handle, self.partition = step, handle, partition
+        self.recorded, self.computed = recorded, computed
+        super().__init__(
+            f"step {step}, output {handle!r} partition {partition}: the replay's output has digest {computed}, the "
+            f"output written before has {recorded}. Something in the project or its libraries is not deterministic, "
+            "or was changed; nothing was written. Go back to the former version, or rebuild with "
+            "`stepwell run --full-refresh`."
+        )
+
+
+class StepBeyondEnd(KafkaFault):
+    """A step whose predecessor's output is not written."""
+
+    def __init__(self, step: int, last: int) -> None:
+        self.step, self.last = step, last
+        super().__init__(
+            f"step {step} cannot be written: the output of step {last} is not there yet. The state is ahead of the "
+            "step log, which has lost records or belongs to another pipeline; restore it, or rebuild with "
+            "`stepwell run --full-refresh`."
+        )
+
+
+class InputChanged(KafkaFault):
+    """A recorded range of input no longer holds what was read from it."""
+
+    def __init__(self, step: int, topic: str, partition: int, recorded: str, found: str) -> None:
+        self.step, self.topic, self.partition = step, topic, partition
+        super().__init__(
+            f"step {step}, topic {topic!r} partition {partition}: its range now holds {found}, and held {recorded} "
+            "when it was first read. The topic was recreated, compacted or has expired below the last checkpoint; "
+            "mend its retention, and rebuild with `stepwell run --full-refresh`."
+        )
+
+
+def decide(
+    step: int, digests: Mapping[HandlePartition, str], recorded: Mapping[int, StepRecord], first: int, last: int
+) -> Decision:
+    """The four cases for the output of `step`, whose partitions have these `digests` (empty ones too). `recorded`
+    has the steps first <= s < last.
+
+    Raises DigestMismatch for the first partition, in order, that differs; StepBeyondEnd where step > last."""
+    assert 0 <= first <= last
+    if step < first:
+        return Decision.DISCARD
+    if step == last:
+        return Decision.APPEND
+    if step > last:
+        raise StepBeyondEnd(step, last)
+    before = recorded[step].digests
+    for handle, partition in sorted(before.keys() | digests.keys()):
+        was, now = before.get((handle, partition), "none"), digests.get((handle, partition), "none")
+        if was != now:
+            raise DigestMismatch(step, handle, partition, was, now)
+    return Decision.DISCARD
+
+
+def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: StepRecord) -> None:
+    """Raises InputChanged unless a replay found the messages that were recorded. A range that was recorded without a
+    checksum is not compared."""
+    now = {(c.topic, c.partition): c for c in found}
+    for was in recorded.inputs:
+        other = now.get((was.topic, was.partition))
+        if other != was:
+            raise InputChanged(step, was.topic, was.partition, _said(was), "nothing" if other is None else _said(other))
+
+
+def _said(checksum: InputChecksum) -> str:
+    return f"{checksum.messages} messages with checksum {checksum.checksum}"

@@ -1,0 +1,308 @@
+"""The records of the step log, and their written form.
+
+Guarantees: `decode(encode(r)) == r`; what is not exactly a record of this form is refused, with its topic and offset;
+a record is one line of JSON that a person can read with any console consumer.
+
+Why strict: the log decides what is written again after a crash. A field that is guessed, or ignored because a newer
+version wrote it, would show as lost or doubled output much later.
+
+    kind                 says
+    claim                this run, of this epoch, holds the pipeline from here on
+    division             step s reads exactly these offsets
+    step                 the output of step s: digests, and where every output partition ends
+    checkpoint_intent    databases may begin to hold this version
+    checkpoint_complete  every database holds it
+    layout               shards and workers from here on
+    circuit              the circuit that the state belongs to
+    refresh              the outputs are being taken back, to be rebuilt as this generation
+    taken_back           tombstones were written into upsert topics, up to these ends
+    reset                all outputs are taken back: steps begin again at 0, with databases of this generation
+    snapshot             all that is needed from here on, should everything before be truncated
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from io_kafka.errors import KafkaFault
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.division import Division
+
+FORMAT_VERSION = 1
+"""Grows when a record changes its meaning. A reader refuses what is newer than itself."""
+
+Natural = Annotated[int, Field(ge=0)]
+OnError = Literal["fail", "skip", "dead-letter"]
+
+
+class BadLogRecord(KafkaFault):
+    """A message of the step log that is no record this version knows."""
+
+    def __init__(self, topic: str, offset: int, reason: str) -> None:
+        self.topic, self.offset = topic, offset
+        super().__init__(
+            f"step log {topic!r} partition 0 offset {offset}: {reason}. Nothing but Stepwell may write to this "
+            "topic, and a newer Stepwell's log needs that version or a newer one; nothing was changed."
+        )
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _Record(_Part):
+    """What every record has. `epoch`: of the run that wrote it."""
+
+    format: Literal[1] = 1
+    epoch: Natural
+
+
+class TopicIdentity(_Part):
+    """A topic as it was found: a topic of the same name but another `id` holds other messages."""
+
+    topic: str
+    id: str
+    partitions: Natural
+
+
+class InputRange(_Part):
+    """The offsets start <= o < end of one input partition."""
+
+    topic: str
+    partition: Natural
+    start: Natural
+    end: Natural
+
+
+class InputChecksum(_Part):
+    """What was found in one input range: how many messages, and a checksum of them; a replay must find the same."""
+
+    topic: str
+    partition: Natural
+    messages: Natural
+    checksum: str
+
+
+class OutputPart(_Part):
+    """One output partition after step s: the digest and number of the step's messages there (also of none), and the
+    end: reading the partition up to `end` gives exactly the output of the steps <= s."""
+
+    handle: str
+    topic: str
+    partition: Natural
+    messages: Natural
+    digest: str
+    end: Natural
+
+    @property
+    def where(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class PartitionOffset(_Part):
+    """An offset in one partition: of an input, where the next division starts; of an output, where it ends."""
+
+    topic: str
+    partition: Natural
+    offset: Natural
+
+
+class VersionId(_Part):
+    """The identity of a checkpoint. `step` is the first step that it does not hold. The number alone is not enough:
+    after a crash another checkpoint may be taken under it."""
+
+    version: Natural
+    step: Natural
+    checkpoint_id: str
+
+
+class Claim(_Record):
+    """The writer's first record: `epoch` is one more than any before it. `run_id` tells this run from any other, so
+    that a run finds its own claim again; `endpoint` is where it answers."""
+
+    kind: Literal["claim"] = "claim"
+    pipeline: str
+    run_id: str
+    host: str
+    pid: Natural
+    endpoint: str | None = None
+
+
+class DivisionRecord(_Record):
+    """`ranges` in order of (topic, partition). `on_error`: source -> what is done with its malformed messages;
+    `dead_letters`: source -> the topic they go to, where that is what is done; `grown`: topics that have more partitions
+    than when the state began, in order. All belong to the division because they decide what the step's output is."""
+
+    kind: Literal["division"] = "division"
+    step: Natural
+    ranges: tuple[InputRange, ...]
+    topics: tuple[TopicIdentity, ...] = ()
+    on_error: dict[str, OnError] = Field(default_factory=dict)
+    dead_letters: dict[str, str] = Field(default_factory=dict)
+    grown: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        epoch: int,
+        division: Division,
+        topics: tuple[TopicIdentity, ...] = (),
+        on_error: dict[str, OnError] | None = None,
+        grown: tuple[str, ...] = (),
+    ) -> DivisionRecord:
+        ranges = tuple(
+            InputRange(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in division.ranges
+        )
+        return DivisionRecord(
+            epoch=epoch, step=division.step, ranges=ranges, topics=topics, on_error=on_error or {}, grown=grown
+        )
+
+    @property
+    def division(self) -> Division:
+        return Division(self.step, tuple(OffsetRange(r.topic, r.partition, r.start, r.end) for r in self.ranges))
+
+    def with_policy(self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str]) -> DivisionRecord:
+        """The same step over the same input, recorded again by a later run with another policy."""
+        return DivisionRecord(
+            epoch=epoch,
+            step=self.step,
+            ranges=self.ranges,
+            on_error=on_error,
+            dead_letters=dead_letters,
+            grown=self.grown,
+        )
+
+
+class StepRecord(_Record):
+    """The step's output, all of it: one part for every (handle, partition), in that order. `skipped`: source ->
+    malformed messages left out of the step."""
+
+    kind: Literal["step"] = "step"
+    step: Natural
+    outputs: tuple[OutputPart, ...]
+    encoder: str
+    inputs: tuple[InputChecksum, ...] = ()
+    skipped: dict[str, Natural] = Field(default_factory=dict)
+
+    @property
+    def digests(self) -> dict[tuple[str, int], str]:
+        """(handle, output partition) -> digest."""
+        return {(part.handle, part.partition): part.digest for part in self.outputs}
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        return {part.where: part.end for part in self.outputs}
+
+
+class CheckpointIntent(_Record):
+    kind: Literal["checkpoint_intent"] = "checkpoint_intent"
+    version: VersionId
+
+
+class CheckpointComplete(_Record):
+    kind: Literal["checkpoint_complete"] = "checkpoint_complete"
+    version: VersionId
+
+
+class LayoutRecord(_Record):
+    """`hosts[w]` is the host of worker w; `owners[i]`, where the layout is not the plain one, the worker of shard i."""
+
+    kind: Literal["layout"] = "layout"
+    number: Natural
+    workers: Annotated[int, Field(ge=1)]
+    shards: Annotated[int, Field(ge=1)]
+    hosts: tuple[str, ...] = ()
+    owners: tuple[Natural, ...] = ()
+
+
+class CircuitRecord(_Record):
+    """`circuit` is the circuit's own JSON, as text, so that its fingerprint can be computed from it again."""
+
+    kind: Literal["circuit"] = "circuit"
+    fingerprint: str
+    circuit: str
+
+
+class Refresh(_Record):
+    """`topics`: the output topics that are taken back. Those named in `tombstones` get one for every live key; the
+    others are emptied below `ends`, which are fixed here so that a late request of a fenced run deletes no more."""
+
+    kind: Literal["refresh"] = "refresh"
+    generation: Annotated[int, Field(ge=1)]
+    topics: tuple[TopicIdentity, ...]
+    tombstones: tuple[str, ...]
+    ends: tuple[PartitionOffset, ...]
+
+
+class TakenBack(_Record):
+    """In the transaction of the tombstones themselves. `ends`: of the partitions written."""
+
+    kind: Literal["taken_back"] = "taken_back"
+    generation: Annotated[int, Field(ge=1)]
+    ends: tuple[PartitionOffset, ...]
+
+
+class Reset(_Record):
+    """What the refresh of this generation began is done. Nothing of the steps before counts any more. `topics`: output
+    topics that go on, with their ends: those of the refresh that are still there."""
+
+    kind: Literal["reset"] = "reset"
+    generation: Annotated[int, Field(ge=1)]
+    topics: tuple[TopicIdentity, ...] = ()
+
+
+class Snapshot(_Record):
+    """The state of the log just before this record, without the steps already committed. Bounded: it grows with the
+    number of partitions, never with the number of steps."""
+
+    kind: Literal["snapshot"] = "snapshot"
+    claim: Claim
+    steps: Natural
+    pending: tuple[DivisionRecord, ...]
+    positions: tuple[PartitionOffset, ...]
+    ends: tuple[PartitionOffset, ...]
+    topics: tuple[TopicIdentity, ...]
+    intent: VersionId | None
+    checkpoints: tuple[VersionId, ...]
+    layout: LayoutRecord | None
+    circuit: CircuitRecord | None
+    generation: Natural = 0
+    refresh: Refresh | None = None
+    grown: tuple[str, ...] = ()
+
+
+Record = (
+    Claim
+    | DivisionRecord
+    | StepRecord
+    | CheckpointIntent
+    | CheckpointComplete
+    | LayoutRecord
+    | CircuitRecord
+    | Refresh
+    | TakenBack
+    | Reset
+    | Snapshot
+)
+
+_FORM: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
+
+
+def encode(record: Record) -> bytes:
+    """One line of JSON, the same for equal records."""
+    return record.model_dump_json().encode()
+
+
+def decode(value: bytes | None, topic: str, offset: int) -> Record:
+    """The record in a message of the step log; raises BadLogRecord, naming the place."""
+    if value is None:
+        raise BadLogRecord(topic, offset, "it has no value")
+    try:
+        return _FORM.validate_json(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the message"
+        raise BadLogRecord(
+            topic, offset, f"not a record of format {FORMAT_VERSION}: {place}: {first['msg']}"
+        ) from error

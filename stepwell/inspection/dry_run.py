@@ -1,0 +1,244 @@
+"""What `stepwell dry-run` shows: a view at a time, the circuit with its exchanges and traces, whether the view can
+take rows back and why, notes, and everything that is not supported, with file and line.
+
+Nothing is run and nothing is read from Kafka. The exchanges are those of `engine/analysis/stages.py`: what is shown is what
+will run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from engine.analysis.growth import retracts
+from engine.analysis.stages import Plan, plan
+from engine.model.circuit import (
+    Aggregate,
+    Circuit,
+    Constant,
+    Deduplicate,
+    Distinct,
+    FinalAggregate,
+    Join,
+    JoinPartials,
+    LastByKey,
+    Node,
+    Output,
+    SemiJoin,
+    View,
+)  # fmt: skip
+from stepwell.lowering.driver import Lowered, survey
+from stepwell.lowering.retractions import reason
+from stepwell.lowering.text import node_text
+from stepwell.planning.plans import ResolvedProject, ResolvedView
+
+
+@dataclass(frozen=True)
+class NodeLine:
+    """One node of a view. `exchanges`: for each input, the columns by which its rows are exchanged before, or None.
+    `trace`: what the node keeps, in words; empty if nothing."""
+
+    index: int
+    text: str
+    stage: int
+    exchanges: tuple[tuple[int, ...] | None, ...]
+    trace: str
+
+
+@dataclass(frozen=True)
+class ViewDescription:
+    """`nodes`: what the view computes from its sources and from other views. `shared` nodes were shown with an earlier
+    view and are not repeated. `retracts`: why rows can be taken back; empty if they cannot."""
+
+    name: str
+    kind: str
+    location: str
+    reads: tuple[str, ...]
+    output: str
+    retracts: str
+    nodes: tuple[NodeLine, ...]
+    shared: tuple[int, ...]
+    notes: tuple[str, ...]
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """`fingerprint` is the circuit's, by which state is recognised; empty if something is not supported."""
+
+    views: tuple[ViewDescription, ...]
+    unread_sources: tuple[str, ...]
+    exchanges: int
+    fingerprint: str
+    errors: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self) -> str:
+        return "\n".join(_lines(self))
+
+    def renderable(self) -> RenderableType:
+        """The same text, coloured."""
+        return Group(*(Text(line, style=_style(line)) for line in _lines(self)))
+
+
+def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Description:
+    """All views in order of dependency. Errors are part of the description; this raises nothing for them."""
+    lowered = lowered or survey(project)
+    circuit = lowered.circuit
+    stages = plan(circuit)
+    origin = retracts(circuit)
+    shown: set[int] = set()
+    views = []
+    for view in project.views:
+        boundary = _boundary(circuit, view.name)
+        members = _members(circuit, boundary)
+        errors = [error for error in lowered.errors if error.view == view.name]
+        refused = _is_stand_in(circuit, boundary)
+        own = [] if refused else [index for index in members if index not in shown]
+        retracting = origin[boundary]
+        views.append(
+            ViewDescription(
+                name=view.name,
+                kind=view.kind.replace("_", " "),
+                location=str(view.location),
+                reads=view.reads,
+                output=_output(view),
+                retracts="" if refused or retracting is None else reason(circuit.nodes[retracting]),
+                nodes=tuple(_line(stages, index) for index in own),
+                shared=() if refused else tuple(index for index in members if index in shown),
+                notes=tuple(dict.fromkeys(lowered.notes.get(view.name, ()))),
+                errors=tuple(map(str, errors)),
+            )
+        )
+        shown.update(own)
+    read = {name for view in project.views for name in view.reads}
+    exchanges = {channel for channel in stages.last_read if channel.key is not None}
+    return Description(
+        views=tuple(views),
+        unread_sources=tuple(source.handle for source in project.sources if source.handle not in read),
+        exchanges=len(exchanges),
+        fingerprint="" if lowered.errors else circuit.fingerprint,
+        errors=tuple(map(str, lowered.errors)),
+    )
+
+
+def _boundary(circuit: Circuit, name: str) -> int:
+    return next(i for i, node in enumerate(circuit.nodes) if isinstance(node, View) and node.name == name)
+
+
+def _is_stand_in(circuit: Circuit, boundary: int) -> bool:
+    """Whether nothing is known of the view's content, because something in it was refused."""
+    below = circuit.nodes[circuit.nodes[boundary].inputs[0]]
+    return isinstance(below, Constant) and not below.ipc
+
+
+def _members(circuit: Circuit, boundary: int) -> list[int]:
+    """The nodes of a view, inputs first, down to its sources and to the boundaries of the views it reads; its outputs
+    last."""
+    members = {boundary}
+    waiting = [boundary]
+    while waiting:
+        for index in circuit.nodes[waiting.pop()].inputs:
+            if index not in members and not isinstance(circuit.nodes[index], View):
+                members.add(index)
+                waiting.append(index)
+    outputs = {i for i, node in enumerate(circuit.nodes) if isinstance(node, Output) and boundary in node.inputs}
+    return sorted(members | outputs)
+
+
+def _line(stages: Plan, index: int) -> NodeLine:
+    node = stages.circuit.nodes[index]
+    arrivals = stages.arrivals[index]
+    exchanges = tuple(channel.key if channel else None for channel in arrivals)
+    return NodeLine(index, node_text(node), stages.stage[index], exchanges, _trace(node))
+
+
+def _trace(node: Node) -> str:
+    """What `node` keeps between steps."""
+    match node:
+        case LastByKey():
+            return "the last row of every key"
+        case Distinct():
+            return "the weight of every row"
+        case Deduplicate():
+            return "all rows, by key"
+        case Join() | SemiJoin():
+            return "both inputs, by key"
+        case JoinPartials():
+            return "the left's sums a group, and the right, by key"
+        case FinalAggregate():
+            return "one accumulator a group"
+        case Aggregate():
+            return "one accumulator a group" + (
+                ", and the values of min, max and distinct" if _keeps_values(node) else ""
+            )
+        case View() if node.stored:
+            return "the content, to be queried"
+    return ""
+
+
+def _keeps_values(node: Aggregate) -> bool:
+    return any(call.distinct or call.function in ("min", "max") for call in node.calls)
+
+
+def _output(view: ResolvedView) -> str:
+    if view.output is None:
+        return "kept, not published"
+    key = f" by {', '.join(view.output.key)}" if view.output.key else ""
+    return f"topic {view.output.topic}, mode {view.output.mode}{key}"
+
+
+def _lines(description: Description) -> list[str]:
+    lines: list[str] = []
+    for view in description.views:
+        lines += _view_lines(view)
+    for source in description.unread_sources:
+        lines.append(f"note: no view reads source {source}; it is not consumed")
+    if description.errors:
+        lines.append(f"error: {len(description.errors)} not supported")
+    else:
+        lines.append(
+            f"{len(description.views)} views, {description.exchanges} exchanges, circuit {description.fingerprint}"
+        )
+    return lines
+
+
+def _view_lines(view: ViewDescription) -> list[str]:
+    lines = [
+        f"{view.kind} {view.name} ({view.location})",
+        f"  reads {', '.join(view.reads) or 'nothing'}; {view.output}",
+    ]
+    if not view.errors:
+        lines.append(f"  can take rows back: {view.retracts}" if view.retracts else "  only grows")
+    lines += [f"  note: {note}" for note in view.notes]
+    lines += ["  error: " + error.replace("\n", "\n        ") for error in view.errors]
+    if view.shared:
+        lines.append(f"  shares nodes {', '.join(map(str, view.shared))}, shown above")
+    for node in view.nodes:
+        lines += [f"    ~ exchange by {_key(key)}" for key in node.exchanges if key is not None]
+        lines.append(f"    {node.index}: {node.text}")
+        if node.trace:
+            lines.append(f"       trace: {node.trace}")
+    return [*lines, ""]
+
+
+def _key(key: tuple[int, ...]) -> str:
+    return ", ".join(f"c{column}" for column in key) or "nothing: all rows to one worker"
+
+
+def _style(line: str) -> str:
+    stripped = line.strip()
+    if stripped.startswith("error:"):
+        return "red"
+    if stripped.startswith("note:"):
+        return "yellow"
+    if stripped.startswith("~"):
+        return "cyan"
+    if stripped.startswith("trace:"):
+        return "green"
+    return "" if line.startswith(" ") or not line else "bold"

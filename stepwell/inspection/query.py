@@ -1,0 +1,222 @@
+"""Spark SQL over the kept views, as of the last checkpoint.
+
+Guarantees: all views of one answer are of one checkpoint, the same on every worker, and the answer says which; nothing is written and
+nobody is fenced, so it works beside a running service and without one. State of another circuit is never read.
+
+How: the databases' committed layers are read, each in one transaction. While a checkpoint is being folded the workers stand at
+different versions for a moment; then all are read again. Only the views that the query names are read: it is first analysed over
+empty ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from coordinator.circuit_file import StateOwner, read_owner
+from coordinator.start import check_same_circuit
+from engine.analysis.content import content_of
+from engine.model.circuit import Circuit, View
+from engine.model.placement import Placement
+from engine.operators.base import StepContext
+from engine.rows import zset
+from stepwell.errors import StepwellError, did_you_mean
+from stepwell.planning.plans import ResolvedProject, ResolvedView
+from stepwell.project.definitions import quiet_spark
+from storage.database import Database
+from storage.description import VersionId
+
+FOLD_SECONDS_MAX = 30.0
+"""For the workers to reach one version: a fold takes well under a second where states are small, seconds where they are large."""
+
+LOOK_SECONDS = 0.05
+
+_COMMANDS = (
+    "org.apache.spark.sql.catalyst.plans.logical.Command",
+    "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
+)
+"""What Spark's parser makes of anything that is no query: it would be carried out at once."""
+
+
+class QueryError(StepwellError):
+    """The query cannot be answered as it stands."""
+
+
+class NoState(StepwellError):
+    """There is no state to ask, or none that stands still."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The content of some views at `version`, which holds the steps below `version.step`. A row of weight n stands n times."""
+
+    version: VersionId
+    tables: dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`rows` are Spark's until the session ends."""
+
+    version: VersionId
+    rows: DataFrame
+
+    @property
+    def step(self) -> int | None:
+        """The last step that the answer stands for; None before the first."""
+        return self.version.step - 1 if self.version.step else None
+
+
+def query(resolved: ResolvedProject, circuit: Circuit, sql: str) -> Answer:
+    """Raises QueryError, NoState, CircuitChanged, StorageError."""
+    folder = resolved.project.state_folder
+    owner = read_owner(folder)
+    if owner is None:
+        raise NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
+    check_same_circuit(circuit, owner.fingerprint, owner.circuit)
+    with quiet_spark():
+        return _answer(resolved, circuit, owner, sql)
+
+
+def _answer(resolved: ResolvedProject, circuit: Circuit, owner: StateOwner, sql: str) -> Answer:
+    session = resolved.spark.newSession()  # without the project's temporary views: they have no content
+    kept = {node.name.lower() for node in circuit.nodes if isinstance(node, View) and node.kept}
+    views = {view.name.lower(): view for view in resolved.views if view.name.lower() in kept}
+    named = _views_named(session, sql, views, resolved)
+    found = read_contents(resolved.project.state_folder, owner, circuit, [views[name].name for name in named])
+    for name in named:
+        frame = session.createDataFrame(found.tables[views[name].name], _nullable(views[name].schema))
+        frame.createOrReplaceTempView(views[name].name)
+    return Answer(found.version, _analysed(session, sql))
+
+
+# Reading state
+
+
+def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequence[str]) -> Contents:
+    """The views' content over all workers. Raises NoState where they do not come to one version in time."""
+    nodes = {node.name: (i, node) for i, node in enumerate(circuit.nodes) if isinstance(node, View)}
+    databases = [folder / "workers" / f"{worker:04d}" for worker in range(owner.workers)]
+    keyless = Placement.even(owner.workers, owner.shards).keyless_worker
+    deadline = time.monotonic() + FOLD_SECONDS_MAX
+    while True:
+        parts = [
+            _read_worker(database, owner, worker == keyless, circuit, [nodes[name] for name in names])
+            for worker, database in enumerate(databases)
+        ]
+        versions = {version for version, _ in parts}
+        if len(versions) == 1:
+            tables = {name: pa.concat_tables(p[i] for _, p in parts) for i, name in enumerate(names)}
+            return Contents(versions.pop(), tables)
+        if time.monotonic() > deadline:
+            shown = ", ".join(f"worker {w}: step {version.step}" for w, (version, _) in enumerate(parts))
+            raise NoState(
+                f"the workers stand at different checkpoints ({shown}): the last run ended while one was made",
+                "`stepwell run` brings them together again; `stepwell run --available-now` does, and ends.",
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+def _read_worker(
+    database: Path, owner: StateOwner, owns_keyless: bool, circuit: Circuit, nodes: Sequence[tuple[int, View]]
+) -> tuple[VersionId, list[pa.Table]]:
+    with Database.read_committed(database) as (version, transaction):
+
+        def context_of(index: int) -> StepContext:
+            return StepContext(transaction, version.step, index, shards=owner.shards, owns_keyless=owns_keyless)
+
+        return version, [_rows(content_of(circuit, index, context_of), node) for index, node in nodes]
+
+
+def _rows(scanned: pa.Table, node: View) -> pa.Table:
+    """Under the view's names, each row as often as its weight says; copied, for it outlives the transaction."""
+    weights = scanned.columns[-1].to_numpy()
+    assert (weights >= 0).all(), f"view {node.name} holds a row of negative weight"
+    repeated = zset.take_rows(scanned, np.repeat(np.arange(scanned.num_rows), weights))
+    return repeated.select(range(len(node.names))).rename_columns(list(node.names))
+
+
+# Naming views
+
+
+def _views_named(
+    session: SparkSession, sql: str, views: Mapping[str, ResolvedView], resolved: ResolvedProject
+) -> list[str]:
+    """The kept views, by lower-case name, that the query reads. Raises QueryError for anything else in its place."""
+    _check_is_query(session, sql)
+    known: list[str] = []
+    while True:
+        try:
+            session.sql(sql)
+            return known
+        except AnalysisException as error:
+            if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+                raise QueryError(_first_line(error), _columns_of(known, views)) from None
+            name = str((error.getMessageParameters() or {}).get("relationName", "")).replace("`", "")
+        if name.lower() not in views or name.lower() in known:
+            raise _not_kept(name, resolved, views)
+        known.append(name.lower())
+        view = views[name.lower()]
+        session.createDataFrame([], _nullable(view.schema)).createOrReplaceTempView(view.name)
+
+
+def _check_is_query(session: SparkSession, sql: str) -> None:
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    except ParseException as error:
+        raise QueryError(_first_line(error), "See Spark's SQL reference for SELECT.") from None
+    loader = session._jvm.java.lang.Class
+    if any(loader.forName(kind).isInstance(plan) for kind in _COMMANDS):
+        raise QueryError("only a query can be asked", 'Write a SELECT: stepwell query "SELECT * FROM a_view".')
+
+
+def _analysed(session: SparkSession, sql: str) -> DataFrame:
+    try:
+        return session.sql(sql)
+    except PySparkException as error:
+        raise QueryError(_first_line(error)) from None
+
+
+def _not_kept(name: str, resolved: ResolvedProject, views: Mapping[str, ResolvedView]) -> QueryError:
+    by_name = {view.name.lower(): view for view in resolved.views}
+    view = by_name.get(name.lower())
+    if view is not None and view.output is not None:
+        return QueryError(
+            f"{view.name} is not kept: it is published in mode append to topic {view.output.topic}, which holds its rows",
+            f"Read that topic; or add a view over it, without a topic: CREATE MATERIALIZED VIEW {view.name}_kept AS SELECT * FROM {view.name}.",
+        )
+    if any(source.handle.lower() == name.lower() for source in resolved.sources):
+        return QueryError(
+            f"{name} is a source: its rows are in its topic, not in the state",
+            f"Add a view over it, without a topic: CREATE MATERIALIZED VIEW all_{name} AS SELECT * FROM {name}.",
+        )
+    return QueryError(f"there is no view {name}", did_you_mean(name, [v.name for v in views.values()], "kept views"))
+
+
+def _columns_of(names: Collection[str], views: Mapping[str, ResolvedView]) -> str:
+    return "\n  ".join(f"{views[name].name} has {', '.join(views[name].schema.names)}." for name in names)
+
+
+def _first_line(error: PySparkException) -> str:
+    """Spark's message without the plan, which is of no use to who wrote the query."""
+    return str(error).split("\nJVM stacktrace")[0].split(";\n")[0].strip()
+
+
+def _nullable(schema: StructType) -> StructType:
+    """Every column and every part may be null, as in a circuit."""
+
+    def loosened(plain: Any) -> Any:
+        if isinstance(plain, dict):
+            return {k: True if k in ("nullable", "containsNull") else loosened(v) for k, v in plain.items()}
+        return [loosened(item) for item in plain] if isinstance(plain, list) else plain
+
+    return StructType.fromJson(loosened(schema.jsonValue()))

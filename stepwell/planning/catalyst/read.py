@@ -1,0 +1,171 @@
+"""A plan or expression of Spark as a `TreeNode`, with what Spark's `toJSON` leaves out.
+
+`toJSON` writes null for fields whose type it does not know. Of those, these change a result, and are read from the JVM's objects beside
+the JSON: the evaluation mode of casts and arithmetic (`try_add(a, b)` and `a + b` have the same JSON), the values of an
+`InSet` (here: `Literal` children after the operand), the escape character of LIKE, the patterns of LIKE ALL, and literals
+of binary, date, timestamp, array and struct type. A field `evalMode` is "ANSI", "TRY" or "LEGACY".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from pyspark import SparkContext
+
+from stepwell.planning.catalyst.tree import TreeNode, parse
+
+_MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"})
+_SUMS = frozenset({"Sum"})
+_ESCAPES = frozenset({"Like"})
+_PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
+# Their JSON is a rendering for people, or the name of a Java object.
+_RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz"})
+
+
+def read(java: Any) -> TreeNode:
+    """The tree of a Java `LogicalPlan` or `Expression` (a py4j object)."""
+    return _complete(parse(java.toJSON()), java)
+
+
+def _lossy(node: TreeNode) -> bool:
+    if node.kind == "Literal":
+        type_ = node["dataType"]
+        return node["value"] is not None and (isinstance(type_, dict) or type_ in _RAW_LITERALS)
+    return (
+        node.kind in _MODES
+        or node.kind in _SUMS
+        or node.kind in _ESCAPES
+        or node.kind in _PATTERNS
+        or node.kind == "InSet"
+    )
+
+
+def _needs(node: TreeNode) -> bool:
+    """Whether anything at or below the node is lossy: the JVM is asked only then, a call is a round trip."""
+    return (
+        _lossy(node)
+        or any(_needs(child) for child in node.children)
+        or any(_needs(tree) for value in node.fields.values() for tree in _own(value, node))
+    )
+
+
+def _own(value: Any, node: TreeNode) -> list[TreeNode]:
+    """Trees in a field that are not the node's children: a plan's expressions, a subquery's plan, an optional child written again."""
+    children = {id(child) for child in node.children}
+    return [tree for tree in _trees([value]) if id(tree) not in children]
+
+
+def _trees(values: Iterable[Any]) -> Iterable[TreeNode]:
+    for value in values:
+        if isinstance(value, TreeNode):
+            yield value
+        elif isinstance(value, list):
+            yield from _trees(value)
+
+
+def _complete(node: TreeNode, java: Any) -> TreeNode:
+    if not _needs(node):
+        return node
+    if node.kind == "Literal":
+        return _literal(node["dataType"], java.value(), java.dataType())
+    new: dict[int, TreeNode] = {}
+    below = java.children()
+    for index, child in enumerate(node.children):
+        new[id(child)] = _complete(child, below.apply(index))
+    for index, value in enumerate(node.fields.values()):
+        own = _own(value, node)
+        if any(_needs(tree) for tree in own):
+            # The JSON's fields are the constructor's arguments, in order.
+            others = _java_trees([java.productElement(index)])
+            assert len(own) == len(others), (
+                f"{node.kind}: {len(others)} trees in the JVM's field {index}, {len(own)} in the JSON's"
+            )
+            for tree, other in zip(own, others, strict=True):
+                new[id(tree)] = _complete(tree, other)
+    fields = {name: _replace(value, new) for name, value in node.fields.items()}
+    children = tuple(new[id(child)] for child in node.children)
+    if node.kind in _MODES:
+        fields["evalMode"] = java.evalMode().toString()
+    if node.kind in _SUMS:
+        fields["evalMode"] = java.evalContext().evalMode().toString()
+    if node.kind in _ESCAPES:
+        fields["escapeChar"] = str(java.escapeChar())
+    if node.kind in _PATTERNS:
+        fields["patterns"] = [None if p is None else p.toString() for p in _items(java.patterns())]
+    if node.kind == "InSet":
+        children += _set_members(java)
+    return TreeNode(node.kind, fields, children)
+
+
+def _java_trees(values: Iterable[Any]) -> list[Any]:
+    """The trees among a node's constructor arguments, in order; options and sequences are looked into, as toJSON does."""
+    found: list[Any] = []
+    for value in values:
+        if not isinstance(value, JavaObject):
+            continue
+        if _is_a(value, "org.apache.spark.sql.catalyst.trees.TreeNode"):
+            found.append(value)
+        elif _is_a(value, "scala.collection.IterableOnce"):
+            found += _java_trees(_items(value))
+    return found
+
+
+def _is_a(value: JavaObject, name: str) -> bool:
+    gateway = SparkContext._active_spark_context._gateway
+    return bool(is_instance_of(gateway, value, name))
+
+
+def _items(sequence: Any) -> Iterable[Any]:
+    iterator = sequence.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _replace(value: Any, new: dict[int, TreeNode]) -> Any:
+    if isinstance(value, TreeNode):
+        return new.get(id(value), value)
+    if isinstance(value, list):
+        return [_replace(item, new) for item in value]
+    return value
+
+
+def _set_members(java: Any) -> tuple[TreeNode, ...]:
+    """A set has no order: by their text, so that equal sets give equal circuits."""
+    java_type = java.child().dataType()
+    type_ = json.loads(java_type.json())
+    members = [_literal(type_, value, java_type) for value in _items(java.hset())]
+    return tuple(sorted(members, key=lambda member: str(member.get("value"))))
+
+
+def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:
+    """A literal from the JVM's internal value: days, microseconds, bytes; nested ones as the expression that builds them."""
+    if value is None or isinstance(type_, str):
+        plain = value if value is None or isinstance(value, bytes) else _plain(type_, value)
+        return TreeNode("Literal", {"value": plain, "dataType": type_}, ())
+    if type_["type"] == "array":
+        element = java_type.elementType()
+        items = [
+            value.get(index, element) if not value.isNullAt(index) else None for index in range(value.numElements())
+        ]
+        children = tuple(_literal(type_["elementType"], item, element) for item in items)
+        return TreeNode("CreateArray", {"elementType": type_["elementType"]}, children)
+    if type_["type"] == "struct":
+        children = ()
+        for index, field in enumerate(type_["fields"]):
+            inner = java_type.apply(index).dataType()
+            item = None if value.isNullAt(index) else value.get(index, inner)
+            name = TreeNode("Literal", {"value": field["name"], "dataType": "string"}, ())
+            children = (*children, name, _literal(field["type"], item, inner))
+        return TreeNode("CreateNamedStruct", {}, children)
+    return TreeNode("Literal", {"value": str(value), "dataType": type_}, ())
+
+
+def _plain(type_: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if type_ in _RAW_LITERALS:
+        return int(value)
+    return value.toString() if isinstance(value, JavaObject) else str(value)

@@ -1,0 +1,127 @@
+"""Boundaries between plans: what a source or a view is to the queries that read it, and how leaves are told apart.
+
+A boundary is a `LogicalRDD` over an RDD without rows; the RDD's name says whose. Spark's JSON of a plan leaves the
+RDD out, and a self-join gives a leaf new attribute ids, so each leaf is recognised by the ids of its columns, which
+are unique in a plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from stepwell.errors import Location, UnsupportedError
+from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.catalyst.types import arrow_type
+
+BOUNDARY_PREFIX = "stepwell:"
+
+_CONSTANTS = ("OneRowRelation", "Range")
+
+
+def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession) -> DataFrame:
+    """What queries see of the source or view `name`."""
+    jvm = spark._jvm
+    assert jvm is not None
+    context = jvm.org.apache.spark.api.java.JavaSparkContext.toSparkContext(spark.sparkContext._jsc)
+    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
+    rdd = context.emptyRDD(jvm.scala.reflect.ClassTag.apply(row_class))
+    rdd.setName(BOUNDARY_PREFIX + name)
+    java_schema = spark._jsparkSession.parseDataType(schema.json())
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, java_schema, streaming), spark)
+
+
+def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, location: Location) -> list[str]:
+    """Writes into the leaves of `tree` what they are: a LogicalRDD gets `rdd`, a LocalRelation `data`.
+
+    `optimised` is the same plan in the JVM. Returns the names of the LogicalRDDs in pre-order. Raises UnsupportedError
+    for rows that come from anywhere else."""
+    by_column: dict[int, Any] = {}
+    without_columns: list[Any] = []
+    for leaf in _java_leaves(optimised):
+        kind = leaf.getClass().getSimpleName().rstrip("$")
+        if kind in _CONSTANTS:
+            continue
+        if kind not in ("LogicalRDD", "LocalRelation"):
+            raise _foreign(kind, view, location)
+        if leaf.output().isEmpty():
+            without_columns.append(leaf)
+        else:
+            by_column[leaf.output().head().exprId().id()] = leaf
+    names: list[str] = []
+    for node in walk_all(tree):
+        if node.kind in ("LogicalRDD", "LocalRelation"):
+            output = node["output"]
+            leaf = by_column[output[0]["exprId"]["id"]] if output else without_columns.pop(0)
+            if node.kind == "LogicalRDD":
+                names.append(_name(leaf, view, location))
+                node.fields["rdd"] = names[-1]
+            else:
+                node.fields["data"] = _rows(leaf, spark)
+    return names
+
+
+def walk_all(tree: TreeNode) -> Iterator[TreeNode]:
+    """Every node once: a node, what its fields hold (subqueries in expressions), then its children."""
+    yield tree
+    children = {id(child) for child in tree.children}
+    for inner in _inner(list(tree.fields.values())):
+        if id(inner) not in children:
+            yield from walk_all(inner)
+    for child in tree.children:
+        yield from walk_all(child)
+
+
+def _inner(values: list[Any]) -> Iterator[TreeNode]:
+    for value in values:
+        if isinstance(value, TreeNode):
+            yield value
+        elif isinstance(value, list):
+            yield from _inner(value)
+
+
+def _java_leaves(plan: Any) -> Iterator[Any]:
+    subqueries = plan.subqueriesAll()
+    for part in (plan, *(subqueries.apply(index) for index in range(subqueries.size()))):
+        leaves = part.collectLeaves()
+        yield from (leaves.apply(index) for index in range(leaves.size()))
+
+
+def _name(leaf: Any, view: str, location: Location) -> str:
+    name = leaf.rdd().name()
+    if name is None or not name.startswith(BOUNDARY_PREFIX):
+        raise UnsupportedError(
+            "the query reads rows made in Python (an RDD, or createDataFrame)",
+            "Write constant rows in SQL: SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(id, name).",
+            view=view,
+            location=location,
+        )
+    return str(name[len(BOUNDARY_PREFIX) :])
+
+
+def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
+    """A LocalRelation's rows in columns c0, c1, ...; zeros in c0 if it has none, or Arrow would lose their number."""
+    count = leaf.data().size()
+    if leaf.output().isEmpty():
+        return pa.table({"c0": pa.array([0] * count, pa.int8())})
+    if leaf.isStreaming():
+        assert count == 0, "only an empty relation can be streaming: its rows were folded away"
+        leaf = leaf.copy(leaf.output(), leaf.data(), False, leaf.stream())
+    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
+    rows = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark).toArrow()
+    types = [arrow_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
+    return pa.table({f"c{index}": rows.column(index).cast(type_) for index, type_ in enumerate(types)})
+
+
+def _foreign(kind: str, view: str, location: Location) -> UnsupportedError:
+    return UnsupportedError(
+        f"the query reads something that is neither a table of this project nor rows written in it ({kind})",
+        "Send these rows to a Kafka topic and declare it as a table, or write them as VALUES.",
+        view=view,
+        location=location,
+    )

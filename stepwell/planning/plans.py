@@ -1,0 +1,452 @@
+"""A project's definitions -> Catalyst's optimised plans, one a flow, in dependency order.
+
+Guarantees: every leaf of a plan is a source, another view, or rows written in the definition, and the tree says
+which; no plan holds anything whose value depends on when, where or in which order it runs. What breaks this is an
+error that names view, file and line; one run finds the errors of all views.
+
+How: a source, materialized view or table appears to the queries as a temporary view over a `LogicalRDD` without rows,
+which the optimiser cannot look into; so these are boundaries between plans, shared and not inlined. Temporary views
+are inlined. A query names what it reads only while it is analysed: Spark says which table is missing, that one is
+resolved first, and the query is tried again. So files may stand in any order, and a query that needs itself is a
+cycle. Each boundary has two forms: plain for the flows of materialized views, and marked streaming for the flows of
+streaming tables and sinks (`spark.readStream.table`, `STREAM(t)`); Catalyst plans both alike but for that mark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, did_you_mean, raise_all
+from stepwell.planning.catalyst.read import read
+from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.leaves import boundary, mark_leaves
+from stepwell.project import refusals
+from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in
+from stepwell.project.elements import KIND_NAMES, FlowDefinition, Kind, OutputDefinition, PythonQuery, SqlQuery
+from stepwell.project.loading import Project
+from stepwell.project.settings import TIME_ZONE_KEY, check_time_zone
+from stepwell.project.tables import OutputSpec, SourceSpec, check_names, is_source, kept_key, output_spec, source_spec
+
+_NOT_STREAMING = (
+    "_LEGACY_ERROR_TEMP_1008"  # Spark has no better name for "is not a temp view of streaming logical plan"
+)
+_STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """One flow's query, resolved.
+
+    `tree` is the optimised plan; in it a LogicalRDD has the name of the source or view it reads in its field `rdd`,
+    and a LocalRelation has its rows in its field `data` (a pyarrow.Table with columns c0, c1, ...; at least one).
+    `leaves`: those names, one a LogicalRDD, in pre-order: a node, then what its fields hold, then its children.
+    `json` and `analysed_json` are Spark's own `toJSON`; `text` is the optimised plan for people.
+    """
+
+    name: str
+    tree: TreeNode
+    leaves: tuple[str, ...]
+    json: str
+    analysed_json: str
+    text: str
+    location: Location
+
+
+@dataclass(frozen=True)
+class ResolvedView:
+    """A materialized view, a streaming table with flows, or a sink. Its content is the sum (UNION ALL) of its flows;
+    their columns are those of `schema`, in that order. `reads` are sources and views that stand before it."""
+
+    name: str
+    kind: Kind
+    schema: StructType
+    flows: tuple[FlowPlan, ...]
+    reads: tuple[str, ...]
+    output: OutputSpec | None
+    key: tuple[str, ...]
+    location: Location
+
+
+@dataclass(frozen=True)
+class ResolvedProject:
+    """`views` are in dependency order: a view stands after all that it reads. `spark` is the session of the plans."""
+
+    project: Project
+    sources: tuple[SourceSpec, ...]
+    views: tuple[ResolvedView, ...]
+    spark: SparkSession
+
+
+def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
+    """Loads and resolves everything the project defines. Raises ProjectError, or ProjectErrors for several."""
+    with quiet_spark():
+        definitions = load_definitions(project, spark)
+        with active(definitions.spark), in_folder(project.root):
+            return _Resolver(project, definitions).run()
+
+
+class _Blocked(Exception):
+    """A view cannot be resolved because one that it reads cannot; that one's error is known already."""
+
+
+class _Resolver:
+    """State of one resolution. Keys are lower-case names."""
+
+    def __init__(self, project: Project, definitions: Definitions) -> None:
+        self.project = project
+        self.definitions = definitions
+        self.spark = definitions.spark
+        self.outputs = {output.name.lower(): output for output in definitions.outputs}
+        self.schemas: dict[str, StructType] = {}  # of the boundaries resolved so far
+        self.sources: list[SourceSpec] = []
+        self.views: list[ResolvedView] = []
+        self.failed: set[str] = set()
+        self.errors: list[ProjectError] = []
+        self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> what queries see
+        self.shown: dict[str, bool] = {}  # name -> which of the two is registered now
+        self.stack: list[OutputDefinition] = []  # being resolved, outermost first
+
+    def run(self) -> ResolvedProject:
+        with _error_of_time_zone(self.project):
+            check_time_zone(str(self.spark.conf.get(TIME_ZONE_KEY)))
+        for output in self.definitions.outputs:
+            with contextlib.suppress(_Blocked):
+                if output.kind == "temporary_view":
+                    self._check_temporary(output)
+                else:
+                    self._resolve(output)
+        raise_all(self.errors)
+        return ResolvedProject(self.project, tuple(self.sources), tuple(self.views), self.spark)
+
+    def _resolve(self, output: OutputDefinition) -> None:
+        """Makes the boundary `output` known. Raises _Blocked if it cannot be."""
+        name = output.name.lower()
+        if name in self.schemas:
+            return
+        if name in self.failed:
+            raise _Blocked
+        with self._guard(output):
+            if is_source(output):
+                spec = source_spec(output, self.definitions, self.project.settings)
+                self.sources.append(spec)
+                self.schemas[name] = spec.schema
+            else:
+                view = self._view(output)
+                self.views.append(view)
+                self.schemas[name] = view.schema
+
+    def _check_temporary(self, output: OutputDefinition) -> None:
+        """A temporary view that nothing reads must be right too; one that reads streams is tried so."""
+        name = output.name.lower()
+        if (name, False) in self.frames or (name, True) in self.frames or name in self.failed:
+            return
+        flow = self.definitions.flows_of(output.name)[0]
+        with self._guard(output):
+            try:
+                self._evaluate(flow, streaming=False)
+            except _NotStreaming:
+                self._evaluate(flow, streaming=True)
+
+    @contextlib.contextmanager
+    def _guard(self, output: OutputDefinition) -> Iterator[None]:
+        """Notes an error of `output` once, and lets what reads it stop quietly."""
+        name = output.name.lower()
+        self.stack.append(output)
+        try:
+            yield
+        except ProjectError as error:
+            self.failed.add(name)
+            self.errors.append(error)
+            raise _Blocked from error
+        except _Blocked:
+            self.failed.add(name)
+            raise
+        finally:
+            self.stack.pop()
+
+    def _view(self, output: OutputDefinition) -> ResolvedView:
+        flows = self.definitions.flows_of(output.name)
+        if not flows:
+            raise ProjectError(
+                f"this {KIND_NAMES[output.kind]} has no flow and is not a source",
+                "Fill it (AS SELECT, CREATE FLOW, @dp.append_flow), or add 'subscribe' = 'topic' and USING kafka.",
+                view=output.name,
+                location=output.location,
+            )
+        streaming = output.kind != "materialized_view"
+        queries = [self._evaluate(flow, streaming) for flow in flows]
+        schema = _common_schema(output, queries)
+        check_names(schema, output.name, output.location)
+        plans = tuple(self._plan(flow, query, schema, output) for flow, query in zip(flows, queries, strict=True))
+        return ResolvedView(
+            name=output.name,
+            kind=output.kind,
+            schema=schema,
+            flows=plans,
+            reads=tuple(dict.fromkeys(leaf for plan in plans for leaf in plan.leaves)),
+            output=output_spec(output, schema, self.project.settings),
+            key=kept_key(output, schema, self.project.settings),
+            location=output.location,
+        )
+
+    def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
+        with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name):
+            query = query.in_order(schema, flow)
+            refusals.check_analysed(query.analysed, output.name, flow.location)
+            optimised = query.optimised()
+            tree = read(optimised)
+            leaves = mark_leaves(tree, optimised, self.spark, output.name, flow.location)
+            return FlowPlan(
+                name=flow.name,
+                tree=tree,
+                leaves=tuple(self.outputs[leaf.lower()].name for leaf in leaves),
+                json=optimised.toJSON(),
+                analysed_json=query.analysed.toJSON(),
+                text=optimised.toString(),
+                location=flow.location,
+            )
+
+    def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
+        """The flow's query, analysed; what it reads is resolved on the way. Each try makes one more name known."""
+        with _error_of_time_zone(self.project, flow):
+            check_time_zone(flow.spark_conf.get(TIME_ZONE_KEY, "UTC"))
+        missing: set[str] = set()
+        while True:
+            self._show(streaming)
+            try:
+                with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target):
+                    return _analyse(flow, self.spark)
+            except _Missing as error:
+                if error.name.lower() in missing:  # it was provided, and Spark does not find it all the same
+                    raise ProjectError(
+                        f"{error.name} cannot be read here", view=flow.target, location=error.location
+                    ) from None
+                missing.add(error.name.lower())
+                self._provide(error.name, streaming, flow, error.location)
+
+    def _show(self, streaming: bool) -> None:
+        """Registers the form of every known name that this kind of flow sees; names without that form are forgotten."""
+        for name in [name for name, shown in self.shown.items() if shown != streaming]:
+            frame = self.frames.get((name, streaming))
+            if frame is None:
+                self.spark.catalog.dropTempView(name)
+                del self.shown[name]
+            else:
+                frame.createOrReplaceTempView(name)
+                self.shown[name] = streaming
+
+    def _provide(self, name: str, streaming: bool, reader: FlowDefinition, location: Location) -> None:
+        """Registers `name` for a flow that reads it."""
+        output = self.outputs.get(name.lower())
+        place: dict[str, Any] = {"view": reader.target, "location": location}
+        if output is None or output.kind == "sink":
+            readable = [known.name for known in self.definitions.outputs if known.kind != "sink"]
+            what = "is a sink, which cannot be read" if output else "is not defined in this project"
+            raise ProjectError(f"{name} {what}", did_you_mean(name, readable, "tables"), **place)
+        if output in self.stack:
+            circle = [known.name for known in self.stack[self.stack.index(output) :]] + [output.name]
+            raise ProjectError(
+                f"a cycle: {' -> '.join(circle)}", "Each reads the next; take one of them out of the circle.", **place
+            )
+        if output.kind == "temporary_view":
+            flow = self.definitions.flows_of(output.name)[0]
+            if output.name.lower() in self.failed:
+                raise _Blocked
+            with self._guard(output):
+                frame = self._evaluate(flow, streaming).as_frame(flow)
+        else:
+            self._resolve(output)
+            frame = boundary(output.name, self.schemas[output.name.lower()], streaming, self.spark)
+        self.frames[output.name.lower(), streaming] = frame
+        frame.createOrReplaceTempView(output.name.lower())
+        self.shown[output.name.lower()] = streaming
+
+
+class _Missing(Exception):
+    """A query reads a table that Spark does not know yet; `location`: where."""
+
+    def __init__(self, name: str, location: Location) -> None:
+        super().__init__(name)
+        self.name = name
+        self.location = location
+
+
+class _NotStreaming(ProjectError):
+    """A query reads a stream where only plain tables are shown."""
+
+
+@dataclass(frozen=True)
+class _Query:
+    """An analysed query. `frame` is None for SQL that Spark analyses and then refuses (see `_past_check`)."""
+
+    frame: DataFrame | None
+    analysed: Any
+    schema: StructType
+    spark: SparkSession
+
+    def optimised(self) -> Any:
+        if self.frame is not None:
+            return self.frame._jdf.queryExecution().optimizedPlan()
+        return self.spark._jsparkSession.sessionState().optimizer().execute(self.analysed)
+
+    def as_frame(self, flow: FlowDefinition) -> DataFrame:
+        if self.frame is None:
+            raise UnsupportedError(
+                "a temporary view with a subquery over a stream cannot be read by a streaming flow",
+                "Make it a materialized view.",
+                view=flow.target,
+                location=flow.location,
+            )
+        return self.frame
+
+    def in_order(self, schema: StructType, flow: FlowDefinition) -> _Query:
+        """The query with its columns in the order of `schema`, which has the same names."""
+        names = {column.name.lower(): column.name for column in self.schema.fields}
+        wanted = [names[column.name.lower()] for column in schema.fields]
+        if wanted == self.schema.names:
+            return self
+        if self.frame is None:
+            raise ProjectError(f"the columns of this flow are in another order than {', '.join(schema.names)}",
+                               "Select them in that order.", view=flow.target, location=flow.location)  # fmt: skip
+        frame = self.frame.select(*(f"`{name.replace('`', '``')}`" for name in wanted))
+        return _Query(frame, frame._jdf.queryExecution().analyzed(), frame.schema, self.spark)
+
+
+def _analyse(flow: FlowDefinition, spark: SparkSession) -> _Query:
+    try:
+        frame = flow.query(spark)
+    except AnalysisException as error:
+        if error.getCondition() == _STREAMING_SUBQUERY and isinstance(flow.query, SqlQuery):
+            return _past_check(flow, flow.query, spark)
+        raise
+    if not isinstance(frame, DataFrame):
+        raise ProjectError(
+            f"the function returns {type(frame).__name__}", "It must return a DataFrame.",
+            view=flow.target, location=flow.location,
+        )  # fmt: skip
+    return _Query(frame, frame._jdf.queryExecution().analyzed(), frame.schema, spark)
+
+
+def _past_check(flow: FlowDefinition, query: SqlQuery, spark: SparkSession) -> _Query:
+    """IN, EXISTS and scalar subqueries over streams are refused by Spark's last check only: all is resolved then."""
+    analysed = spark._jsparkSession.sessionState().analyzer().execute(query.parse(spark))
+    if not analysed.resolved():
+        raise ProjectError(
+            "this flow has a subquery over a stream, and something else in it is wrong",
+            "Replace the streaming table by a materialized view to see Spark's message.",
+            view=flow.target,
+            location=flow.location,
+        )
+    return _Query(None, analysed, StructType.fromJson(json.loads(analysed.schema().json())), spark)
+
+
+def _common_schema(output: OutputDefinition, queries: list[_Query]) -> StructType:
+    """The view's columns: those declared, else those of the first flow. All flows have them, by name."""
+    place: dict[str, Any] = {"view": output.name, "location": output.location}
+    declared = output.schema
+    base = declared or queries[0].schema
+    for query in queries:
+        check_names(query.schema, output.name, output.location)
+        found = {column.name.lower(): column for column in query.schema.fields}
+        wanted = {column.name.lower(): column for column in base.fields}
+        if found.keys() != wanted.keys():
+            raise ProjectError(
+                f"a flow has the columns {', '.join(query.schema.names)}; expected are {', '.join(base.names)}",
+                "Columns are matched by name: select and name them alike.",
+                **place,
+            )
+        for name, column in wanted.items():
+            other = found[name]
+            if other.dataType.simpleString() != column.dataType.simpleString():
+                raise ProjectError(
+                    f"column {column.name} is {other.dataType.simpleString()} in a flow and "
+                    f"{column.dataType.simpleString()} in the view",
+                    f"CAST({column.name} AS {column.dataType.simpleString()}) in the flow.",
+                    **place,
+                )
+            if declared and not column.nullable and other.nullable:
+                raise ProjectError(
+                    f"column {column.name} is declared NOT NULL, and its query may give null",
+                    "Guard it with coalesce, or leave NOT NULL out.",
+                    **place,
+                )
+    nullable = {name for query in queries for name in _nullable_names(query.schema)}
+    merged = StructType()
+    for column in base.fields:
+        merged = merged.add(
+            column.name, column.dataType, column.nullable if declared else column.name.lower() in nullable
+        )
+    return merged
+
+
+def _nullable_names(schema: StructType) -> set[str]:
+    return {column.name.lower() for column in schema.fields if column.nullable}
+
+
+@contextlib.contextmanager
+def _conf(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
+    """The flow's SETs, for as long as it is analysed."""
+    before = {key: spark.conf.get(key, None) for key in conf}
+    try:
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+@contextlib.contextmanager
+def _error_of_time_zone(project: Project, flow: FlowDefinition | None = None) -> Iterator[None]:
+    try:
+        yield
+    except StepwellError as error:
+        location = flow.location if flow else Location(project.spec_file.name)
+        raise ProjectError(
+            error.message, error.what_to_do, view=flow.target if flow else None, location=location
+        ) from None
+
+
+@contextlib.contextmanager
+def _translated(flow: FlowDefinition, project: Project, view: str) -> Iterator[None]:
+    """Errors of Spark and of the user's code as errors of ours, at the line where they arose."""
+    try:
+        yield
+    except (StepwellError, _Missing, _Blocked):
+        raise
+    except Exception as error:
+        location = flow.location
+        if isinstance(flow.query, PythonQuery):
+            found = where_in(error, project.root / location.file, location.file)
+            location = found if found.line is not None else location
+        condition = error.getCondition() if isinstance(error, PySparkException) else None
+        parameters = (error.getMessageParameters() if isinstance(error, PySparkException) else None) or {}
+        if condition == "TABLE_OR_VIEW_NOT_FOUND":
+            name = str(parameters["relationName"]).replace("`", "")
+            raise _Missing(name, location) from None
+        if condition == _NOT_STREAMING:
+            raise _NotStreaming(
+                f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",
+                "Read it with spark.read.table(name) or FROM name; or make this a streaming table (@dp.table).",
+                view=view,
+                location=location,
+            ) from None
+        if condition == _STREAMING_SUBQUERY:
+            raise UnsupportedError(
+                "a Python query has a subquery over a stream",
+                "Write this flow in SQL, or the subquery as a join: left_semi for IN, left_anti for NOT EXISTS.",
+                view=view,
+                location=location,
+            ) from None
+        raise refusals.python_error(error, location, view) from error

@@ -1,0 +1,1 @@
+"""A user's project as plain data: files, settings, definitions, tables."""

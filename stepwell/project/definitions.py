@@ -1,0 +1,230 @@
+"""The one module that speaks `pyspark.pipelines`, whose classes may move between minor versions.
+
+Python files register through Spark's own decorators, SQL files are split and parsed by Spark's own code
+(`sql_files`). What comes out is plain data (`elements`). What Spark knows and Stepwell does not run is refused with a
+way to write it today.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.pipelines.flow import AutoCdcFlow, Flow
+from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
+from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table, TemporaryView
+from pyspark.pipelines.source_code_location import SourceCodeLocation
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, raise_all
+from stepwell.project import refusals
+from stepwell.project.elements import (
+    KIND_NAMES,
+    Definitions,
+    FlowDefinition,
+    Kind,
+    OutputDefinition,
+    PythonQuery,
+    SqlQuery,
+    check,
+)
+from stepwell.project.loading import Project
+from stepwell.project.sql_files import read_sql
+from stepwell.spark.session import FIXED_SQL
+
+__all__ = [
+    "KIND_NAMES",
+    "Definitions",
+    "FlowDefinition",
+    "Kind",
+    "OutputDefinition",
+    "PythonQuery",
+    "SqlQuery",
+    "active",
+    "in_folder",
+    "load_definitions",
+    "quiet_spark",
+    "where_in",
+]
+
+
+def load_definitions(project: Project, spark: SparkSession) -> Definitions:
+    """Executes the project's Python files and parses its SQL files, in a session of their own.
+
+    Raises ProjectError (several as ProjectErrors) with file and line.
+    """
+    own = spark.newSession()
+    _configure(own, project)
+    registry = _Registry(project.root, own)
+    errors: list[ProjectError] = []
+    files = project.definition_files()
+    with graph_element_registration_context(registry), in_folder(project.root), active(own):
+        for file in files:
+            try:
+                _load_file(file, registry, own)
+            except ProjectError as error:
+                errors.append(error)
+    if not files:
+        raise ProjectError(
+            f"the project has no definitions: no file matches libraries: {', '.join(project.libraries)}",
+            "Name the files so:\n    libraries:\n      - glob:\n          include: transformations/**",
+            location=Location(project.spec_file.name),
+        )
+    raise_all(errors + check(registry.outputs, registry.flows))
+    return Definitions(tuple(registry.outputs), tuple(registry.flows), own)
+
+
+def _configure(spark: SparkSession, project: Project) -> None:
+    for key, value in {**project.settings.spark, **FIXED_SQL}.items():
+        try:
+            spark.conf.set(key, value)
+        except PySparkException as error:
+            if "CANNOT_MODIFY" not in str(error.getCondition()):  # those stand since the session's start
+                raise ProjectError(
+                    f"{key} = {value}: {refusals.first_line(error)}", location=Location(project.spec_file.name)
+                ) from None
+
+
+@contextlib.contextmanager
+def quiet_spark() -> Iterator[None]:
+    """Spark's Python side logs every error of analysis, with the JVM's stack; here they are expected and translated.
+
+    The loggers are asked for as Spark does: one that the plain logging module made first would fail on Spark's arguments."""
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+@contextlib.contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Makes `spark` what SparkSession.active() returns: definitions may ask for it so."""
+    holder = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    before, known = holder.getActiveSession(), SparkSession._activeSession
+    holder.setActiveSession(spark._jsparkSession)
+    SparkSession._activeSession = spark  # pyspark's copy
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = known
+        if before.isDefined():
+            holder.setActiveSession(before.get())
+        else:
+            holder.clearActiveSession()
+
+
+@contextlib.contextmanager
+def in_folder(path: Path) -> Iterator[None]:
+    """Definitions may open files beside them: they run in the project's folder, as in `spark-pipelines`."""
+    before = Path.cwd()
+    os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+class _Registry(GraphElementRegistry):  # type: ignore[misc]
+    """Spark's decorators call this; nothing of pyspark.pipelines leaves it."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root = root
+        self.spark = spark
+        self.outputs: list[OutputDefinition] = []
+        self.flows: list[FlowDefinition] = []
+
+    def location(self, place: SourceCodeLocation) -> Location:
+        return Location(self.relative(Path(place.filename)), place.line_number)
+
+    def relative(self, path: Path) -> str:
+        path = path if path.is_absolute() else self.root / path
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def register_output(self, output: Output) -> None:
+        location = self.location(output.source_code_location)
+        common: dict[str, Any] = {"name": output.name, "comment": output.comment, "location": location}
+        if isinstance(output, TemporaryView):
+            self.outputs.append(OutputDefinition("temporary_view", **common))
+        elif isinstance(output, Sink):
+            properties = {key: str(value) for key, value in output.options.items()}
+            self.outputs.append(OutputDefinition("sink", format=output.format, properties=properties, **common))
+        elif isinstance(output, MaterializedView | StreamingTable):
+            kind: Kind = "materialized_view" if isinstance(output, MaterializedView) else "table"
+            self.outputs.append(OutputDefinition(kind, **common, **self._table(output, location)))
+        else:
+            kind_name = type(output).__name__
+            raise UnsupportedError(f"{kind_name} is not known to Stepwell", view=output.name, location=location)
+
+    def _table(self, output: Table, location: Location) -> dict[str, Any]:
+        schema = output.schema
+        if isinstance(schema, str):
+            try:
+                schema = StructType.fromDDL(schema)
+            except PySparkException as error:
+                raise ProjectError(
+                    f"schema: {refusals.first_line(error)}", view=output.name, location=location
+                ) from None
+        properties = {key: str(value) for key, value in (output.table_properties or {}).items()}
+        return {"schema": schema, "format": output.format, "properties": properties}
+
+    def register_flow(self, flow: Flow) -> None:
+        location = self.location(flow.source_code_location)
+        conf = {key: str(value) for key, value in flow.spark_conf.items()}
+        self.flows.append(FlowDefinition(flow.name, flow.target, PythonQuery(flow.func), location, conf))
+
+    def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+        raise refusals.auto_cdc(flow.target, self.location(flow.source_code_location))
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        outputs, flows = read_sql(sql_text, self.relative(file_path), self.spark)
+        self.outputs += outputs
+        self.flows += flows
+
+
+def _load_file(file: Path, registry: _Registry, spark: SparkSession) -> None:
+    name = registry.relative(file)
+    if file.suffix == ".sql":
+        registry.register_sql(file.read_text(encoding="utf-8"), file)
+    elif file.suffix == ".py":
+        _execute(file, name, spark)
+    else:
+        raise ProjectError(
+            "is neither a .py nor a .sql file",
+            "Move it out of the folders under libraries:, or name the files there one by one.",
+            location=Location(name),
+        )
+
+
+def _execute(file: Path, name: str, spark: SparkSession) -> None:
+    """Runs a Python file as Spark does: as a module of its own, with `spark` in its namespace."""
+    spec = importlib.util.spec_from_file_location(file.stem, str(file))
+    assert spec is not None and spec.loader is not None, file
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["spark"] = spark
+    try:
+        spec.loader.exec_module(module)
+    except StepwellError:
+        raise
+    except Exception as error:
+        raise refusals.python_error(error, where_in(error, file, name)) from error
+
+
+def where_in(error: BaseException, file: Path, name: str) -> Location:
+    """The innermost line of `file` that the error went through."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return Location(name, error.lineno)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return Location(name, lines[-1] if lines else None)

@@ -1,0 +1,324 @@
+"""Table properties and sink options -> what a source reads and what an output writes.
+
+Guarantees: every property is known and every combination makes sense, or an error names the table, file and line. A
+Kafka table with `subscribe` is a source and takes no flow; with `topic` it is an output. A view without a topic is
+kept and can be queried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
+from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
+from stepwell.project.settings import OnError, Settings
+
+Mode = Literal["append", "upsert", "changelog"]
+
+MODES: tuple[Mode, ...] = ("append", "upsert", "changelog")
+ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
+
+_SOURCE_PROPERTIES = (
+    "subscribe", "format", "mode", "key", "startingOffsets", "on.error", "dead.letter.topic",
+)  # fmt: skip
+_OUTPUT_PROPERTIES = ("topic", "format", "mode", "key", "partitions")
+_KEPT_PROPERTIES = ("key",)
+
+_PAYLOAD_TYPES = (
+    BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
+    StringType, TimestampNTZType, TimestampType,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """What an input handle reads. `schema` has the table's columns with their nullability: a null in a NOT NULL column
+    is malformed. `key` is empty for `append`, and for a changelog without one."""
+
+    handle: str
+    topic: str
+    mode: Mode
+    key: tuple[str, ...]
+    schema: StructType
+    starting_offsets: str  # earliest, latest, or Spark's JSON {"topic": {"0": 12}}, where -2 is earliest, -1 latest
+    on_error: OnError
+    dead_letter_topic: str | None  # set where on_error is dead-letter
+    location: Location
+    format: Literal["json"] = "json"
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """What an output handle writes. `partitions` is for the creation of a topic that is missing; None takes the
+    setting's. `key` columns exist in the view; upsert has at least one."""
+
+    handle: str
+    topic: str
+    mode: Mode
+    key: tuple[str, ...]
+    partitions: int | None
+    location: Location
+    format: Literal["json"] = "json"
+
+
+def is_source(output: OutputDefinition) -> bool:
+    return output.kind == "table" and "subscribe" in _lower(output.properties)
+
+
+def source_spec(output: OutputDefinition, definitions: Definitions, settings: Settings) -> SourceSpec:
+    """The source that a table with `subscribe` is. Raises ProjectError."""
+    reader = _Properties(output, settings)
+    if "topic" in reader.values:
+        raise reader.error(
+            "a table has subscribe (it is a source) and topic (it is an output)",
+            "Keep one. To copy one topic to another, define a source and a materialized view over it.",
+        )
+    flows = definitions.flows_of(output.name)
+    if flows:
+        raise reader.error(
+            f"a source takes no flow: flow {flows[0].name} ({flows[0].location}) fills it",
+            "Read this table in a view, or leave subscribe out.",
+        )
+    if (output.format or "").lower() != "kafka":
+        raise reader.error("a table with subscribe needs USING kafka", 'In Python: format="kafka".')
+    reader.check_known(_SOURCE_PROPERTIES, "a source")
+    schema = output.schema
+    if schema is None or not schema.fields:
+        raise reader.error(
+            "a source needs its columns",
+            "Write CREATE STREAMING TABLE name (column TYPE, ...), or schema=... in Python.",
+        )
+    check_columns(schema, output.name, output.location)
+    mode = reader.mode()
+    key = reader.key(schema)
+    if mode == "upsert" and not key:
+        raise reader.error("mode upsert needs a key", "Add 'key' = 'column', or 'key' = 'a, b'.")
+    if mode == "append" and key:
+        raise reader.error("mode append has no key: every message inserts a row",
+                           "Leave key out, or write 'mode' = 'upsert'.")  # fmt: skip
+    topic = reader.topic("subscribe")
+    on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
+    return SourceSpec(
+        handle=output.name,
+        topic=topic,
+        mode=mode,
+        key=key,
+        schema=schema,
+        starting_offsets=reader.starting_offsets(topic),
+        on_error=on_error,
+        dead_letter_topic=reader.dead_letter_topic(topic, on_error),
+        location=output.location,
+    )
+
+
+def output_spec(output: OutputDefinition, schema: StructType, settings: Settings) -> OutputSpec | None:
+    """Where a view, table or sink with the columns `schema` is published; None where it is only kept.
+
+    Raises ProjectError."""
+    reader = _Properties(output, settings)
+    if "subscribe" in reader.values:
+        raise reader.error(f"a {KIND_NAMES[output.kind]} cannot subscribe", "Only a streaming table is a source.")
+    reader.check_format(output)
+    if "topic" not in reader.values:
+        if output.kind == "sink":
+            raise reader.error("a Kafka sink needs a topic", 'dp.create_sink(name, "kafka", {"topic": "..."})')
+        if (output.format or "").lower() == "kafka":
+            raise reader.error("a Kafka table needs subscribe (a source) or topic (an output)",
+                               "TBLPROPERTIES ('topic' = '...')")  # fmt: skip
+        reader.check_known(_KEPT_PROPERTIES, "a view that is not published", also=_OUTPUT_PROPERTIES)
+        reader.key(schema)
+        return None
+    reader.check_known(_OUTPUT_PROPERTIES, "an output")
+    check_columns(schema, output.name, output.location)
+    mode = reader.mode()
+    key = reader.key(schema)
+    if mode == "upsert" and not key:
+        raise reader.error("mode upsert needs a key", "Add 'key' = 'column': what names one row of the view.")
+    return OutputSpec(output.name, reader.topic("topic"), mode, key, reader.partitions(), output.location)
+
+
+def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -> tuple[str, ...]:
+    """The declared key of a view, published or not; empty where there is none."""
+    return _Properties(output, settings).key(schema)
+
+
+def check_columns(schema: StructType, name: str, location: Location) -> None:
+    """Raises UnsupportedError for a type that no message can carry, ProjectError for two columns of one name."""
+    check_names(schema, name, location)
+    for column in schema.fields:
+        unsupported = _unsupported(column.dataType)
+        if unsupported is not None:
+            raise UnsupportedError(
+                f"column {column.name} has the type {unsupported.simpleString()}",
+                "Use an atomic type, a struct or an array; a STRING for text of any kind.",
+                view=name,
+                location=location,
+            )
+
+
+def check_names(schema: StructType, view: str, location: Location) -> None:
+    """Raises ProjectError for two columns of one name: nothing could tell them apart (Spark ignores case)."""
+    seen: set[str] = set()
+    for column in schema.fields:
+        if column.name.lower() in seen:
+            raise ProjectError(
+                f"two columns are called {column.name}", "Rename one with AS.", view=view, location=location
+            )
+        seen.add(column.name.lower())
+
+
+def _unsupported(data_type: DataType) -> DataType | None:
+    if isinstance(data_type, ArrayType):
+        return _unsupported(data_type.elementType)
+    if isinstance(data_type, StructType):
+        return next(filter(None, (_unsupported(field.dataType) for field in data_type.fields)), None)
+    if isinstance(data_type, StringType) and data_type != StringType():
+        return data_type  # a collation, CHAR(n), VARCHAR(n): equality or padding of their own
+    return None if isinstance(data_type, _PAYLOAD_TYPES) else data_type
+
+
+def _lower(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in properties.items()}
+
+
+class _Properties:
+    """One table's properties, by lower-case name (Spark's options ignore case), and errors that name the table."""
+
+    def __init__(self, output: OutputDefinition, settings: Settings) -> None:
+        self.output = output
+        self.settings = settings
+        self.values = _lower(output.properties)
+
+    def error(self, message: str, what_to_do: str = "") -> ProjectError:
+        return ProjectError(message, what_to_do, view=self.output.name, location=self.output.location)
+
+    def check_known(self, known: tuple[str, ...], what: str, also: tuple[str, ...] = ()) -> None:
+        lower = {name.lower() for name in known}
+        for name, value in self.output.properties.items():
+            if name.lower().startswith("kafka."):
+                self._check_client(name, value)
+            elif name.lower() in ("subscribepattern", "assign"):
+                raise self.error(f"{name} is not supported", "Name one topic: 'subscribe' = 'topic'.")
+            elif name.lower() not in lower:
+                if name.lower() in {other.lower() for other in also}:
+                    raise self.error(f"{name} means nothing for {what}", "Add 'topic' = '...' to publish it.")
+                hint = did_you_mean(name, {*known, *also}, "properties")
+                raise self.error(f"{name} is not a property of {what}", hint)
+
+    def _check_client(self, name: str, value: str) -> None:
+        """All output of a step is one transaction, so there is one broker; its settings stand in one place."""
+        key = name[len("kafka.") :]
+        if self.settings.kafka.get(key.lower()) != value:
+            raise self.error(
+                f"{name} = {value} differs from the pipeline's own",
+                f"Put {name} under configuration: in spark-pipeline.yml; a pipeline has one broker.",
+            )
+
+    def check_format(self, output: OutputDefinition) -> None:
+        provider = (output.format or "").lower()
+        if output.kind == "sink" and provider != "kafka":
+            raise UnsupportedError(
+                f"a sink of format {output.format} is not supported",
+                'Write to a topic: dp.create_sink(name, "kafka", {"topic": "..."}).',
+                view=output.name,
+                location=output.location,
+            )
+        if provider not in ("", "kafka"):
+            raise UnsupportedError(
+                f"USING {output.format} is not supported",
+                "Leave it out (the view is kept and can be queried), or write USING kafka and a topic.",
+                view=output.name,
+                location=output.location,
+            )
+
+    def choice(self, name: str, choices: tuple[Any, ...], default: Any) -> Any:
+        value = self.values.get(name.lower())
+        if value is None:
+            return default
+        if value.lower() not in choices:
+            raise self.error(f"{name} = {value} is not known", f"It is one of {', '.join(choices)}.")
+        return value.lower()
+
+    def mode(self, default: Mode = "append") -> Mode:
+        self.choice("format", ("json",), "json")
+        chosen: Mode = self.choice("mode", MODES, default)
+        return chosen
+
+    def topic(self, name: str) -> str:
+        topic = self.values[name].strip()
+        if not topic or "," in topic:
+            raise self.error(f"{name} = {self.values[name]!r} is not one topic",
+                             "One table is one topic; a view can UNION ALL several tables.")  # fmt: skip
+        return topic
+
+    def key(self, schema: StructType) -> tuple[str, ...]:
+        names = [name.strip().strip("`") for name in self.values.get("key", "").split(",") if name.strip()]
+        by_lower = {column.name.lower(): column for column in schema.fields}
+        for name in names:
+            if name.lower() not in by_lower:
+                raise self.error(f"key {name} is not a column", did_you_mean(name, schema.names, "columns"))
+            data_type = by_lower[name.lower()].dataType
+            if not isinstance(data_type, AtomicType) or isinstance(data_type, FloatType | DoubleType):
+                raise self.error(
+                    f"key {name} has the type {data_type.simpleString()}",
+                    "A key is of atomic types, without FLOAT and DOUBLE (one number has several spellings).",
+                )
+        key = tuple(by_lower[name.lower()].name for name in names)
+        if len(set(key)) != len(key):
+            raise self.error(f"key {self.values['key']} names a column twice")
+        return key
+
+    def partitions(self) -> int | None:
+        value = self.values.get("partitions")
+        if value is None:
+            return None
+        if not value.isdecimal() or not 1 <= int(value) <= 10_000:
+            raise self.error(f"partitions = {value} is not a number from 1 to 10000")
+        return int(value)
+
+    def starting_offsets(self, topic: str) -> str:
+        value = self.values.get("startingoffsets", "earliest").strip()
+        if value.lower() in ("earliest", "latest"):
+            return value.lower()
+        try:
+            offsets = json.loads(value)[topic]
+            if all(partition.isdecimal() and int(offset) >= -2 for partition, offset in offsets.items()):
+                return value
+        except (ValueError, KeyError, TypeError, AttributeError):
+            pass
+        raise self.error(
+            f"startingOffsets = {value} is not known",
+            f'It is earliest, latest, or {{"{topic}": {{"0": 23, "1": -2}}}}: by partition, -2 earliest, -1 latest.',
+        )
+
+    def dead_letter_topic(self, topic: str, on_error: OnError) -> str | None:
+        named = self.values.get("dead.letter.topic")
+        if on_error != "dead-letter":
+            if named is not None:
+                raise self.error("dead.letter.topic is set, and on.error is not dead-letter",
+                                 "Add 'on.error' = 'dead-letter'.")  # fmt: skip
+            return None
+        return named or f"{topic}.dead-letter"

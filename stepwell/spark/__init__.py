@@ -1,0 +1,1 @@
+"""Spark's session and the archive of its classes."""
