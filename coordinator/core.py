@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from base.version import VersionId
 from coordinator.workers import State, Workers
-from storage.description import VersionId
 
 
 class NoCommonVersion(Exception):

@@ -28,7 +28,7 @@ from coordinator.positions import starting_positions
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
-from coordinator.start import check_topics, open_latest, prepare
+from coordinator.start import check_topics, open_latest, prepare, record_completion
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
 from coordinator.truncation import snapshot_due, truncate
@@ -41,13 +41,11 @@ from faults.points import reached
 from io_kafka.division import Division, divide
 from io_kafka.formats import ENCODER_ID
 from io_kafka.log_records import CheckpointComplete, CheckpointIntent, DivisionRecord, TopicIdentity
-from io_kafka.log_records import VersionId as LoggedVersion
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.output_progress import compare_inputs
 from io_kafka.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.topics import TopicFacts, Topics
 from io_kafka.writer import Fenced, PipelineWriter
-from storage.description import VersionId
 from storage.errors import NotOpen, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
@@ -154,8 +152,7 @@ class Pipeline:
         self._join_fold()
         self._check_topics()
         version = open_latest(self._context, setup, self._writer.state)
-        if self._writer.state.intent == _logged(version):  # every worker had it; the run ended before it said so
-            self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(version))])
+        record_completion(self._writer, version)
         self._writer.state.forget(version.step)
         self._board.update(
             recovery_ms=round(1e3 * (time.monotonic() - began), 1),
@@ -359,7 +356,7 @@ class Pipeline:
                 reached("checkpoint.paused")
                 core.intended(uuid.uuid4().hex)
                 assert core.pending is not None
-                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=_logged(core.pending))])
+                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=core.pending)])
             case Action.FREEZE:
                 assert core.pending is not None
                 reached("checkpoint.intended")
@@ -390,7 +387,7 @@ class Pipeline:
         reached("checkpoint.folded")
         former = core.version
         core.completed({worker: folded.versions for worker, folded in self._folded.items()})
-        self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=_logged(core.version))])
+        self._writer.append([CheckpointComplete(epoch=self._writer.epoch, version=core.version)])
         reached("checkpoint.completed")
         if snapshot_due(self._writer.state):
             self._writer.append([self._writer.state.snapshot()])
@@ -428,7 +425,3 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_OBJECTS)
-
-
-def _logged(version: VersionId) -> LoggedVersion:
-    return LoggedVersion(version=version.version, step=version.step, checkpoint_id=version.checkpoint_id)

@@ -25,6 +25,7 @@ import copy
 from collections.abc import Iterable
 from itertools import pairwise
 
+from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.log_records import (
     CheckpointComplete,
@@ -42,7 +43,6 @@ from io_kafka.log_records import (
     StepRecord,
     TakenBack,
     TopicIdentity,
-    VersionId,
 )
 from io_kafka.offsets import TopicPartition
 

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from base.version import VersionId
 from coordinator.core import Action, Checkpoint, Core, NoCommonVersion, common_version
 from coordinator.workers import InvalidTransition, State, Workers
-from storage.description import VersionId
 
 EMPTY = VersionId(0, 0, "empty")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from base.version import VersionId
 from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.loop import RECOVERIES_MAX, Pipeline
 from engine import database_jobs
@@ -17,7 +18,6 @@ from engine.tasks import TaskSetup
 from io_kafka.step_log import BrokenStepLog
 from io_kafka.writer import PipelineWriter
 from storage.database import Database
-from storage.description import VersionId
 from storage.errors import StorageFull
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.version import VersionId
 from io_kafka.log_records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -22,7 +23,6 @@ from io_kafka.log_records import (
     StepRecord,
     TakenBack,
     TopicIdentity,
-    VersionId,
 )
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log import BrokenStepLog, StepLogState

@@ -17,11 +17,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from base.version import VersionId
 from io_kafka import transactions
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
-from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord, VersionId
+from io_kafka.log_records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord
 from io_kafka.output_progress import DigestMismatch, StepBeyondEnd
 from io_kafka.step_log import BrokenStepLog, StepLogState
 from io_kafka.step_log_reader import UnsuitableStepLog, ensure_step_log

@@ -252,7 +252,7 @@ COORDINATOR = (
         "completion-not-recorded",
         "A recovery opens a checkpoint that every worker has and does not record that it is complete.",
         "6 two versions",
-        (Edit(LOOP, "        if self._writer.state.intent == _logged(version):", "        if False:"),),
+        (Edit(START, "    if writer.state.intent == version:\n", "    if False:\n"),),
         (
             f"{END_TO_END}/test_checkpoints.py::"
             "test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so[1]",

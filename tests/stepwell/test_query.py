@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
+from base.version import VersionId
 from coordinator.circuit_file import read_owner
 from coordinator.errors import CircuitChanged
 from coordinator.loop import Pipeline
@@ -33,7 +34,6 @@ from stepwell.project import load_project
 from stepwell.query import NoState, QueryError, query
 from storage import database
 from storage.database import Database
-from storage.description import VersionId
 from tests.conftest import Broker
 from tests.stepwell.folder import SPEC, write
 
