@@ -37,7 +37,7 @@ import structlog
 import tenacity
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from faults.points import reached
+from faults.points import Point, reached
 from io_kafka import native
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
@@ -102,6 +102,19 @@ class OutcomeUnknown(KafkaFault):
 
 class NotCommitted(Exception):
     """Inside this module: the log has nothing of the transaction; it can be written again."""
+
+
+@dataclass(frozen=True)
+class TransactionPoints:
+    """The crash points of one kind of transaction."""
+
+    begun: Point
+    sent: Point
+    committed: Point
+
+
+LOG_POINTS = TransactionPoints(begun="log.begun", sent="log.sent", committed="log.committed")
+OUTPUT_POINTS = TransactionPoints(begun="output.begun", sent="output.sent", committed="output.committed")
 
 
 @dataclass
@@ -169,26 +182,30 @@ class FencedTransactions:
 
     # One transaction
 
-    def _transact(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
-        """`kind`: log or output, for crash points. `send` produces the messages and returns the log's records, which go last. Returns when
+    def _transact(
+        self, points: TransactionPoints, what: str, send: Callable[[Producer, Delivery], list[Record]]
+    ) -> None:
+        """`send` produces the messages and returns the log's records, which go last. Returns when
         they are committed."""
         with self._bounded(what):
             for attempt in self._tries(NotCommitted):
                 with attempt:
                     self._settle()
-                    self._attempt(kind, what, send)
+                    self._attempt(points, what, send)
 
-    def _attempt(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
+    def _attempt(
+        self, points: TransactionPoints, what: str, send: Callable[[Producer, Delivery], list[Record]]
+    ) -> None:
         assert self._producer is not None
         producer, delivery, records = self._producer, Delivery({}), list[Record]()
         try:
             producer.begin_transaction()
-            reached(f"{kind}.begun")
+            reached(points.begun)
             records = send(producer, delivery)
             after = self._produce_records(producer, delivery, records)
-            reached(f"{kind}.sent")
+            reached(points.sent)
             self._commit(producer)
-            reached(f"{kind}.committed")
+            reached(points.committed)
             self._listen(producer)
             if not self._doubtful:
                 self._state = after

@@ -33,7 +33,16 @@ from io_kafka.log_records import (
 )
 from io_kafka.offsets import TopicPartition
 from io_kafka.output_progress import Decision, decide
-from io_kafka.transactions import Delivery, Fenced, FencedTransactions, OutcomeUnknown, WriteRefused, WriterLimits
+from io_kafka.transactions import (
+    LOG_POINTS,
+    OUTPUT_POINTS,
+    Delivery,
+    Fenced,
+    FencedTransactions,
+    OutcomeUnknown,
+    WriteRefused,
+    WriterLimits,
+)
 
 __all__ = ["STEP_HEADER", "Fenced", "OutcomeUnknown", "PipelineWriter", "StepOutput", "WriteRefused", "WriterLimits"]
 
@@ -102,7 +111,7 @@ class PipelineWriter(FencedTransactions):
         """Commits these records of the log, in order, in one transaction."""
         assert records and self._claim is not None
         self._transact(
-            "log", "a record of the step log: " + ", ".join(r.kind for r in records), lambda _p, _d: list(records)
+            LOG_POINTS, "a record of the step log: " + ", ".join(r.kind for r in records), lambda _p, _d: list(records)
         )
 
     def write_step(
@@ -143,7 +152,7 @@ class PipelineWriter(FencedTransactions):
             )
             return [record] if division_next is None else [record, division_next]
 
-        self._transact("output", f"step {step}", send)
+        self._transact(OUTPUT_POINTS, f"step {step}", send)
         return self._state.step_records[step]
 
     def take_back(self, generation: int, output: StepOutput) -> None:
@@ -158,7 +167,7 @@ class PipelineWriter(FencedTransactions):
             )
             return [TakenBack(epoch=self.epoch, generation=generation, ends=ends)]
 
-        self._transact("output", f"tombstones for {output.topic}", send)
+        self._transact(OUTPUT_POINTS, f"tombstones for {output.topic}", send)
 
     def _produce_output(self, producer: Producer, delivery: Delivery, step: int | None, output: StepOutput) -> None:
         bounds = partition_bounds(output.messages, output.partitions)
