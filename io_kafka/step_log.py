@@ -10,6 +10,8 @@ and goes to the last stable offset: of a transaction, a reader sees all records 
        +---- claim(e' > e), at any time; what was divided and not yet written stays divided: the new run may record it
              again, with the policy for malformed messages that is in force now, and never with another input
 
+    circuit, layout: once each in a generation, before division(0)
+
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
 
 Between refresh and reset nothing else can follow but a claim: a refresh that was begun is finished by the next run. A consumer
@@ -24,6 +26,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import assert_never
 
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
@@ -199,6 +202,19 @@ class StepLogState:
             return self._why_not_intent(record.version)
         if isinstance(record, CheckpointComplete):
             return self._why_not_complete(record.version)
+        if isinstance(record, CircuitRecord | LayoutRecord):
+            return self._why_not_ground(record)
+        assert_never(record)
+
+    def _why_not_ground(self, record: CircuitRecord | LayoutRecord) -> str | None:
+        """Circuit and layout come once in a generation, before its first division: the state of all its steps belongs to them."""
+        known = self.circuit if isinstance(record, CircuitRecord) else self.layout
+        if known is not None:
+            return f"the {record.kind} of generation {self.generation} is recorded already, and cannot change"
+        if self.division_next > 0:
+            return f"step {self.division_next - 1} is divided already, and the {record.kind} must precede step 0"
+        if isinstance(record, LayoutRecord) and record.number != 0:
+            return f"layout {record.number}, where the first layout of a generation has number 0"
         return None
 
     def _why_not_refresh(self, record: Refresh | TakenBack | Reset) -> str | None:
@@ -315,6 +331,8 @@ class StepLogState:
                 if self.claim is None:
                     self._adopt(record)
                 self.snapshots.append((offset, record.steps))
+            case _:
+                assert_never(record)
 
     def _reset(self, record: Reset) -> None:
         """As a new log, but for who holds it, and for the topics that were taken back: what they are and where they end."""

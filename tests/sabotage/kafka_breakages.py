@@ -38,6 +38,13 @@ KAFKA = (
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
+        "layout-changed-under-a-state",
+        "The step log accepts another layout while steps of the first one have been divided.",
+        "7 one owner",
+        (Edit(LOG, "            return self._why_not_ground(record)\n", "            return None\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
         "step-of-any-size",
         "A division takes all that is there, whatever the limits say.",
         "9 bounded",
