@@ -18,6 +18,13 @@ COORDINATOR = (
         (f"{TEST_CORE}::TestRun",),
     ),
     Breakage(
+        "core-loads-a-database",
+        "The core takes a plain class from a module that also loads LMDB.",
+        "2 determinism",
+        (Edit(CORE, "from base.version import VersionId\n", "from storage.description import VersionId\n"),),
+        ("tests/test_rooms.py::test_decisions_are_made_without_io",),
+    ),
+    Breakage(
         "checkpoint-in-a-replay",
         "A checkpoint is begun while steps that the log has are still replayed.",
         "6 two versions",
