@@ -55,7 +55,7 @@ def prepare(
         writer.append([circuit, layout])
     _make_databases(spec, writer, log_id)
     owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), spec.workers, spec.shards)
-    owner.write(spec.storage)
+    owner.write(spec.storage, spec.kafka.outside.pid())
     facts = _topics(spec, topics, writer)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())

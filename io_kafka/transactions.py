@@ -27,7 +27,6 @@ one that was replaced.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from faults.points import Point, reached
 from io_kafka import native
-from io_kafka.clients import CLIENT_LOG, KafkaSettings
+from io_kafka.clients import KafkaSettings
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
 from io_kafka.log_records import Claim, Record, encode
 from io_kafka.offsets import TopicPartition
@@ -149,7 +148,7 @@ class FencedTransactions:
         *,
         limits: WriterLimits | None = None,
     ) -> None:
-        self.run_id = uuid.uuid4().hex
+        self.run_id = settings.outside.new_id()
         self._settings, self._id, self._log_topic = settings, transactional_id, log_topic
         self._limits = limits or WriterLimits()
         self._reader = StepLogReader(settings, log_topic)
@@ -344,7 +343,7 @@ class FencedTransactions:
             "delivery.report.only.error": False,  # the last message of each partition tells its offset
             "error_cb": self._on_error,
         }
-        producer = Producer(config, logger=CLIENT_LOG)
+        producer = self._settings.outside.producer(config)
         producer.init_transactions(self._limits.init_seconds_max)
         found += self._read_tail()
         self._doubtful = False

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from base.version import VersionId
+from coordinator.checkpointing import Checkpointing
 from coordinator.errors import RecoveryFailed, StateLost
-from coordinator.loop import RECOVERIES_MAX, Pipeline
+from coordinator.recoveries import RECOVERIES_MAX
 from engine import database_jobs
 from engine.database_jobs import Folded
 from engine.errors import StaleTask
@@ -84,7 +85,7 @@ def test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_i
         play.run(resolved)
     play.send("in", sums.rows(2, 2))
     with monkeypatch.context() as crash:
-        crash.setattr(Pipeline, "_complete", stop_here)
+        crash.setattr(Checkpointing, "_complete", stop_here)
         with pytest.raises(InterruptedError):
             play.run(resolved)
     assert (len(play.log(resolved).checkpoints), len(versions(play, resolved)[1])) == (recorded, 2)

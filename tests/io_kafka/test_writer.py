@@ -18,7 +18,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from base.version import VersionId
-from io_kafka import transactions
 from io_kafka.broker import LocalBroker
 from io_kafka.clients import KafkaSettings
 from io_kafka.digest import MESSAGES_SCHEMA, canonical, digest
@@ -318,14 +317,13 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     assert writer.state.intent == intent.version
 
 
-def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None:
     """Not even where its commit was acknowledged: a late copy of a request that it sent twice could end half of its next transaction."""
     reports: list[Callable[[KafkaError], None]] = []  # one a producer
-    real = transactions.Producer
 
-    def made(config: dict[str, Any], **options: Any) -> Producer:
+    def made(config: Mapping[str, Any]) -> Producer:
         reports.append(config["error_cb"])
-        return real(config, **options)
+        return REAL.producer(config)
 
     def lose_a_connection() -> None:
         reports[-1](KafkaError(KafkaError._TRANSPORT, "a connection was lost"))
@@ -334,8 +332,8 @@ def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe, monkeyp
         commit()
         lose_a_connection()
 
-    monkeypatch.setattr(transactions, "Producer", made)
-    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
+    settings = replace(pipe.settings, outside=replace(REAL, producer=made))
+    writer = Doubting(settings, f"{pipe.prefix}pipeline", pipe.log)
     writer.start(pipeline="p", host="here", pid=os.getpid())
     pipe.step(writer, 0)
     assert len(reports) == 1

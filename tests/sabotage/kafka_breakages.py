@@ -285,11 +285,11 @@ KAFKA = (
             ),
             Edit(
                 TRANSACTIONS,
-                "        producer = Producer(config, logger=CLIENT_LOG)\n"
+                "        producer = self._settings.outside.producer(config)\n"
                 "        producer.init_transactions(self._limits.init_seconds_max)\n",
                 "        producer = self._producer\n"
                 "        if producer is None:\n"
-                "            producer = Producer(config, logger=CLIENT_LOG)\n"
+                "            producer = self._settings.outside.producer(config)\n"
                 "            producer.init_transactions(self._limits.init_seconds_max)\n"
                 "        else:\n"
                 "            with suppress(KafkaException):\n"

@@ -19,7 +19,8 @@ from unittest import mock
 from confluent_kafka import KafkaException
 
 from base.version import VersionId
-from coordinator import core, loop, positions, start
+from coordinator import core, inputs, loop, positions, start, stepping
+from coordinator.core import RunStep
 from engine import database_jobs, region, spark_step, tasks
 from engine.region import StageTask
 from engine.tasks import StepInput
@@ -49,17 +50,17 @@ def broken(target: Any, name: str, value: Any) -> Iterator[None]:
 def replay_that_differs() -> Iterator[None]:
     """A replayed step gives another state and other output than the first time: production compares and stops."""
     replaying = [False]
-    real_stage, real_run, value = circuit._sums_stage, loop.Pipeline._run_step, circuit.state_value
+    real_stage, real_run, value = circuit._sums_stage, stepping.Stepping.run, circuit.state_value
 
-    def run_step(self: Any, at: Any, runner: Any, setup: Any) -> None:
-        replaying[0] = at.replaying
-        real_run(self, at, runner, setup)
+    def run_step(self: Any, action: RunStep, at: Any, runner: Any, setup: Any) -> None:
+        replaying[0] = action.replay
+        real_run(self, action, at, runner, setup)
 
     def stage(task: StageTask, store: Any, inbox: Any) -> Any:
         with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + replaying[0])):
             return real_stage(task, store, inbox)
 
-    with broken(loop.Pipeline, "_run_step", run_step), broken(circuit, "_sums_stage", stage):
+    with broken(stepping.Stepping, "run", run_step), broken(circuit, "_sums_stage", stage):
         yield
 
 
@@ -104,7 +105,22 @@ def step_before_its_division_is_logged() -> Iterator[None]:
 @contextmanager
 def division_from_the_beginning_at_every_start() -> Iterator[None]:
     real = positions.starting_positions
-    with broken(loop, "starting_positions", lambda topics, inputs, known: real(topics, inputs, {})):
+
+    class FromTheBeginning(inputs.Inputs):
+        """Remembers its own divisions, and nothing of the log's."""
+
+        def __init__(self, spec: Any, topics: Any, board: Any, identities: Any, log: Any, **options: Any) -> None:
+            self._before = dict(log.positions)
+            super().__init__(spec, topics, board, identities, log, **options)
+
+        def choose(self, log: Any, step: int) -> Any:
+            known = {place: at for place, at in log.positions.items() if at != self._before.get(place)}
+            return super().choose(SimpleNamespace(positions=known), step)  # type: ignore[arg-type]
+
+    with (
+        broken(loop, "Inputs", FromTheBeginning),
+        broken(inputs, "starting_positions", lambda topics, sources, known: real(topics, sources, {})),
+    ):
         yield
 
 
@@ -129,7 +145,7 @@ def producer_kept_after_an_unknown_commit() -> Iterator[None]:
         except KafkaException:
             self._kept = None
 
-    with broken(transactions.FencedTransactions, "_renew", renew), _attribute("_kept"):
+    with broken(transactions.FencedTransactions, "_renew", renew), _attribute(transactions.FencedTransactions, "_kept"):
         yield
 
 
@@ -189,8 +205,8 @@ def output_and_record_in_two_transactions() -> Iterator[None]:
 @contextmanager
 def checkpoint_ahead_of_output() -> Iterator[None]:
     """A step counts as done before its output is written: that waits for the next division or step, and a checkpoint does not."""
-    kind = loop.Pipeline
-    real_write, real_divide, real_run = writer.PipelineWriter.write_step, kind._divide, kind._run_step
+    kind = stepping.Stepping
+    real_write, real_divide, real_run = writer.PipelineWriter.write_step, kind.divide, kind.run
 
     def write_step(self: Any, step: int, outputs: Any, **facts: Any) -> Any:
         if step < self.state.steps:
@@ -203,20 +219,25 @@ def checkpoint_ahead_of_output() -> Iterator[None]:
         if waiting is not None:
             real_write(self._writer, waiting[0], waiting[1], **waiting[2])
 
-    def divide(self: Any, at: Any) -> None:
+    def divide(self: Any, action: Any, at: Any) -> None:
         flush(self)
-        real_divide(self, at)
+        real_divide(self, action, at)
 
-    def run_step(self: Any, at: Any, runner: Any, setup: Any) -> None:
+    def run_step(self: Any, action: Any, at: Any, runner: Any, setup: Any) -> None:
         flush(self)
-        real_run(self, at, runner, setup)
+        real_run(self, action, at, runner, setup)
+
+    def stepped(self: Any, step: int, log: Any) -> None:
+        self.step += 1
 
     with (
-        _attribute("_waiting"),
+        _attribute(writer.PipelineWriter, "_waiting"),
         broken(writer.PipelineWriter, "write_step", write_step),
-        broken(kind, "_divide", divide),
-        broken(kind, "_divide_ahead", lambda self, at: None),
-        broken(kind, "_run_step", run_step),
+        broken(inputs.Inputs, "choose_ahead", lambda self, log, step: None),
+        broken(kind, "divide", divide),
+        broken(kind, "run", run_step),
+        broken(core.Core, "stepped", stepped),
+        broken(core.Core, "check", lambda self, log: None),
     ):
         yield
 
@@ -458,13 +479,13 @@ def late_marker_taken_for_a_short_log() -> Iterator[None]:
 
 
 @contextmanager
-def _attribute(name: str) -> Iterator[None]:
-    """A field that the mutation adds to the writer."""
-    setattr(transactions.FencedTransactions, name, None)
+def _attribute(kind: type, name: str) -> Iterator[None]:
+    """A field that the mutation adds to a class."""
+    setattr(kind, name, None)
     try:
         yield
     finally:
-        delattr(transactions.FencedTransactions, name)
+        delattr(kind, name)
 
 
 Mutation = Callable[[], AbstractContextManager[None]]
