@@ -37,7 +37,7 @@ from engine.step_runner import StepRunner
 from engine.tasks import TaskSetup
 from io_kafka.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.topics import Topics
-from io_kafka.writer import Fenced, PipelineWriter
+from io_kafka.writer import Fenced, FencedLog, PipelineWriter
 from storage.errors import NotOpen, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
@@ -56,7 +56,8 @@ class Pipeline:
         self._spec, self._context, self._requests, self._board = spec, context, requests, board
         self._outside = spec.kafka.outside
         self._topics = Topics(spec.kafka)
-        self._writer = PipelineWriter(spec.kafka, spec.transactional_id, spec.log_topic, step_header=spec.step_header)
+        log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
+        self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, requests, board)
         self._standing: str | None = None  # "stop" or "pause", asked for and in force: a recovery does not forget it
 

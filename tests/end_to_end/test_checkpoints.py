@@ -9,6 +9,7 @@ import pytest
 
 from base.version import VersionId
 from coordinator.checkpointing import Checkpointing
+from coordinator.core import Core
 from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.recoveries import RECOVERIES_MAX
 from engine import database_jobs
@@ -16,7 +17,7 @@ from engine.database_jobs import Folded
 from engine.errors import StaleTask
 from engine.step_runner import StepRunner
 from engine.tasks import TaskSetup
-from io_kafka.step_log import BrokenStepLog
+from io_kafka.step_log import BrokenStepLog, StepLogState
 from io_kafka.writer import PipelineWriter
 from storage.database import Database
 from storage.errors import StorageFull
@@ -31,15 +32,19 @@ def test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened(
     play.send("in", sums.rows(0, 2))
     resolved = sums.project(play)
     with monkeypatch.context() as sabotage:
-        sabotage.setattr(
-            PipelineWriter, "write_step", lambda *_args, **_named: None
-        )  # the core believes it was written
+        sabotage.setattr(PipelineWriter, "write_step", lambda *_args, **_named: None)
+        sabotage.setattr(Core, "stepped", believes_it_was_written)
+        sabotage.setattr(Core, "check", lambda core, log: None)
         with pytest.raises(BrokenStepLog, match="holds step 0, whose output is not committed"):
             play.run(resolved)
     assert play.log(resolved).checkpoints == ()
     with pytest.raises(StateLost, match="databases are at step 1, the step log ends before step 0"):
         play.run(resolved)
     assert play.read("out") == []
+
+
+def believes_it_was_written(core: Core, step: int, log: StepLogState) -> None:
+    core.step += 1
 
 
 real_fold = database_jobs.fold

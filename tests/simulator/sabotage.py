@@ -26,10 +26,12 @@ from engine.region import StageTask
 from engine.tasks import StepInput
 from io_kafka import step_log_reader, topics, transactions, writer
 from io_kafka.log_records import DivisionRecord
+from io_kafka.open_transaction import OpenTransaction
 from io_kafka.output_progress import Decision
 from storage import database, undo
 from storage.description import Description
 from tests.simulator import circuit
+from tests.simulator.oracle import LOG
 from tests.simulator.seeds import run
 from tests.simulator.weather import ACTIVE, BENIGN
 
@@ -91,10 +93,10 @@ def step_before_its_division_is_logged() -> Iterator[None]:
 
     def append(self: Any, records: Sequence[Any]) -> None:
         if isinstance(records[0], DivisionRecord):
-            after = self._state.fork()
+            after = self.state.fork()
             after.apply(records[0], after.offset_next)
             after.offset_next -= 1
-            self._state = after
+            self._log._state = after
             return
         real(self, records)
 
@@ -130,7 +132,7 @@ def division_from_the_beginning_at_every_start() -> Iterator[None]:
 @contextmanager
 def producer_kept_after_an_unknown_commit() -> Iterator[None]:
     """The tail of the log is read, and the same producer goes on."""
-    real = transactions.FencedTransactions._renew
+    real = transactions.FencedLog._renew
 
     def renew(self: Any, tail: Any = None) -> None:
         if self._claim is None or self._kept is None:
@@ -145,25 +147,25 @@ def producer_kept_after_an_unknown_commit() -> Iterator[None]:
         except KafkaException:
             self._kept = None
 
-    with broken(transactions.FencedTransactions, "_renew", renew), _attribute(transactions.FencedTransactions, "_kept"):
+    with broken(transactions.FencedLog, "_renew", renew), _attribute(transactions.FencedLog, "_kept"):
         yield
 
 
 @contextmanager
 def errors_of_the_client_not_heeded() -> Iterator[None]:
     """A commit that succeeded at the second sending is taken for plain success."""
-    with broken(transactions.FencedTransactions, "_on_error", lambda self, error: None):
+    with broken(transactions.FencedLog, "_on_error", lambda self, error: None):
         yield
 
 
 @contextmanager
 def progress_read_before_fencing() -> Iterator[None]:
-    real = transactions.FencedTransactions._read_tail
+    real = transactions.FencedLog._read_tail
 
     def read_tail(self: Any, *, unsettled: bool = False) -> Any:
         return real(self, unsettled=True) if unsettled else []
 
-    with broken(transactions.FencedTransactions, "_read_tail", read_tail):
+    with broken(transactions.FencedLog, "_read_tail", read_tail):
         yield
 
 
@@ -175,7 +177,7 @@ def unknown_commit_taken_for_a_failure() -> Iterator[None]:
         self._patiently(lambda: self._renew(None))
         return []
 
-    with broken(transactions.FencedTransactions, "_recover", recover):
+    with broken(transactions.FencedLog, "_recover", recover):
         yield
 
 
@@ -184,21 +186,21 @@ def higher_claim_not_heeded() -> Iterator[None]:
     def read_tail(self: Any, *, unsettled: bool = False) -> Any:
         return self._reader.read_tail(self._state, unsettled=unsettled)
 
-    with broken(transactions.FencedTransactions, "_read_tail", read_tail):
+    with broken(transactions.FencedLog, "_read_tail", read_tail):
         yield
 
 
 @contextmanager
 def output_and_record_in_two_transactions() -> Iterator[None]:
-    real = writer.PipelineWriter._flush
+    real = OpenTransaction.flush
 
-    def flush(self: Any, producer: Any, delivery: Any) -> None:
-        real(self, producer, delivery)
-        if delivery.ends and not any(place.topic == self._log_topic for place in delivery.ends):
-            producer.commit_transaction(30)
-            producer.begin_transaction()
+    def flush(self: Any) -> None:
+        real(self)
+        if self.ends and not any(place.topic == LOG for place in self.ends):
+            self.producer.commit_transaction(30)
+            self.producer.begin_transaction()
 
-    with broken(writer.PipelineWriter, "_flush", flush):
+    with broken(OpenTransaction, "flush", flush):
         yield
 
 
