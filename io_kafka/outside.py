@@ -70,6 +70,11 @@ def _admin(config: Mapping[str, Any]) -> AdminClient:
     return AdminClient(dict(config), logger=CLIENT_LOG)
 
 
+def _random() -> float:
+    """`random.random` itself is bound to a generator, whose state would be sent to every task."""
+    return random.random()
+
+
 def _new_id() -> str:
     return uuid.uuid4().hex
 
@@ -94,7 +99,7 @@ REAL = Outside(
     admin=_admin,
     monotonic=time.monotonic,
     sleep=time.sleep,
-    random=random.random,
+    random=_random,
     new_id=_new_id,
     pid=os.getpid,
     hostname=socket.gethostname,
