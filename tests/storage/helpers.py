@@ -12,7 +12,8 @@ from types import FrameType
 from typing import Any
 
 import storage
-from storage.database import EMPTY, Database, Identity, Transaction, VersionId
+from base.version import EMPTY, VersionId
+from storage.database import Database, Identity, Transaction
 from storage.keys import record_key
 
 ME = Identity(pipeline="flights", worker=0, database="6f1c0f0e-0000-4000-8000-000000000001")
