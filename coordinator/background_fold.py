@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from engine.run.database_jobs import Folded
+from io_kafka.outside import Outside
 
 
 class BackgroundFold:
     """One fold, by `fold`. `wake` is called when it is over, from its thread."""
 
-    def __init__(self, fold: Callable[[], dict[int, Folded]], wake: Callable[[], None]) -> None:
+    def __init__(self, outside: Outside, fold: Callable[[], dict[int, Folded]], wake: Callable[[], None]) -> None:
         self._fold, self._wake = fold, wake
         self._result: dict[int, Folded] = {}
         self._fault: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="fold", daemon=True)
-        self._thread.start()
+        self._thread = outside.start_thread("fold", self._run)
 
     @property
     def is_over(self) -> bool:

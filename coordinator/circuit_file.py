@@ -7,7 +7,6 @@ stays the authority; the file is made from it before the first step of every run
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,12 +23,12 @@ class StateOwner:
     workers: int
     shards: int
 
-    def write(self, folder: Path) -> None:
-        """Does nothing where the file says so already."""
+    def write(self, folder: Path, pid: int) -> None:
+        """Does nothing where the file says so already. `pid`: of this process, so that two runs do not write one draft."""
         if read_owner(folder) == self:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{CIRCUIT_FILE}.{os.getpid()}"
+        draft = folder / f".{CIRCUIT_FILE}.{pid}"
         draft.write_text(json.dumps(asdict(self), indent=1))
         draft.rename(folder / CIRCUIT_FILE)
 

@@ -1,32 +1,47 @@
 """What the coordinator does next: a state machine without I/O, clock or randomness.
 
-The shell asks `next()`, does what it says, and reports with the method named after the action. Everything that the invariants
-forbid is impossible to ask for here:
+The shell asks `next(log)`, where `log` is what the step log says at that moment. It does what the answer says, and then reports it with the
+method in the last column. The deed always comes before the report, and what a deed wrote into the log is not reported at all: the core
+reads it there. So the core remembers only what the log cannot know: how far the databases are, how far a checkpoint has got in them, and
+what was asked for.
+
+    next(log)                   the shell's duty                                               report
+    Divide(step)                end offsets -> division -> log, or find nothing to read        nothing_to_read, if so
+    RunStep(step, replay)       run the step; then write its output, or compare it             stepped
+    LogIntent(version)          write the intent of a checkpoint into the log                  -
+    Freeze(version)             set every worker's changes aside as `version` (fast)           frozen
+    Fold(version)               begin to fold in the background                                folding; folded when it has ended
+    Complete(version, former)   write into the log that every worker has `version`             completed
+    Wait                        wait until something is asked for, or a fold ends              -
+    Exit                        end the run: everything is in a checkpoint                     -
+
+Everything that the invariants forbid is impossible to ask for here:
 
 - a step runs only on a division that the log holds (1);
-- a step whose output is in the log is only verified, never written again; one that is not is written (3, 4);
-- a checkpoint is taken at a boundary, of steps whose output is committed; one at a time; its intent is in the log before, its
-  completion after every worker has it (6).
+- a step whose output is in the log is only compared and never written again; one whose output is not there is written (3, 4);
+- a checkpoint is taken at a boundary, of steps whose output is committed, and one at a time; its intent is in the log before the freeze,
+  and its completion only after every worker has it (6).
 
-    next()            the shell's duty                                  report
-    Divide            end offsets -> division -> log, or nothing        divided / nothing_to_read
-    RunStep           the Spark job of a step; then write or verify     stepped
-    Intend            log the intent of a checkpoint                    intended
-    Freeze            every worker sets its changes aside (fast)        frozen
-    Fold              begin to fold, in the background                  folding; later folded
-    Complete          versions() of every worker agree; log it          completed
-    Wait              until something is asked, or a fold ends
-    Exit              everything is at a checkpoint and closed
+There are no states of workers here. A request to pause is a flag, and the next boundary, which is the next call of `next`, is where it
+takes effect: all workers of a step belong to it and none runs between two steps, so nothing has to be waited for. Workers that live
+longer than a step will need the states Run, Pause, Paused, Stop and Stopped, because they answer a request later than it is made;
+tests/coordinator/five_states.py has that diagram and compares the core with it.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import assert_never
 
 from base.fault import ExitCode, Fault
-from coordinator.workers import State, Workers
-from storage.description import VersionId
+from base.version import VersionId
+from io_kafka.step_log.state import StepLogState
+
+STORY_EVENTS_MAX = 16
+"""Actions and reports that an assertion tells: one checkpoint has six, and a mistake is seldom older than that."""
 
 
 class NoCommonVersion(Fault):
@@ -34,7 +49,7 @@ class NoCommonVersion(Fault):
 
     exit_code = ExitCode.STATE
 
-    def __init__(self, versions: dict[int, tuple[VersionId, ...]]) -> None:
+    def __init__(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
         self.versions = versions
         shown = "; ".join(
             f"worker {w}: {', '.join(f'{v.version} (step {v.step}, {v.checkpoint_id})' for v in vs) or 'none'}"
@@ -46,7 +61,7 @@ class NoCommonVersion(Fault):
         )
 
 
-def common_version(versions: dict[int, tuple[VersionId, ...]]) -> VersionId:
+def common_version(versions: Mapping[int, tuple[VersionId, ...]]) -> VersionId:
     """The latest version that every worker can open: identities are compared, not numbers."""
     shared = set.intersection(*(set(held) for held in versions.values())) if versions else set()
     if not shared:
@@ -54,100 +69,148 @@ def common_version(versions: dict[int, tuple[VersionId, ...]]) -> VersionId:
     return max(shared)
 
 
+# Actions
+
+
+@dataclass(frozen=True)
+class Divide:
+    """Choose the input of `step`."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """`replay`: the log has the output of `step` already, so what the step gives is compared with it."""
+
+    step: int
+    replay: bool
+
+
+@dataclass(frozen=True)
+class LogIntent:
+    version: VersionId
+
+
+@dataclass(frozen=True)
+class Freeze:
+    version: VersionId
+
+
+@dataclass(frozen=True)
+class Fold:
+    version: VersionId
+
+
+@dataclass(frozen=True)
+class Complete:
+    """`former`: the version before; nothing older than it is needed once `version` is complete."""
+
+    version: VersionId
+    former: VersionId
+
+
+@dataclass(frozen=True)
+class Wait:
+    pass
+
+
+@dataclass(frozen=True)
+class Exit:
+    pass
+
+
+CheckpointAction = LogIntent | Freeze | Fold | Complete
+Action = Divide | RunStep | CheckpointAction | Wait | Exit
+
+
 class Checkpoint(Enum):
-    """Where the one checkpoint that may be under way is."""
+    """How far the one checkpoint that may be under way has got. Whether its intent is logged is in the log."""
 
     NONE = "none"
     WANTED = "wanted"
-    INTENDED = "intended"
     FROZEN = "frozen"
     FOLDING = "folding"
     FOLDED = "folded"
 
 
-class Action(Enum):
-    DIVIDE = "divide"
-    RUN_STEP = "run_step"
-    INTEND = "intend"
-    FREEZE = "freeze"
-    FOLD = "fold"
-    COMPLETE = "complete"
-    WAIT = "wait"
-    EXIT = "exit"
-
-
 @dataclass
 class Core:
-    """`version`: the last complete checkpoint. `divided`: the last step that the log has a division for, `written`: the last step
-    whose output the log has; both -1 for none. `written <= divided` always, and `version.step <= written + 1`."""
+    """`version`: the last complete checkpoint that the databases have. `step`: the next step that they apply, which is that of `version` when
+    they were just opened. `new_checkpoint_id` gives an id that no checkpoint ever had.
+
+    `pending` is the version that is being made. It is named when its intent is asked for, at a boundary, and no step runs until it is
+    frozen. `check` states the invariants."""
 
     version: VersionId
-    divided: int
-    written: int
+    new_checkpoint_id: Callable[[], str]
     available_now: bool = False
+    step: int = field(init=False)
     checkpoint: Checkpoint = Checkpoint.NONE
     pending: VersionId | None = None
-    workers: Workers = field(init=False)
+    paused: bool = False
     stopping: bool = False
     exhausted: bool = False
+    story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
 
     def __post_init__(self) -> None:
-        self.workers = Workers(self.version.step)
+        self.step = self.version.step
 
-    @property
-    def step(self) -> int:
-        return self.workers.step
+    def replaying(self, log: StepLogState) -> bool:
+        """Whether the log has the output of the next step already."""
+        return self.step < log.steps
 
-    @property
-    def replaying(self) -> bool:
-        """Whether the step that is next has its output in the log already."""
-        return self.step <= self.written
+    def next(self, log: StepLogState) -> Action:
+        """What to do now. A checkpoint under way comes before steps, and a stop waits for its own checkpoint."""
+        self.check(log)
+        action = self._checkpoint_action(log) or self._next_of_steps(log)
+        self.story.append(action)
+        return action
 
-    def next(self) -> Action:
-        """What to do now. Checkpoints go before steps; a stop waits for its own checkpoint."""
-        self.workers.boundary()
-        progress = self._checkpoint_action()
-        if progress is not None:
-            return progress
+    def _next_of_steps(self, log: StepLogState) -> Action:
         if self.stopping:
-            return self._stop_action()
-        if not self.workers.may_step():
-            return Action.WAIT
-        if self.step <= self.divided:
-            return Action.RUN_STEP
+            return self._stop_action(log)
+        if self.paused:
+            return Wait()
+        if self.step < log.division_next:
+            return RunStep(self.step, self.replaying(log))
         if self.available_now and self.exhausted:
             self.request_stop()
-            return self.next()
-        return Action.DIVIDE
+            return self._stop_action(log)
+        return Divide(self.step)
 
-    def _checkpoint_action(self) -> Action | None:
-        if self.checkpoint is Checkpoint.WANTED:
-            if self.replaying:
-                return None  # the steps being replayed are in the log; a checkpoint of them can wait, and stays wanted
-            return Action.INTEND
-        return {
-            Checkpoint.INTENDED: Action.FREEZE,
-            Checkpoint.FROZEN: Action.FOLD,
-            Checkpoint.FOLDED: Action.COMPLETE,
-        }.get(self.checkpoint)
+    def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
+        match self.checkpoint:
+            case Checkpoint.NONE | Checkpoint.FOLDING:
+                return None
+            case Checkpoint.WANTED:
+                if self.replaying(log):
+                    return None  # the log has the steps being replayed; a checkpoint of them can wait, and stays wanted
+                return self._begin_checkpoint(log)
+            case Checkpoint.FROZEN:
+                return Fold(self._made())
+            case Checkpoint.FOLDED:
+                return Complete(self._made(), former=self.version)
+            case _:
+                assert_never(self.checkpoint)
 
-    def _stop_action(self) -> Action:
-        if self.workers.state is not State.STOPPED:
-            self._stop_at_boundary()
+    def _stop_action(self, log: StepLogState) -> Action:
         if self.checkpoint is Checkpoint.FOLDING:
-            return Action.WAIT
-        if self.step > self.version.step and not self.replaying:
+            return Wait()
+        if self.step > self.version.step and not self.replaying(log):
             self.checkpoint = Checkpoint.WANTED
-            return Action.INTEND
-        return Action.EXIT
+            return self._begin_checkpoint(log)
+        return Exit()
 
-    def _stop_at_boundary(self) -> None:
-        if self.workers.state is State.RUN:
-            self.workers.pause()
-        self.workers.boundary()
-        if self.workers.state is State.PAUSED:
-            self.workers.stop(self.step)
-        self.workers.boundary()
+    def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
+        """The intent is asked for until the log has it; only then may a database be frozen."""
+        if self.pending is None:
+            self.pending = VersionId(self.version.version + 1, self.step, self.new_checkpoint_id())
+        return Freeze(self.pending) if log.intent == self.pending else LogIntent(self.pending)
+
+    def _made(self) -> VersionId:
+        assert self.pending is not None, self._told("no checkpoint is being made")
+        return self.pending
 
     # Requests
 
@@ -159,66 +222,70 @@ class Core:
         return True
 
     def request_pause(self) -> None:
-        if not self.stopping:
-            self.workers.pause()
+        """No step begins from the next boundary on. A stop overrides it."""
+        self.paused = True
 
     def request_resume(self) -> None:
-        if not self.stopping:
-            self.workers.resume()
+        self.paused = False
 
     def request_stop(self) -> None:
-        """Stop at the next boundary, at a checkpoint. A replay under way is broken off: what it did is not needed."""
+        """Stops at the next boundary, with a checkpoint. A replay under way is broken off: what it did is not needed."""
         self.stopping = True
 
     # Reports
 
-    def log_divided(self, step: int) -> None:
-        assert step == self.divided + 1 == self.step, f"division {step}, but step {self.step} is next"
-        self.divided = step
-        self.exhausted = False
-
     def nothing_to_read(self) -> None:
         self.exhausted = True
 
-    def stepped(self) -> None:
-        """The step's output is in the log: written now, or verified against what was written before."""
-        assert self.step <= self.divided, f"step {self.step} ran without a division"
-        self.written = max(self.written, self.step)
-        self.workers.stepped()
+    def stepped(self, step: int, log: StepLogState) -> None:
+        """The step's output is in the log: it was written now, or compared with what was written before."""
+        assert step == self.step < log.steps, self._told(f"step {step} is reported, and step {self.step} is next")
+        self._report("stepped")
+        self.step += 1
 
-    def intended(self, checkpoint_id: str) -> None:
-        self._advance(Checkpoint.WANTED, Checkpoint.INTENDED)
-        self.pending = VersionId(self.version.version + 1, self.step, checkpoint_id)
-
-    def frozen(self) -> None:
-        assert self.pending is not None and self.pending.step == self.step, "a step ran between intent and freeze"
-        self._advance(Checkpoint.INTENDED, Checkpoint.FROZEN)
+    def frozen(self, log: StepLogState) -> None:
+        assert self._made() == log.intent, self._told("a freeze without an intent in the log")
+        assert self._made().step == self.step, self._told("a step ran between intent and freeze")
+        self._advance(Checkpoint.WANTED, Checkpoint.FROZEN)
 
     def folding(self) -> None:
         self._advance(Checkpoint.FROZEN, Checkpoint.FOLDING)
 
-    def folded(self) -> None:
-        self._advance(Checkpoint.FOLDING, Checkpoint.FOLDED)
-
-    def completed(self, versions: dict[int, tuple[VersionId, ...]]) -> None:
-        """Every worker has the new version: exactly one more than before (seed)."""
+    def folded(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
+        """The fold has ended, and these are the versions of every worker now. The new one must be common to all of them."""
         latest = common_version(versions)
         assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"
-        assert latest.version == self.version.version + 1
+        self._advance(Checkpoint.FOLDING, Checkpoint.FOLDED)
+
+    def completed(self, log: StepLogState) -> None:
+        """The log has the completion."""
+        assert log.checkpoints[-1:] == (self._made(),), self._told(f"{self.pending} is not complete in the log")
         self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
-        self.version, self.pending = latest, None
+        self.version, self.pending = self._made(), None
 
     def _advance(self, source: Checkpoint, target: Checkpoint) -> None:
-        assert self.checkpoint is source, f"checkpoint is {self.checkpoint.value}, not {source.value}"
+        assert self.checkpoint is source, self._told(f"checkpoint is {self.checkpoint.value}, not {source.value}")
+        self._report(target.value)
         self.checkpoint = target
 
-    def check(self) -> None:
-        """The invariants, after any transition."""
-        self.workers.check()
-        assert -1 <= self.written <= self.divided
-        assert self.version.step <= self.step <= self.written + 1 or self.replaying
-        assert self.version.step <= self.written + 1, "a checkpoint holds a step whose output is not committed"
-        assert (self.pending is not None) == (self.checkpoint not in (Checkpoint.NONE, Checkpoint.WANTED))
-        if self.pending is not None:
-            assert self.pending.step <= self.step
-            assert self.pending.step <= self.written + 1
+    def _report(self, event: str) -> None:
+        self.story.append(event)
+
+    def _told(self, mistake: str) -> str:
+        return f"{mistake}; before: {' > '.join(map(str, self.story))}"
+
+    def check(self, log: StepLogState) -> None:
+        """Proves the invariants, before each decision."""
+        assert self.version.step <= self.step, self._told(f"step {self.step} is below {self.version}")
+        assert self.step <= log.steps, self._told(f"step {self.step} is next, and the log has {log.steps} steps")
+        pending = self.pending
+        if pending is None:
+            assert self.checkpoint in (Checkpoint.NONE, Checkpoint.WANTED), self._told("a checkpoint without a version")
+            return
+        assert self.checkpoint is not Checkpoint.NONE, self._told(f"{pending} is not being made")
+        assert pending.version == self.version.version + 1, self._told(f"{pending} does not follow {self.version}")
+        assert pending.step <= self.step, self._told(f"{pending} holds a step that has not run")
+        if self.checkpoint is Checkpoint.WANTED:
+            assert pending.step == self.step, self._told("a step ran between intent and freeze")
+        else:
+            assert pending == log.intent, self._told(f"{pending} is in the databases without an intent in the log")

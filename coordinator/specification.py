@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.options import OnError
+from coordinator.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from engine.model.circuit import Circuit
 from engine.rows.hashing import SHARDS_DEFAULT
 from engine.run.sources import SourceTable
@@ -38,9 +39,24 @@ class OutputTopic:
     compacted: bool
 
 
+GROWTH_SECONDS = 10.0
+"""Between two looks for partitions that were added to an input topic: rare, and never urgent."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often the coordinator does what no step waits for. `snapshot_steps_min` and `truncate_steps_min`: see truncation.py."""
+
+    growth_seconds: float = GROWTH_SECONDS
+    snapshot_steps_min: int = SNAPSHOT_STEPS_MIN
+    truncate_steps_min: int = TRUNCATE_STEPS_MIN
+
+
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage`: the folder of the databases. Intervals are in seconds. `driver_rows_max`: see engine/run/step_runner.py."""
+    """`storage`: the folder of the databases. Intervals are in seconds. `driver_rows_max`: see engine/run/step_runner.py.
+    `pace` is no setting of
+    users: tests make it faster."""
 
     name: str
     storage: Path
@@ -56,6 +72,7 @@ class PipelineSpec:
     replication: int = -1
     steps_kept: int = 100_000
     driver_rows_max: int = 0
+    pace: Pace = Pace()
 
     @property
     def log_topic(self) -> str:

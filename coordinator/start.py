@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from base.version import VersionId
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
@@ -31,23 +31,13 @@ from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.records import CircuitRecord, LayoutRecord, TopicIdentity
+from io_kafka.step_log.records import CheckpointComplete, CircuitRecord, LayoutRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 from storage.database import Database
-from storage.description import VersionId
 from storage.errors import DatabaseExists
 from storage.identity import Identity
 
 _log = structlog.get_logger("coordinator.start")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """Ready to step: all databases stand at `version`. `identities`: of all topics, for the log."""
-
-    setup: TaskSetup
-    version: VersionId
-    identities: tuple[TopicIdentity, ...]
 
 
 def prepare(
@@ -65,7 +55,7 @@ def prepare(
         writer.append([circuit, layout])
     _make_databases(spec, writer, log_id)
     owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), spec.workers, spec.shards)
-    owner.write(spec.storage)
+    owner.write(spec.storage, spec.kafka.outside.pid())
     facts = _topics(spec, topics, writer)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
@@ -107,6 +97,13 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
     database_jobs.open_all(context, setup, version, taken)
     reached("recovery.opened")
     return version
+
+
+def record_completion(writer: PipelineWriter, version: VersionId) -> None:
+    """After `version` was opened everywhere: completes its record if the log has only the intent. Every worker had folded this version, and
+    the run ended before it could say so."""
+    if writer.state.intent == version:
+        writer.append([CheckpointComplete(epoch=writer.epoch, version=version)])
 
 
 def check_circuit(circuit: Circuit, state: StepLogState) -> None:

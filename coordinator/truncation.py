@@ -26,14 +26,12 @@ TRUNCATE_STEPS_MIN = 10_000
 start takes about a second."""
 
 
-def snapshot_due(state: StepLogState, steps_min: int = SNAPSHOT_STEPS_MIN) -> bool:
+def snapshot_due(state: StepLogState, steps_min: int) -> bool:
     """At a checkpoint: whether enough steps were committed since the last snapshot."""
     return state.steps - (state.snapshots[-1][1] if state.snapshots else 0) >= steps_min
 
 
-def truncate(
-    topics: Topics, state: StepLogState, earliest: int, kept: int, steps_min: int = TRUNCATE_STEPS_MIN
-) -> int | None:
+def truncate(topics: Topics, state: StepLogState, earliest: int, kept: int, steps_min: int) -> int | None:
     """Deletes what neither a replay from step `earliest`, that of the earliest version any worker can open, nor a question for one
     of the last `kept` steps needs. Returns the offset at which the log begins now; None where it was not worth it."""
     assert earliest <= state.steps

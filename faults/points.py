@@ -19,22 +19,23 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 VARIABLE = "STEPWELL_CRASH"
 ONCE_VARIABLE = "STEPWELL_CRASH_ONCE"
 
-START = (
+StartPoint = Literal[
     "start.fenced",  # no older writer can commit any more
     "start.log_read",
     "claim.sent",
     "claim.committed",
     "create.done",  # a worker's database was made
-)
-RECOVERY = (
+]
+RecoveryPoint = Literal[
     "recovery.versions",  # every worker has told its versions
     "recovery.chosen",
     "open.before",
@@ -42,8 +43,8 @@ RECOVERY = (
     "open.done",
     "recovery.opened",  # all workers
     "replay.compared",  # a replayed step's output was found equal
-)
-STEP = (
+]
+StepPoint = Literal[
     "division.chosen",  # end offsets were read
     "log.begun",
     "log.sent",
@@ -60,8 +61,8 @@ STEP = (
     "output.sent",  # with its records; the commit was not sent
     "output.committed",
     "step.complete",
-)
-CHECKPOINT = (
+]
+CheckpointPoint = Literal[
     "checkpoint.paused",
     "checkpoint.intended",
     "freeze.inside",  # a worker's working layer is set aside, in the open transaction of its database
@@ -75,8 +76,19 @@ CHECKPOINT = (
     "checkpoint.completed",
     "checkpoint.snapshot",
     "checkpoint.truncated",
-)
-POINTS = START + RECOVERY + STEP + CHECKPOINT
+]
+Point = Literal[StartPoint, RecoveryPoint, StepPoint, CheckpointPoint]
+"""The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
+
+START: tuple[Point, ...] = get_args(StartPoint)
+RECOVERY: tuple[Point, ...] = get_args(RecoveryPoint)
+STEP: tuple[Point, ...] = get_args(StepPoint)
+CHECKPOINT: tuple[Point, ...] = get_args(CheckpointPoint)
+POINTS: tuple[Point, ...] = get_args(Point)
+
+
+Action = Literal["kill", "stop", "raise"]
+"""What happens at an armed point; the module's docstring says what each one does."""
 
 
 class Crash(BaseException):
@@ -87,8 +99,8 @@ class Crash(BaseException):
 class Order:
     """One thing to do, once."""
 
-    point: str
-    action: str
+    point: Point
+    action: Action
     visit: int = 1
     worker: int | None = None
     visits: int = 0
@@ -98,7 +110,7 @@ class Order:
         assert self.action in _ACTIONS, f"{self.action} is none of {', '.join(_ACTIONS)}"
         assert self.visit >= 1
 
-    def concerns(self, point: str, worker: int | None) -> bool:
+    def concerns(self, point: Point, worker: int | None) -> bool:
         """Whether it is due now."""
         if point != self.point or (self.worker is not None and worker != self.worker):
             return False
@@ -110,18 +122,18 @@ _lock = threading.Lock()
 _orders: list[Order] = []
 
 
-def reached(point: str, worker: int | None = None) -> None:
+def reached(point: Point, worker: int | None = None) -> None:
     """The code is at this point, of this worker where it is one's."""
     if _orders:
         _obey(point, worker)
 
 
-def is_armed(point: str) -> bool:
+def is_armed(point: Point) -> bool:
     """Whether an order waits there: for what makes a point worth dying at and would cost too much without."""
     return any(order.point == point for order in _orders)
 
 
-def _obey(point: str, worker: int | None) -> None:
+def _obey(point: Point, worker: int | None) -> None:
     with _lock:  # tasks run in threads
         due = [order for order in _orders if order.concerns(point, worker)]
     for order in due:
@@ -153,7 +165,7 @@ def _raise(place: str) -> None:
     raise Crash(place)
 
 
-_ACTIONS = {"kill": _kill, "stop": _stop, "raise": _raise}
+_ACTIONS: dict[Action, Callable[[str], None]] = {"kill": _kill, "stop": _stop, "raise": _raise}
 
 
 @contextmanager
@@ -175,12 +187,14 @@ def parse(text: str) -> list[Order]:
     orders = []
     for item in filter(str.strip, text.split(",")):
         found = _FORM.fullmatch(item)
-        if found is None or found[1] not in POINTS or found[4] not in _ACTIONS:
+        point = None if found is None else next((known for known in POINTS if known == found[1]), None)
+        action = None if found is None else next((known for known in _ACTIONS if known == found[4]), None)
+        if found is None or point is None or action is None:
             raise ValueError(
                 f"{VARIABLE}: {item.strip()!r} is no POINT[/WORKER][@N]=ACTION; points are {', '.join(POINTS)}"
             )
         worker = None if found[2] is None else int(found[2])
-        orders.append(Order(found[1], found[4], int(found[3] or 1), worker))
+        orders.append(Order(point, action, int(found[3] or 1), worker))
     return orders
 
 

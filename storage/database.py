@@ -31,10 +31,11 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from base.version import EMPTY, VersionId
 from faults.points import reached
 from storage import description as described
 from storage import environments, folding, parts, records, undo
-from storage.description import EMPTY, RECORDS, UNDO, Description, Laid, VersionId
+from storage.description import RECORDS, UNDO, Description, Laid
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,

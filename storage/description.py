@@ -13,6 +13,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from base.version import VersionId
 from storage import records
 from storage.environments import Reader, Writer
 from storage.identity import Identity
@@ -21,18 +22,6 @@ FORMAT = 3  # 1: undo was not compressed; 2: all records were whole
 DESCRIPTION_KEY = b"m"  # spaces of the committed environment: m description, r records, u undo
 RECORDS = b"r"
 UNDO = b"u"
-
-
-@dataclass(frozen=True, order=True)
-class VersionId:
-    """Identity of a checkpoint. `step`: the next step to apply. Two checkpoints may share a number, never the whole."""
-
-    version: int
-    step: int
-    checkpoint_id: str
-
-
-EMPTY = VersionId(0, 0, "empty")
 
 
 @dataclass(frozen=True)

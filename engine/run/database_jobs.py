@@ -11,11 +11,11 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
+from base.version import VersionId
 from engine.errors import EngineError, StaleTask
 from engine.run.spark_results import collected
 from engine.run.tasks import TaskSetup
 from storage.database import Database, Statistics, Taken
-from storage.description import VersionId
 from storage.errors import StorageError
 
 Result = TypeVar("Result")

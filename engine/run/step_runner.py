@@ -7,13 +7,13 @@ import sys
 import threading
 from typing import Any
 
+from base.version import VersionId
 from engine.run import database_jobs
 from engine.run.database_jobs import Folded
 from engine.run.driver_step import DriverStep
 from engine.run.parcels import Parcel, error_of, first_error
 from engine.run.spark_step import SparkStep
 from engine.run.tasks import StepInput, TaskSetup
-from storage.description import VersionId
 
 DRIVER_WORKERS_MAX = 16
 """One process has room for some hundred maps of a terabyte of address space, and a worker's database takes up to three."""

@@ -14,23 +14,22 @@ partition ended costs no request. A place is a mere cache; a range that begins e
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.consumed import Chunk, Consumed, Event, source_of
 from io_kafka.clients.raw import RawBatch, raw_batch
-from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import fault_of
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.outside import CLIENT_LOG
 
 # A call for fewer messages costs more a message; a larger one has no effect and holds more memory.
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
@@ -135,8 +134,8 @@ class _Positioned:
         self._asked = threading.Event()
         self._awaited = 0
         self._pump: threading.Thread | None = None
-        self._servers = settings.bootstrap_servers
-        self._consumer = Consumer({**settings.consumer_config(), "error_cb": self._note}, logger=CLIENT_LOG)
+        self._servers, self._sleep = settings.bootstrap_servers, settings.outside.sleep
+        self._consumer = settings.outside.consumer({**settings.consumer_config(), "error_cb": self._note})
         self._source = source_of(self._consumer)
 
     @contextmanager
@@ -176,7 +175,7 @@ class _Positioned:
                         return
                 empty = 0 if came else empty + 1
                 if not came:
-                    time.sleep(0.001)
+                    self._sleep(0.001)
 
     def await_pump(self) -> None:
         """After `close`, without the lock: a thread that a process leaves running keeps all that it refers to from being freed."""
@@ -342,14 +341,14 @@ class RangeReader:
 
     def close(self) -> None:
         """Close this process's consumer; the next read makes a new one."""
-        held = _POSITIONED.get((os.getpid(), self._settings))
+        held = _POSITIONED.get((self._settings.outside.pid(), self._settings))
         if held is not None:
             with held.held():
                 self._drop(held)
             held.await_pump()
 
     def _positioned(self) -> _Positioned:
-        key = (os.getpid(), self._settings)
+        key = (self._settings.outside.pid(), self._settings)
         with _POSITIONED_LOCK:
             if key not in _POSITIONED:
                 _POSITIONED[key] = _Positioned(self._settings)
@@ -357,8 +356,8 @@ class RangeReader:
 
     def _drop(self, held: _Positioned) -> None:
         with _POSITIONED_LOCK:
-            if _POSITIONED.get((os.getpid(), self._settings)) is held:
-                del _POSITIONED[os.getpid(), self._settings]
+            if _POSITIONED.get((self._settings.outside.pid(), self._settings)) is held:
+                del _POSITIONED[self._settings.outside.pid(), self._settings]
         if not held.closed:
             held.close()
 
@@ -368,7 +367,7 @@ class RangeReader:
         held.move_to(ranges)
         taken: dict[TopicPartition, list[Chunk]] = {}
         missing = {span.where: span for span in ranges}
-        total, moved_at = -1, time.monotonic()
+        total, moved_at = -1, self._settings.outside.monotonic()
         while True:
             for span in list(missing.values()):
                 if held.places[span.where].reached >= span.end:
@@ -379,9 +378,9 @@ class RangeReader:
                 return taken
             before, total = total, sum(held.places[where].reached for where in missing) - len(missing)
             if total != before:
-                moved_at = time.monotonic()
+                moved_at = self._settings.outside.monotonic()
             else:
-                self._judge(held, list(missing.values()), time.monotonic() - moved_at)
+                self._judge(held, list(missing.values()), self._settings.outside.monotonic() - moved_at)
             held.receive(sum(span.end - held.places[where].reached for where, span in missing.items()))
 
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:

@@ -10,7 +10,6 @@ offset on its own, and a producer is transactional.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,12 +19,9 @@ from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
 from io_kafka.errors import BadOption, BrokerUnreachable
+from io_kafka.outside import CLIENT_LOG, REAL, Outside
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
-
-# What librdkafka says, for whoever configures logging; silent otherwise, for our exceptions carry the reason.
-CLIENT_LOG = logging.getLogger("io_kafka.librdkafka")
-CLIENT_LOG.addHandler(logging.NullHandler())
 
 # Options that Stepwell decides, and what a user does instead. A value equal to ours is let through.
 _OURS: dict[str, tuple[str | None, str]] = {
@@ -89,9 +85,11 @@ _SECRET = re.compile(r"password|secret|token|jaas|\.pem$|\.key$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Options in librdkafka's names. Invariants: sorted by name; `bootstrap.servers` is there; none of `_OURS` is."""
+    """Options in librdkafka's names. Invariants: sorted by name; `bootstrap.servers` is there; none of `_OURS` is. `outside`: what makes the
+    clients, and all else that a run asks of its machine."""
 
     options: tuple[tuple[str, str], ...] = field(repr=False)
+    outside: Outside = field(default=REAL, compare=False, repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> KafkaSettings:

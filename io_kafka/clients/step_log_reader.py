@@ -6,14 +6,13 @@ of a transaction, a reader sees all records or none. A log that was emptied or c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics, fault_of
 from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.step_log.records import Record, decode
@@ -117,10 +116,10 @@ class StepLogReader:
     def _records(self, begin: Callable[[int, int], int]) -> list[tuple[int, Record]]:
         """Every committed record from `begin(first offset held, last stable offset)` to that last stable offset,
         which is never inside a transaction. Later ones are left out, for they may be half of one."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = self._settings.outside.monotonic() + self._timeout_s
         place = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
-        with closing(Consumer(config, logger=CLIENT_LOG)) as consumer:
+        with closing(self._settings.outside.consumer(config)) as consumer:
             try:
                 while True:
                     low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
@@ -129,7 +128,7 @@ class StepLogReader:
                     try:
                         return self._consume(consumer, at, end, deadline)
                     except KafkaException as error:
-                        if error.args[0].code() not in _OUT_OF_RANGE or time.monotonic() > deadline:
+                        if error.args[0].code() not in _OUT_OF_RANGE or self._settings.outside.monotonic() > deadline:
                             raise
                         # a truncation came between the question where the log begins and the fetch: ask again
             except KafkaException as error:
@@ -138,7 +137,7 @@ class StepLogReader:
     def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
         found: list[tuple[int, Record]] = []
         while at < end:
-            if time.monotonic() > deadline:
+            if self._settings.outside.monotonic() > deadline:
                 raise ReadDeadline(self._topic, 0, at, end, self._timeout_s, "the step log has to be read whole")
             for message in _arrived(consumer):
                 error = message.error()

@@ -28,7 +28,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -87,7 +87,7 @@ class Topics:
         self._admin = self._new_admin()
 
     def _new_admin(self) -> AdminClient:
-        return AdminClient(self._settings.admin_config(), logger=CLIENT_LOG)
+        return self._settings.outside.admin(self._settings.admin_config())
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         """Facts of every topic of `names`. Raises UnknownTopic for the first that is missing."""

@@ -1,7 +1,10 @@
-"""Transactions of one fenced producer, each of which ends with records of the step log.
+"""The step log, written in transactions of one fenced producer; each transaction ends with records of the log.
 
 Guarantees: a run that was fenced can commit nothing more; after any error it is known whether a transaction was
 committed before anything else is done. `state` is always what the step log says, up to this producer's last word.
+
+Start: the log is read, older writers are fenced, the rest of the log is read, and the claim of the next epoch
+committed; only then may the caller touch databases.
 
     begin, produce, flush, records, commit --- no error seen ---> done
       ^                    |
@@ -27,23 +30,22 @@ one that was replaced.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 import tenacity
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from base.fault import ExitCode
-from faults.points import reached
-from io_kafka.clients import native
-from io_kafka.clients.settings import CLIENT_LOG, KafkaSettings
+from faults.points import Point, reached
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
 from io_kafka.offsets import TopicPartition
+from io_kafka.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.step_log.records import Claim, Record, encode
 from io_kafka.step_log.state import StepLogState
 
@@ -108,26 +110,25 @@ class NotCommitted(Exception):
     """Inside this module: the log has nothing of the transaction; it can be written again."""
 
 
-@dataclass
-class Delivery:
-    """What one transaction learns from its delivery reports."""
+@dataclass(frozen=True)
+class TransactionPoints:
+    """The crash points of one kind of transaction."""
 
-    ends: dict[TopicPartition, int]
-    error: KafkaError | None = None
-    where: TopicPartition | None = None
-
-    def note(self, error: KafkaError | None, message: Message) -> None:
-        place = TopicPartition(str(message.topic()), int(message.partition() or 0))
-        if error is None:
-            offset = message.offset()
-            assert offset is not None
-            self.ends[place] = offset + 1
-        elif self.error is None:
-            self.error, self.where = error, place
+    begun: Point
+    sent: Point
+    committed: Point
 
 
-class FencedTransactions:
-    """Transactions that end with records of the step log. Not thread-safe, and not to be carried over a fork.
+LOG_POINTS = TransactionPoints(begun="log.begun", sent="log.sent", committed="log.committed")
+OUTPUT_POINTS = TransactionPoints(begun="output.begun", sent="output.sent", committed="output.committed")
+
+
+Send = Callable[[OpenTransaction], list[Record]]
+"""Produces the messages of a transaction and returns the records of the log, which go last. It is called again when it is tried again."""
+
+
+class FencedLog:
+    """The step log, in transactions of one producer that end with its records. Not thread-safe, and not to be carried over a fork.
 
     Invariants: `_state` has all that this writer committed; `_producer`, where there is one, has no open transaction
     between two calls, and the state was in step with the log after it was made."""
@@ -140,7 +141,7 @@ class FencedTransactions:
         *,
         limits: WriterLimits | None = None,
     ) -> None:
-        self.run_id = uuid.uuid4().hex
+        self.run_id = settings.outside.new_id()
         self._settings, self._id, self._log_topic = settings, transactional_id, log_topic
         self._limits = limits or WriterLimits()
         self._reader = StepLogReader(settings, log_topic)
@@ -162,6 +163,34 @@ class FencedTransactions:
         assert self._claim is not None, "not started"
         return self._claim.epoch
 
+    def start(
+        self, *, pipeline: str, host: str, pid: int, endpoint: str | None = None, expect_epoch: int | None = None
+    ) -> int:
+        """Fences every older writer, reads the log, commits the claim of the next epoch and returns it.
+
+        `expect_epoch`: the epoch whose holder was found silent; a claim by anyone else since then is Fenced."""
+        assert self._claim is None, "started already"
+        self._state = self._reader.read()
+        reached("start.log_read")
+        before = self._state.epoch if expect_epoch is None else expect_epoch
+
+        def claim() -> int:
+            self._renew()
+            reached("start.fenced")
+            holder = self._state.claim
+            if holder is None or holder.run_id != self.run_id:
+                if self._state.epoch != before:
+                    raise Fenced(self._id, before, holder)
+                holder = Claim(
+                    epoch=before + 1, pipeline=pipeline, run_id=self.run_id, host=host, pid=pid, endpoint=endpoint
+                )
+                self._commit_claim(holder)
+            self._claim = holder
+            return holder.epoch
+
+        with self._bounded(f"the claim of epoch {before + 1}"):
+            return int(self._patiently(claim))
+
     def confirm(self) -> None:
         """Raises Fenced where another run has claimed the pipeline since: what looks wrong to a run that slept may be its successor's."""
         with self._bounded("a look at the end of the step log"):
@@ -173,26 +202,32 @@ class FencedTransactions:
 
     # One transaction
 
-    def _transact(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
-        """`kind`: log or output, for crash points. `send` produces the messages and returns the log's records, which go last. Returns when
-        they are committed."""
+    def append(self, records: Sequence[Record]) -> None:
+        """Commits these records of the log, in order, in one transaction."""
+        assert records and self._claim is not None
+        what = "a record of the step log: " + ", ".join(r.kind for r in records)
+        self.transact(LOG_POINTS, what, lambda transaction: list(records))
+
+    def transact(self, points: TransactionPoints, what: str, send: Send) -> None:
+        """Commits what `send` produces. Raises Fenced, WriteRefused, OutcomeUnknown, BrokerRefused, BrokenStepLog."""
         with self._bounded(what):
             for attempt in self._tries(NotCommitted):
                 with attempt:
-                    self._settle()
-                    self._attempt(kind, what, send)
+                    self.settle()
+                    self._attempt(points, what, send)
 
-    def _attempt(self, kind: str, what: str, send: Callable[[Producer, Delivery], list[Record]]) -> None:
+    def _attempt(self, points: TransactionPoints, what: str, send: Send) -> None:
         assert self._producer is not None
-        producer, delivery, records = self._producer, Delivery({}), list[Record]()
+        producer, records = self._producer, list[Record]()
+        transaction = OpenTransaction(producer, self._limits.flush_seconds_max)
         try:
             producer.begin_transaction()
-            reached(f"{kind}.begun")
-            records = send(producer, delivery)
-            after = self._produce_records(producer, delivery, records)
-            reached(f"{kind}.sent")
+            reached(points.begun)
+            records = send(transaction)
+            after = self._produce_records(transaction, records)
+            reached(points.sent)
             self._commit(producer)
-            reached(f"{kind}.committed")
+            reached(points.committed)
             self._listen(producer)
             if not self._doubtful:
                 self._state = after
@@ -201,7 +236,7 @@ class FencedTransactions:
             _log.info("transaction committed with errors on the way; asking the log", what=what)
         except KafkaException as error:
             _log.warning("transaction failed; asking the log", what=what, error=str(error))
-            self._give_up_if_refused(what, producer, delivery, error)
+            self._give_up_if_refused(what, transaction, error)
             self._give_up_if_fenced_again(error)
         except BaseException:
             self._discard()  # with the open transaction; the next one begins with a renewal
@@ -214,65 +249,13 @@ class FencedTransactions:
             raise BrokerRefused(f"writing {what}", "the step log holds records that this run did not write")
         raise NotCommitted
 
-    def _produce(
-        self,
-        producer: Producer,
-        delivery: Delivery,
-        where: TopicPartition,
-        rows: Iterator[tuple[bytes | None, bytes | None]],
-        count: int,
-        extra: Mapping[str, Any],
-    ) -> None:
-        """Only the last message of a partition reports its delivery: it has the highest offset, and a message that
-        fails fails the whole transaction."""
-        topic, number = where
-        produce, last = producer.produce, count - 1
-        for index, (key, value) in enumerate(rows):
-            options = {**extra, "on_delivery": delivery.note} if index == last else extra
-            try:
-                produce(topic, value, key, number, **options)
-            except BufferError:  # the client's queue is full: wait for all of it, then go on
-                self._flush(producer, delivery)
-                produce(topic, value, key, number, **options)
-            except KafkaException as error:
-                delivery.error, delivery.where = error.args[0], where
-                raise
-
-    def _produce_natively(
-        self,
-        producer: Producer,
-        delivery: Delivery,
-        where: TopicPartition,
-        messages: native.Columns,
-        header: tuple[str, bytes] | None,
-    ) -> None:
-        """As `_produce`, but no message reports its delivery: another one must follow."""
-        given, is_flushed = 0, False
-        while given < messages.rows:
-            reached, code, text = native.produce(producer, *where, messages, given, header)
-            if code == KafkaError._QUEUE_FULL and (reached > given or not is_flushed):
-                self._flush(producer, delivery)
-                is_flushed = True
-            elif code:
-                delivery.error, delivery.where = KafkaError(code, text), where
-                raise KafkaException(delivery.error)
-            given = reached
-
-    def _flush(self, producer: Producer, delivery: Delivery) -> None:
-        with _errors_of_the_client():
-            left = producer.flush(self._limits.flush_seconds_max)
-        if delivery.error is not None:
-            raise KafkaException(delivery.error)
-        if left:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))
-
-    def _produce_records(self, producer: Producer, delivery: Delivery, records: Sequence[Record]) -> StepLogState:
+    def _produce_records(self, transaction: OpenTransaction, records: Sequence[Record]) -> StepLogState:
         """Produces the log's records; returns the state with them, which counts from the commit on."""
         where = TopicPartition(self._log_topic, 0)
-        self._produce(producer, delivery, where, ((None, encode(r)) for r in records), len(records), {})
-        self._flush(producer, delivery)
+        transaction.produce(where, ((None, encode(r)) for r in records), len(records), {})
+        transaction.flush()
         after = self._state.fork()
-        first = delivery.ends[where] - len(records)
+        first = transaction.ends[where] - len(records)
         for index, record in enumerate(records):
             after.apply(record, first + index)
         return after
@@ -291,9 +274,9 @@ class FencedTransactions:
     def _commit_claim(self, claim: Claim) -> None:
         """The claim's own transaction; any doubt about it raises, and `start` looks again."""
         assert self._producer is not None
-        producer, delivery = self._producer, Delivery({})
+        producer = self._producer
         producer.begin_transaction()
-        after = self._produce_records(producer, delivery, [claim])
+        after = self._produce_records(OpenTransaction(producer, self._limits.flush_seconds_max), [claim])
         reached("claim.sent")
         self._commit(producer)
         reached("claim.committed")
@@ -304,7 +287,7 @@ class FencedTransactions:
 
     # Doubt
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """A producer that has seen no error; the state is what the log says."""
         if self._producer is not None:
             self._listen(self._producer)
@@ -331,7 +314,7 @@ class FencedTransactions:
             "delivery.report.only.error": False,  # the last message of each partition tells its offset
             "error_cb": self._on_error,
         }
-        producer = Producer(config, logger=CLIENT_LOG)
+        producer = self._settings.outside.producer(config)
         producer.init_transactions(self._limits.init_seconds_max)
         found += self._read_tail()
         self._doubtful = False
@@ -394,14 +377,14 @@ class FencedTransactions:
                 raise WriteRefused(what, None, str(error.args[0])) from error
             raise OutcomeUnknown(what, self._limits.recovery_seconds_max, str(error)) from error
 
-    def _give_up_if_refused(self, what: str, producer: Producer, delivery: Delivery, error: KafkaException) -> None:
-        cause = delivery.error or error.args[0]
+    def _give_up_if_refused(self, what: str, transaction: OpenTransaction, error: KafkaException) -> None:
+        cause = transaction.error or error.args[0]
         if cause.code() not in _REFUSED:
             return
         with suppress(KafkaException):
-            producer.abort_transaction(self._limits.abort_seconds_max)
+            transaction.producer.abort_transaction(self._limits.abort_seconds_max)
         self._discard()
-        raise WriteRefused(what, delivery.where, cause.str()) from error
+        raise WriteRefused(what, transaction.where, cause.str()) from error
 
     def _give_up_if_fenced_again(self, error: KafkaException) -> None:
         """Being fenced is final where a higher claim is in the log, which `_recover` looks for first. Without one it is
@@ -430,7 +413,7 @@ class FencedTransactions:
     def _listen(self, producer: Producer) -> None:
         """Lets the client tell what it has seen since it was last called."""
         try:
-            with _errors_of_the_client():
+            with errors_of_the_client():
                 producer.poll(0)
         except KafkaException as error:
             self._on_error(error.args[0])
@@ -438,17 +421,6 @@ class FencedTransactions:
     def _on_error(self, error: KafkaError) -> None:
         self._doubtful = True
         _log.debug("the client reports", error=str(error))
-
-
-@contextmanager
-def _errors_of_the_client() -> Iterator[None]:
-    """confluent-kafka raises a fatal error out of `flush` and `poll` as a SystemError around its KafkaException."""
-    try:
-        yield
-    except SystemError as error:
-        if isinstance(error.__cause__, KafkaException):
-            raise error.__cause__ from None
-        raise
 
 
 def _code(error: KafkaException) -> int:

@@ -27,6 +27,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from base.options import OnError
+from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
@@ -107,15 +108,6 @@ class PartitionOffset(_Part):
     topic: str
     partition: Natural
     offset: Natural
-
-
-class VersionId(_Part):
-    """The identity of a checkpoint. `step` is the first step that it does not hold. The number alone is not enough:
-    after a crash another checkpoint may be taken under it."""
-
-    version: Natural
-    step: Natural
-    checkpoint_id: str
 
 
 class Claim(_Record):

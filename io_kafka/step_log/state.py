@@ -10,6 +10,8 @@ and goes to the last stable offset: of a transaction, a reader sees all records 
        +---- claim(e' > e), at any time; what was divided and not yet written stays divided: the new run may record it
              again, with the policy for malformed messages that is in force now, and never with another input
 
+    circuit, layout: once each in a generation, before division(0)
+
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
 
 Between refresh and reset nothing else can follow but a claim: a refresh that was begun is finished by the next run. A consumer
@@ -24,7 +26,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import assert_never
 
+from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import (
@@ -43,7 +47,6 @@ from io_kafka.step_log.records import (
     StepRecord,
     TakenBack,
     TopicIdentity,
-    VersionId,
 )
 
 PENDING_STEPS_MAX = 2
@@ -69,7 +72,7 @@ class StepLogState:
     """What the log says so far. Invariants, proved by `check()`:
 
     - `claim` has the highest epoch, and every record after it has that epoch;
-    - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap;
+    - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap and in order;
     - a division starts, in every partition, where the one before it ended; no end of an output goes back;
     - `checkpoints` hold committed steps only, and their numbers rise.
     """
@@ -107,8 +110,8 @@ class StepLogState:
 
     @property
     def division_next(self) -> int:
-        """The step that the next division is for."""
-        return max(self.divisions, default=self.steps - 1) + 1
+        """The step that the next division is for. The coordinator asks before every action, so it costs the same for any number of steps."""
+        return next(reversed(self.divisions), self.steps - 1) + 1
 
     @property
     def pending(self) -> tuple[DivisionRecord, ...]:
@@ -199,6 +202,19 @@ class StepLogState:
             return self._why_not_intent(record.version)
         if isinstance(record, CheckpointComplete):
             return self._why_not_complete(record.version)
+        if isinstance(record, CircuitRecord | LayoutRecord):
+            return self._why_not_ground(record)
+        assert_never(record)
+
+    def _why_not_ground(self, record: CircuitRecord | LayoutRecord) -> str | None:
+        """Circuit and layout come once in a generation, before its first division: the state of all its steps belongs to them."""
+        known = self.circuit if isinstance(record, CircuitRecord) else self.layout
+        if known is not None:
+            return f"the {record.kind} of generation {self.generation} is recorded already, and cannot change"
+        if self.division_next > 0:
+            return f"step {self.division_next - 1} is divided already, and the {record.kind} must precede step 0"
+        if isinstance(record, LayoutRecord) and record.number != 0:
+            return f"layout {record.number}, where the first layout of a generation has number 0"
         return None
 
     def _why_not_refresh(self, record: Refresh | TakenBack | Reset) -> str | None:
@@ -315,6 +331,8 @@ class StepLogState:
                 if self.claim is None:
                     self._adopt(record)
                 self.snapshots.append((offset, record.steps))
+            case _:
+                assert_never(record)
 
     def _reset(self, record: Reset) -> None:
         """As a new log, but for who holds it, and for the topics that were taken back: what they are and where they end."""
@@ -341,7 +359,7 @@ class StepLogState:
         """Proves the invariants; a failure is our own mistake."""
         assert 0 <= self.first <= self.steps
         assert sorted(self.step_records) == list(range(self.first, self.steps))
-        assert sorted(self.divisions) == list(range(self.first, self.division_next))
+        assert list(self.divisions) == list(range(self.first, self.division_next))
         assert self.steps <= self.division_next <= self.steps + PENDING_STEPS_MAX
         at: dict[TopicPartition, int] = {}
         for step in sorted(self.divisions):

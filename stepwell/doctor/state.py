@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.core import NoCommonVersion, common_version
 from stepwell.doctor.check import Check
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers
 from storage.database import Database
-from storage.description import VersionId
 from storage.errors import StorageError
 
 _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from base.fault import ExitCode
+from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
 from engine.analysis.content import content_of
@@ -34,7 +35,6 @@ from stepwell.errors import StepwellError, did_you_mean
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
 from storage.database import Database
-from storage.description import VersionId
 
 FOLD_SECONDS_MAX = 30.0
 """For the workers to reach one version: a fold takes well under a second where states are small, seconds where they are large."""

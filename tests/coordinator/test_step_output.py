@@ -23,7 +23,9 @@ SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic
 
 def parcel(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> Parcel:
     columns = [[p for p, _ in rows], [None] * len(rows), [value for _, value in rows]]
-    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, OUTPUT_MESSAGES, strict=True)], schema=OUTPUT_MESSAGES)
+    table = pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, OUTPUT_MESSAGES, strict=True)], schema=OUTPUT_MESSAGES
+    )
     times = RegionReport(1, worker, compute_ms=1.0 + worker, state_ms=2.0)
     return Parcel(worker, messages={1: to_bytes(table)}, reports=(report.packed(), times.packed()))
 

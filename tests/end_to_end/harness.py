@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from coordinator import loop
+from coordinator import inputs
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
@@ -81,6 +81,10 @@ class Resolved:
 
     project: ResolvedProject
     spec: PipelineSpec
+
+    def at_pace(self, **changes: Any) -> Resolved:
+        """The same, whose coordinator does what no step waits for at another pace."""
+        return replace(self, spec=replace(self.spec, pace=replace(self.spec.pace, **changes)))
 
 
 class Running:
@@ -268,7 +272,7 @@ class Playground:
             ranges = sorted((*place, *span) for place, span in story.ranges.get(step, {}).items())
             return Division(step, tuple(OffsetRange(*r) for r in ranges)) if ranges else None
 
-        with patch.object(loop, "divide", divide):
+        with patch.object(inputs, "divide", divide):
             self.run(other)
         outputs = zip(resolved.spec.outputs, other.spec.outputs, strict=True)
         return {one.topic: two.topic for one, two in outputs}

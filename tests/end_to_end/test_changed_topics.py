@@ -7,7 +7,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from base.fault import ExitCode, exit_code_of
-from coordinator import loop
 from coordinator.errors import TopicChanged
 from faults.points import Crash, Order, arm
 from io_kafka.clients.step_log_reader import StepLogGone
@@ -77,13 +76,15 @@ def test_a_topic_deleted_under_a_run_stops_it(play: Playground, name: str) -> No
     assert exit_code_of(e.value) in (ExitCode.KAFKA, ExitCode.STATE)
 
 
-def test_topics_made_anew_under_a_run_are_noticed(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    resolved = written(play)
+def test_topics_made_anew_under_a_run_are_noticed(play: Playground) -> None:
+    resolved = written(play).at_pace(growth_seconds=0.0)
     with play.running(resolved) as run:
         run.wait_until(lambda status: status["phase"] == "run")
+        run.requests.ask("pause")  # while the topic is missing, nobody looks
+        run.wait_until(lambda status: status["phase"] == "paused")
         play.delete_topic("out")
         play.topic("out", 2)
-        monkeypatch.setattr(loop, "GROWTH_SECONDS", 0.0)  # it looks now
+        run.requests.ask("resume")
         wait_until(lambda: run.fault is not None)
     assert isinstance(run.fault, TopicChanged) and "was deleted and created again" in str(run.fault)
 

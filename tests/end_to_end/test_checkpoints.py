@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
+from base.version import VersionId
+from coordinator.checkpointing import Checkpointing
+from coordinator.core import Core
 from coordinator.errors import RecoveryFailed, StateLost
-from coordinator.loop import RECOVERIES_MAX, Pipeline
+from coordinator.recoveries import RECOVERIES_MAX
 from engine.errors import StaleTask
 from engine.run import database_jobs
 from engine.run.database_jobs import Folded
 from engine.run.step_runner import StepRunner
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.state import BrokenStepLog
+from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from storage.database import Database
-from storage.description import VersionId
 from storage.errors import StorageFull
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground
@@ -30,15 +32,19 @@ def test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened(
     play.send("in", sums.rows(0, 2))
     resolved = sums.project(play)
     with monkeypatch.context() as sabotage:
-        sabotage.setattr(
-            PipelineWriter, "write_step", lambda *_args, **_named: None
-        )  # the core believes it was written
+        sabotage.setattr(PipelineWriter, "write_step", lambda *_args, **_named: None)
+        sabotage.setattr(Core, "stepped", believes_it_was_written)
+        sabotage.setattr(Core, "check", lambda core, log: None)
         with pytest.raises(BrokenStepLog, match="holds step 0, whose output is not committed"):
             play.run(resolved)
     assert play.log(resolved).checkpoints == ()
     with pytest.raises(StateLost, match="databases are at step 1, the step log ends before step 0"):
         play.run(resolved)
     assert play.read("out") == []
+
+
+def believes_it_was_written(core: Core, step: int, log: StepLogState) -> None:
+    core.step += 1
 
 
 real_fold = database_jobs.fold
@@ -84,7 +90,7 @@ def test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_i
         play.run(resolved)
     play.send("in", sums.rows(2, 2))
     with monkeypatch.context() as crash:
-        crash.setattr(Pipeline, "_complete", stop_here)
+        crash.setattr(Checkpointing, "_complete", stop_here)
         with pytest.raises(InterruptedError):
             play.run(resolved)
     assert (len(play.log(resolved).checkpoints), len(versions(play, resolved)[1])) == (recorded, 2)

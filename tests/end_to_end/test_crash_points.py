@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from coordinator import loop
-from coordinator.truncation import snapshot_due, truncate
 from engine.run import database_jobs
 from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, arm
 from stepwell.project.settings import EVERY_STEP
@@ -50,15 +47,13 @@ def send(play: Playground, number: int) -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_run_broken_off_at_every_point(play: Playground, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     monkeypatch.setattr(database_jobs, "_on_workers", here)
-    monkeypatch.setattr(loop, "snapshot_due", partial(snapshot_due, steps_min=1))
     assert {*SEQUENCE, TRUNCATED} == set(POINTS)
-    resolved = project(play, workers, **{"stepwell.steps.kept": 1})
+    resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
     with play.oracle(resolved) as oracle:
         for number, point in enumerate(SEQUENCE):
             break_off(play, resolved, number, point)
         play.run(resolved)
-        monkeypatch.setattr(loop, "truncate", partial(truncate, steps_min=1))
-        break_off(play, resolved, len(SEQUENCE), TRUNCATED)
+        break_off(play, resolved.at_pace(truncate_steps_min=1), len(SEQUENCE), TRUNCATED)
         assert play.run(resolved)["epoch"] >= len(SEQUENCE) - len(START)
         story = oracle.verify(sums.batch(play))
     assert len(story.steps) > len(SEQUENCE)

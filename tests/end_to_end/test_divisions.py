@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.checkpointing import Checkpointing
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
@@ -74,7 +75,7 @@ def test_a_replay_divides_nothing(play: Playground, monkeypatch: pytest.MonkeyPa
     play.send("in", sums.rows(0, 2))
     resolved = sums.project(play)
     with monkeypatch.context() as crash, pytest.raises(InterruptedError):
-        crash.setattr(Pipeline, "_checkpoint", interrupted)
+        crash.setattr(Checkpointing, "do", interrupted)
         play.run(resolved)
     assert (play.log(resolved).steps, play.log(resolved).pending) == (1, ())
     play.send("in", sums.rows(2, 4))  # a whole step waits while step 0 is replayed

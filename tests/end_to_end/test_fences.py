@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark import RDD
 
-from coordinator import loop
+from coordinator import stepping
 from coordinator.errors import CircuitChanged, LayoutChanged
 from engine.run import spark_step
 from engine.run.parcels import Parcel
@@ -34,7 +34,7 @@ def test_a_replay_that_gives_other_output_stops_before_it_writes(
     resolved = sums.project(play, ", 'on.error' = 'skip'")  # there is something to write after the replay
     written, state = play.read("out"), play.log(resolved)
     with monkeypatch.context() as other_encoder:
-        other_encoder.setattr(loop, "ENCODER_ID", "another")
+        other_encoder.setattr(stepping, "ENCODER_ID", "another")
         with pytest.raises(
             DigestMismatch, match=r"step 0, output 'sums' partition 0: .* has digest .* nothing was written"
         ) as e:

@@ -10,11 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from base.fault import ExitCode, exit_code_of
-from coordinator import loop
 from coordinator.circuit_file import CIRCUIT_FILE
 from coordinator.core import NoCommonVersion
 from coordinator.errors import StateLost, TopicChanged
-from coordinator.truncation import snapshot_due, truncate
 from faults.points import Crash, Order, arm
 from io_kafka.errors import OffsetGone
 from io_kafka.step_log.state import BrokenStepLog
@@ -116,14 +114,10 @@ def test_an_older_copy_of_one_database_stops_the_run(play: Playground, pipeline:
     stops(play, pipeline, NoCommonVersion, r"no checkpoint is common.*worker 0: .*worker 1: ")
 
 
-def test_a_copy_older_than_the_step_log_stops_the_run(
-    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "snapshot_due", lambda state: snapshot_due(state, steps_min=1))
-    monkeypatch.setattr(loop, "truncate", lambda *given: truncate(*given, steps_min=1))
+def test_a_copy_older_than_the_step_log_stops_the_run(play: Playground, tmp_path: Path) -> None:
     play.topic("in")
     conf = {"stepwell.step.rows.max": 2, "stepwell.steps.kept": 1}
-    resolved = play.resolve(sums.files(), conf)
+    resolved = play.resolve(sums.files(), conf).at_pace(snapshot_steps_min=1, truncate_steps_min=1)
     more(play, resolved, 0)
     shutil.copytree(closed(resolved), tmp_path / "copy")
     for first in (4, 8, 12):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from confluent_kafka import Producer
 
-from coordinator import loop
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Value, as_bytes
 
@@ -37,13 +35,10 @@ def test_aborted_messages_never_count_and_open_ones_wait(play: Playground) -> No
     play.check_steps(resolved)
 
 
-def test_partitions_added_while_steps_run_are_read_from_their_beginning(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "GROWTH_SECONDS", 0.05)
+def test_partitions_added_while_steps_run_are_read_from_their_beginning(play: Playground) -> None:
     play.topic("in")
     play.send("in", sums.rows(0, 4))
-    resolved = sums.project(play, workers=2)
+    resolved = sums.project(play, workers=2).at_pace(growth_seconds=0.05)
     with play.running(resolved) as run:
         run.wait_until(lambda status: status["rows"] == 4)
         play.grow("in", 3)

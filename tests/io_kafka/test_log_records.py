@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import string
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.version import VersionId
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.records import (
@@ -26,7 +28,6 @@ from io_kafka.step_log.records import (
     Snapshot,
     StepRecord,
     TopicIdentity,
-    VersionId,
     decode,
     encode,
 )
@@ -76,7 +77,20 @@ def test_the_written_form_is_frozen() -> None:
     )
 
 
+def test_a_version_is_written_alike_in_the_log_and_in_a_database() -> None:
+    written = b'{"version":2,"step":7,"checkpoint_id":"c"}'
+    assert encode(CheckpointIntent(epoch=3, version=VERSION)) == (
+        b'{"format":1,"epoch":3,"kind":"checkpoint_intent","version":' + written + b"}"
+    )
+    assert json.dumps(asdict(VERSION), separators=(",", ":")).encode() == written
+
+
 GOOD = json.loads(encode(CLAIM))
+INTENT = json.loads(encode(CheckpointIntent(epoch=3, version=VERSION)))
+
+
+def intent_with(**changes: object) -> bytes:
+    return json.dumps(INTENT | {"version": INTENT["version"] | changes}).encode()
 
 
 @pytest.mark.parametrize(
@@ -92,6 +106,9 @@ GOOD = json.loads(encode(CLAIM))
         (json.dumps(GOOD | {"epoch": -1}).encode(), r"epoch: .* greater than or equal to 0"),
         (json.dumps({k: v for k, v in GOOD.items() if k != "host"}).encode(), r"host: Field required"),
         (encode(CLAIM) + b"{}", "trailing"),
+        (intent_with(version="2"), r"version\.version: Input should be a valid integer"),
+        (intent_with(more=1), r"version\.more: Unexpected keyword argument"),
+        (intent_with(step=-1), r"version: .*neither number can be negative"),
     ],
 )
 def test_anything_else_is_refused_with_its_place(value: bytes | None, reason: str) -> None:

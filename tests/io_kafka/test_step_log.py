@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.version import VersionId
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import (
     CheckpointComplete,
@@ -23,7 +24,6 @@ from io_kafka.step_log.records import (
     StepRecord,
     TakenBack,
     TopicIdentity,
-    VersionId,
 )
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
 
@@ -56,6 +56,14 @@ def intent(v: VersionId) -> CheckpointIntent:
 
 def complete(v: VersionId) -> CheckpointComplete:
     return CheckpointComplete(epoch=0, version=v)
+
+
+def circuit_record(epoch: int = 0) -> CircuitRecord:
+    return CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+
+
+def layout(number: int = 0, epoch: int = 0) -> LayoutRecord:
+    return LayoutRecord(epoch=epoch, number=number, workers=2, shards=8)
 
 
 def folded(*records: Record) -> StepLogState:
@@ -132,6 +140,14 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*STORY, intent(version(0, 2))), complete(version(0, 2)), "holds step 1, whose output is not committed"),
         ((*STORY, intent(version(0, 1)), complete(version(0, 1))), complete(version(0, 1)), "without having been"),
         ((*STORY, intent(version(0, 1)), complete(version(0, 1))), intent(version(2, 1)), "leave a gap"),
+        ((), layout(), "never claimed"),
+        ((claim(0),), layout(1), "layout 1, where the first layout of a generation has number 0"),
+        ((claim(0), layout()), layout(), "the layout of generation 0 is recorded already"),
+        ((claim(0), layout()), layout(1), "the layout of generation 0 is recorded already"),
+        (STORY[:2], layout(), "step 0 is divided already, and the layout must precede step 0"),
+        (STORY, layout(), "step 1 is divided already"),
+        ((claim(0), circuit_record()), circuit_record(), "the circuit of generation 0 is recorded already"),
+        (STORY, circuit_record(), "step 1 is divided already, and the circuit must precede step 0"),
     ],
 )
 def test_what_cannot_follow_is_refused_and_changes_nothing(
@@ -221,10 +237,10 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = CheckpointIntent(epoch=epoch, version=version(number, state.steps, str(identity)))
             case "complete" if state.intent is not None:
                 record = CheckpointComplete(epoch=epoch, version=state.intent)
-            case "layout":
+            case "layout" if state.layout is None and state.division_next == 0:
                 record = LayoutRecord(epoch=epoch, number=0, workers=draw(st.integers(1, 3)), shards=8)
-            case "circuit":
-                record = CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+            case "circuit" if state.circuit is None and state.division_next == 0:
+                record = circuit_record(epoch)
             case "refresh":
                 record = refresh(state.generation + 1).model_copy(update={"epoch": epoch})
             case "taken_back" if state.refresh is not None:
@@ -275,8 +291,8 @@ def reset(generation: int = 1, topics: tuple[str, ...] = ("out",)) -> Reset:
 
 BUSY: tuple[Record, ...] = (
     claim(0),
-    CircuitRecord(epoch=0, fingerprint="f", circuit="[]"),
-    LayoutRecord(epoch=0, number=0, workers=1, shards=8),
+    circuit_record(),
+    layout(),
     *STORY[1:],
     intent(version(1, 1)),
     complete(version(1, 1)),
@@ -295,6 +311,24 @@ def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
     state.apply(division(0, 3, 4, topic_id="recreated"), 50)
     state.apply(step(0, 11), 51)
     state.check()
+
+
+def test_every_generation_has_a_circuit_and_a_layout_of_its_own() -> None:
+    state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), layout(epoch=1))
+    assert state.layout == layout(epoch=1)
+    with pytest.raises(BrokenStepLog, match="the layout of generation 1 is recorded already"):
+        state.apply(layout(epoch=1), 99)
+
+
+def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
+    cut = StepLogState("log", begin=40)
+    cut.apply(folded(claim(0), layout()).snapshot(), 40)
+    with pytest.raises(BrokenStepLog, match="recorded already"):
+        cut.apply(layout(), 41)
+    bare = StepLogState("log", begin=40)
+    bare.apply(folded(*STORY).snapshot(), 40)
+    with pytest.raises(BrokenStepLog, match="is divided already"):
+        bare.apply(layout(), 41)
 
 
 def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
@@ -316,7 +350,7 @@ def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
         ((*BUSY, refresh()), step(1, 6), "being taken back for generation 1"),
         ((*BUSY, refresh()), division(2, 12, 13), "being taken back"),
         ((*BUSY, refresh()), intent(version(2, 1)), "being taken back"),
-        ((*BUSY, refresh()), LayoutRecord(epoch=0, number=0, workers=1, shards=8), "being taken back"),
+        ((*BUSY, refresh()), layout(), "being taken back"),
         ((*BUSY, refresh(), reset()), reset(), "generation 1 does not follow generation 1"),
         ((*BUSY, refresh(), reset()), step(1, 6), "where step 0 is the next to be written"),
     ],

@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,17 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from base.version import VersionId
 from io_kafka.broker.local import LocalBroker
-from io_kafka.clients import transactions
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import WriterLimits
-from io_kafka.clients.writer import STEP_HEADER, Fenced, PipelineWriter, StepOutput, WriteRefused
+from io_kafka.clients.writer import STEP_HEADER, Fenced, FencedLog, PipelineWriter, StepOutput, WriteRefused
+from io_kafka.outside import REAL
 from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest
 from io_kafka.step_log.output_progress import DigestMismatch, StepBeyondEnd
-from io_kafka.step_log.records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord, VersionId
+from io_kafka.step_log.records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.conftest import Broker
 from tests.settled import settled_log
@@ -42,7 +44,7 @@ class Pipe:
     """Topics of one test pipeline: a log, output `view` of three partitions, output `dead` of one."""
 
     def __init__(self, bootstrap_servers: str, prefix: str) -> None:
-        self.prefix, self.log = prefix, f"{prefix}log"
+        self.prefix, self.log, self.id = prefix, f"{prefix}log", f"{prefix}pipeline"
         self.settings = KafkaSettings.parse({"bootstrap.servers": bootstrap_servers})
         topics = Topics(self.settings)
         ensure_step_log(topics, self.log)
@@ -50,7 +52,7 @@ class Pipe:
         topics.ensure(f"{prefix}dead", 1)
 
     def writer(self, limits: WriterLimits | None = None) -> PipelineWriter:
-        return PipelineWriter(self.settings, f"{self.prefix}pipeline", self.log, limits=limits)
+        return PipelineWriter(FencedLog(self.settings, self.id, self.log, limits=limits))
 
     def started(self, limits: WriterLimits | None = None) -> PipelineWriter:
         writer = self.writer(limits)
@@ -195,7 +197,7 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
     old, new = pipe.started(), pipe.writer()
     pipe.step(old, 0)
     old.append([pipe.division(1, old.epoch)])
-    read_tail, overtaken = new._reader.read_tail, False
+    read_tail, overtaken = new._log._reader.read_tail, False
 
     def read_then_overtake(state: StepLogState, **how: bool) -> list[Record]:
         nonlocal overtaken
@@ -205,7 +207,7 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
             pipe.step(old, 1, divide=False)
         return tail
 
-    monkeypatch.setattr(new._reader, "read_tail", read_then_overtake)
+    monkeypatch.setattr(new._log._reader, "read_tail", read_then_overtake)
     new.start(pipeline="p", host="here", pid=os.getpid())
     assert overtaken and new.state.steps == 2
     pipe.step(new, 2)
@@ -215,7 +217,7 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
 # Crashes of the writer
 
 
-class Stopping(PipelineWriter):
+class Stopping(FencedLog):
     """Says when it is about to commit, and when it has, and goes on when told to."""
 
     told: Connection | None = None
@@ -233,12 +235,13 @@ class Stopping(PipelineWriter):
 
 def write_until_killed(bootstrap_servers: str, prefix: str, told: Connection) -> None:
     pipe = Pipe(bootstrap_servers, prefix)
-    writer = Stopping(pipe.settings, f"{prefix}pipeline", pipe.log)
+    log = Stopping(pipe.settings, pipe.id, pipe.log)
+    writer = PipelineWriter(log)
     writer.start(pipeline="p", host="here", pid=os.getpid())
     for step in range(2):
         pipe.step(writer, step)
     writer.append([pipe.division(2, writer.epoch)])
-    writer.told = told
+    log.told = told
     pipe.step(writer, 2, divide=False)
 
 
@@ -267,7 +270,7 @@ def test_a_writer_killed_within_a_step_leaves_all_of_it_or_nothing(pipe: Pipe, p
 # Commits in doubt
 
 
-class Doubting(PipelineWriter):
+class Doubting(FencedLog):
     """Does something to the world at the commit of its next transaction."""
 
     instead: Callable[[Callable[[], None]], None] | None = None
@@ -300,16 +303,17 @@ def answer_lost(commit: Callable[[], None]) -> None:
 def test_a_commit_without_an_answer_is_settled_by_the_log(
     pipe: Pipe, fault: Callable[[Callable[[], None]], None]
 ) -> None:
-    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
-    writer.instead = fault
+    log = Doubting(pipe.settings, pipe.id, pipe.log)
+    writer = PipelineWriter(log)
+    log.instead = fault
     assert writer.start(pipeline="p", host="here", pid=os.getpid()) == 0  # also the claim's own
     assert settled_log(pipe.settings, pipe.log).epoch == 0
     for step in range(3):
         writer.append([pipe.division(step, 0)])
-        writer.instead = fault
+        log.instead = fault
         record = pipe.step(writer, step, divide=False)
         assert record == settled_log(pipe.settings, pipe.log).step_records[step]
-    writer.instead = fault
+    log.instead = fault
     intent = CheckpointIntent(epoch=0, version=VersionId(version=0, step=3, checkpoint_id="c"))
     writer.append([intent])
     pipe.check_exactly(3)
@@ -317,14 +321,13 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     assert writer.state.intent == intent.version
 
 
-def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None:
     """Not even where its commit was acknowledged: a late copy of a request that it sent twice could end half of its next transaction."""
     reports: list[Callable[[KafkaError], None]] = []  # one a producer
-    real = transactions.Producer
 
-    def made(config: dict[str, Any], **options: Any) -> Producer:
+    def made(config: Mapping[str, Any]) -> Producer:
         reports.append(config["error_cb"])
-        return real(config, **options)
+        return REAL.producer(config)
 
     def lose_a_connection() -> None:
         reports[-1](KafkaError(KafkaError._TRANSPORT, "a connection was lost"))
@@ -333,13 +336,14 @@ def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe, monkeyp
         commit()
         lose_a_connection()
 
-    monkeypatch.setattr(transactions, "Producer", made)
-    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
+    settings = replace(pipe.settings, outside=replace(REAL, producer=made))
+    log = Doubting(settings, pipe.id, pipe.log)
+    writer = PipelineWriter(log)
     writer.start(pipeline="p", host="here", pid=os.getpid())
     pipe.step(writer, 0)
     assert len(reports) == 1
     writer.append([pipe.division(1, 0)])
-    writer.instead = commit_with_an_error
+    log.instead = commit_with_an_error
     pipe.step(writer, 1, divide=False)
     assert len(reports) == 2, "a doubtful commit counted as made before the log was asked"
     lose_a_connection()
@@ -355,7 +359,8 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
     """None: between produce and commit; otherwise that long after the commit was sent. Whichever way it went, the
     writer finds out and the step is there once."""
     pipe = Pipe(mortal.bootstrap_servers, topic_prefix)
-    writer = Doubting(pipe.settings, f"{topic_prefix}pipeline", pipe.log)
+    log = Doubting(pipe.settings, pipe.id, pipe.log)
+    writer = PipelineWriter(log)
     writer.start(pipeline="p", host="here", pid=os.getpid())
     pipe.step(writer, 0)
     writer.append([pipe.division(1, writer.epoch)])
@@ -376,7 +381,7 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
         finally:
             timer.join()
 
-    writer.instead = fault
+    log.instead = fault
     pipe.step(writer, 1, divide=False)
     for step in (2, 3):
         pipe.step(writer, step)

@@ -38,6 +38,13 @@ KAFKA = (
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
+        "layout-changed-under-a-state",
+        "The step log accepts another layout while steps of the first one have been divided.",
+        "7 one owner",
+        (Edit(LOG, "            return self._why_not_ground(record)\n", "            return None\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
         "step-of-any-size",
         "A division takes all that is there, whatever the limits say.",
         "9 bounded",
@@ -100,8 +107,8 @@ KAFKA = (
         (
             Edit(
                 WRITER,
-                "            end = delivery.ends.get(where, self._state.ends.get(where, 0))\n",
-                "            end = max(0, delivery.ends.get(where, self._state.ends.get(where, 0)) - 1)\n",
+                "            end = ends.get(where, self.state.ends.get(where, 0))\n",
+                "            end = max(0, ends.get(where, self.state.ends.get(where, 0)) - 1)\n",
             ),
         ),
         (f"{TEST_WRITER}::test_steps_are_written_with_their_digests_and_ends",),
@@ -112,7 +119,7 @@ KAFKA = (
         "5 fences",
         (
             Edit(
-                WRITER,
+                TRANSACTIONS,
                 "        before = self._state.epoch if expect_epoch is None else expect_epoch\n",
                 "        before = self._state.epoch\n",
             ),
@@ -123,7 +130,7 @@ KAFKA = (
         "claim-not-compared",
         "A claim is committed although somebody else has claimed since the log was read.",
         "5 fences",
-        (Edit(WRITER, "                if self._state.epoch != before:\n", "                if False:\n"),),
+        (Edit(TRANSACTIONS, "                if self._state.epoch != before:\n", "                if False:\n"),),
         (f"{TEST_WRITER}::test_a_claim_over_another_holder_than_the_one_looked_at_is_refused",),
         tells="BrokenStepLog",
     ),
@@ -282,11 +289,11 @@ KAFKA = (
             ),
             Edit(
                 TRANSACTIONS,
-                "        producer = Producer(config, logger=CLIENT_LOG)\n"
+                "        producer = self._settings.outside.producer(config)\n"
                 "        producer.init_transactions(self._limits.init_seconds_max)\n",
                 "        producer = self._producer\n"
                 "        if producer is None:\n"
-                "            producer = Producer(config, logger=CLIENT_LOG)\n"
+                "            producer = self._settings.outside.producer(config)\n"
                 "            producer.init_transactions(self._limits.init_seconds_max)\n"
                 "        else:\n"
                 "            with suppress(KafkaException):\n"
@@ -349,9 +356,9 @@ KAFKA = (
         "4 a task may run twice",
         (
             Edit(
-                TRANSACTIONS,
-                "                self._flush(producer, delivery)\n                is_flushed = True\n",
-                "                self._flush(producer, delivery)\n                reached = messages.rows\n",
+                "io_kafka/open_transaction.py",
+                "                self.flush()\n                is_flushed = True\n",
+                "                self.flush()\n                reached = messages.rows\n",
             ),
         ),
         (f"{TEST_WRITER}::test_more_messages_than_the_clients_queue_holds",),

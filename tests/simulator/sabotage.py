@@ -18,16 +18,20 @@ from unittest import mock
 
 from confluent_kafka import KafkaException
 
-from coordinator import core, loop, positions, start
+from base.version import VersionId
+from coordinator import core, inputs, loop, positions, start, stepping
+from coordinator.core import RunStep
 from engine.run import database_jobs, region, spark_step, tasks
 from engine.run.region import StageTask
 from engine.run.tasks import StepInput
 from io_kafka.clients import step_log_reader, topics, transactions, writer
+from io_kafka.open_transaction import OpenTransaction
 from io_kafka.step_log.output_progress import Decision
 from io_kafka.step_log.records import DivisionRecord
 from storage import database, undo
-from storage.description import Description, VersionId
+from storage.description import Description
 from tests.simulator import circuit
+from tests.simulator.oracle import LOG
 from tests.simulator.seeds import run
 from tests.simulator.weather import ACTIVE, BENIGN
 
@@ -48,17 +52,17 @@ def broken(target: Any, name: str, value: Any) -> Iterator[None]:
 def replay_that_differs() -> Iterator[None]:
     """A replayed step gives another state and other output than the first time: production compares and stops."""
     replaying = [False]
-    real_stage, real_run, value = circuit._sums_stage, loop.Pipeline._run_step, circuit.state_value
+    real_stage, real_run, value = circuit._sums_stage, stepping.Stepping.run, circuit.state_value
 
-    def run_step(self: Any, at: Any, runner: Any, setup: Any) -> None:
-        replaying[0] = at.replaying
-        real_run(self, at, runner, setup)
+    def run_step(self: Any, action: RunStep, at: Any, runner: Any, setup: Any) -> None:
+        replaying[0] = action.replay
+        real_run(self, action, at, runner, setup)
 
     def stage(task: StageTask, store: Any, inbox: Any) -> Any:
         with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + replaying[0])):
             return real_stage(task, store, inbox)
 
-    with broken(loop.Pipeline, "_run_step", run_step), broken(circuit, "_sums_stage", stage):
+    with broken(stepping.Stepping, "run", run_step), broken(circuit, "_sums_stage", stage):
         yield
 
 
@@ -89,10 +93,10 @@ def step_before_its_division_is_logged() -> Iterator[None]:
 
     def append(self: Any, records: Sequence[Any]) -> None:
         if isinstance(records[0], DivisionRecord):
-            after = self._state.fork()
+            after = self.state.fork()
             after.apply(records[0], after.offset_next)
             after.offset_next -= 1
-            self._state = after
+            self._log._state = after
             return
         real(self, records)
 
@@ -103,7 +107,22 @@ def step_before_its_division_is_logged() -> Iterator[None]:
 @contextmanager
 def division_from_the_beginning_at_every_start() -> Iterator[None]:
     real = positions.starting_positions
-    with broken(loop, "starting_positions", lambda topics, inputs, known: real(topics, inputs, {})):
+
+    class FromTheBeginning(inputs.Inputs):
+        """Remembers its own divisions, and nothing of the log's."""
+
+        def __init__(self, spec: Any, topics: Any, board: Any, identities: Any, log: Any, **options: Any) -> None:
+            self._before = dict(log.positions)
+            super().__init__(spec, topics, board, identities, log, **options)
+
+        def choose(self, log: Any, step: int) -> Any:
+            known = {place: at for place, at in log.positions.items() if at != self._before.get(place)}
+            return super().choose(SimpleNamespace(positions=known), step)  # type: ignore[arg-type]
+
+    with (
+        broken(loop, "Inputs", FromTheBeginning),
+        broken(inputs, "starting_positions", lambda topics, sources, known: real(topics, sources, {})),
+    ):
         yield
 
 
@@ -113,7 +132,7 @@ def division_from_the_beginning_at_every_start() -> Iterator[None]:
 @contextmanager
 def producer_kept_after_an_unknown_commit() -> Iterator[None]:
     """The tail of the log is read, and the same producer goes on."""
-    real = transactions.FencedTransactions._renew
+    real = transactions.FencedLog._renew
 
     def renew(self: Any, tail: Any = None) -> None:
         if self._claim is None or self._kept is None:
@@ -128,25 +147,25 @@ def producer_kept_after_an_unknown_commit() -> Iterator[None]:
         except KafkaException:
             self._kept = None
 
-    with broken(transactions.FencedTransactions, "_renew", renew), _attribute("_kept"):
+    with broken(transactions.FencedLog, "_renew", renew), _attribute(transactions.FencedLog, "_kept"):
         yield
 
 
 @contextmanager
 def errors_of_the_client_not_heeded() -> Iterator[None]:
     """A commit that succeeded at the second sending is taken for plain success."""
-    with broken(transactions.FencedTransactions, "_on_error", lambda self, error: None):
+    with broken(transactions.FencedLog, "_on_error", lambda self, error: None):
         yield
 
 
 @contextmanager
 def progress_read_before_fencing() -> Iterator[None]:
-    real = transactions.FencedTransactions._read_tail
+    real = transactions.FencedLog._read_tail
 
     def read_tail(self: Any, *, unsettled: bool = False) -> Any:
         return real(self, unsettled=True) if unsettled else []
 
-    with broken(transactions.FencedTransactions, "_read_tail", read_tail):
+    with broken(transactions.FencedLog, "_read_tail", read_tail):
         yield
 
 
@@ -158,7 +177,7 @@ def unknown_commit_taken_for_a_failure() -> Iterator[None]:
         self._patiently(lambda: self._renew(None))
         return []
 
-    with broken(transactions.FencedTransactions, "_recover", recover):
+    with broken(transactions.FencedLog, "_recover", recover):
         yield
 
 
@@ -167,29 +186,29 @@ def higher_claim_not_heeded() -> Iterator[None]:
     def read_tail(self: Any, *, unsettled: bool = False) -> Any:
         return self._reader.read_tail(self._state, unsettled=unsettled)
 
-    with broken(transactions.FencedTransactions, "_read_tail", read_tail):
+    with broken(transactions.FencedLog, "_read_tail", read_tail):
         yield
 
 
 @contextmanager
 def output_and_record_in_two_transactions() -> Iterator[None]:
-    real = writer.PipelineWriter._flush
+    real = OpenTransaction.flush
 
-    def flush(self: Any, producer: Any, delivery: Any) -> None:
-        real(self, producer, delivery)
-        if delivery.ends and not any(place.topic == self._log_topic for place in delivery.ends):
-            producer.commit_transaction(30)
-            producer.begin_transaction()
+    def flush(self: Any) -> None:
+        real(self)
+        if self.ends and not any(place.topic == LOG for place in self.ends):
+            self.producer.commit_transaction(30)
+            self.producer.begin_transaction()
 
-    with broken(writer.PipelineWriter, "_flush", flush):
+    with broken(OpenTransaction, "flush", flush):
         yield
 
 
 @contextmanager
 def checkpoint_ahead_of_output() -> Iterator[None]:
     """A step counts as done before its output is written: that waits for the next division or step, and a checkpoint does not."""
-    kind = loop.Pipeline
-    real_write, real_divide, real_run = writer.PipelineWriter.write_step, kind._divide, kind._run_step
+    kind = stepping.Stepping
+    real_write, real_divide, real_run = writer.PipelineWriter.write_step, kind.divide, kind.run
 
     def write_step(self: Any, step: int, outputs: Any, **facts: Any) -> Any:
         if step < self.state.steps:
@@ -202,20 +221,25 @@ def checkpoint_ahead_of_output() -> Iterator[None]:
         if waiting is not None:
             real_write(self._writer, waiting[0], waiting[1], **waiting[2])
 
-    def divide(self: Any, at: Any) -> None:
+    def divide(self: Any, action: Any, at: Any) -> None:
         flush(self)
-        real_divide(self, at)
+        real_divide(self, action, at)
 
-    def run_step(self: Any, at: Any, runner: Any, setup: Any) -> None:
+    def run_step(self: Any, action: Any, at: Any, runner: Any, setup: Any) -> None:
         flush(self)
-        real_run(self, at, runner, setup)
+        real_run(self, action, at, runner, setup)
+
+    def stepped(self: Any, step: int, log: Any) -> None:
+        self.step += 1
 
     with (
-        _attribute("_waiting"),
+        _attribute(writer.PipelineWriter, "_waiting"),
         broken(writer.PipelineWriter, "write_step", write_step),
-        broken(kind, "_divide", divide),
-        broken(kind, "_divide_ahead", lambda self, at: None),
-        broken(kind, "_run_step", run_step),
+        broken(inputs.Inputs, "choose_ahead", lambda self, log, step: None),
+        broken(kind, "divide", divide),
+        broken(kind, "run", run_step),
+        broken(core.Core, "stepped", stepped),
+        broken(core.Core, "check", lambda self, log: None),
     ):
         yield
 
@@ -429,20 +453,8 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
 @contextmanager
 def version_that_all_have_not_declared_complete() -> Iterator[None]:
     """A run that ended between the last fold and the record leaves that to its successor."""
-    with broken(loop, "_logged", _SometimesOther()):
+    with broken(loop, "record_completion", lambda writer, version: None):
         yield
-
-
-class _SometimesOther:
-    """`_logged`, but for the comparison in `_recover`."""
-
-    def __init__(self) -> None:
-        self._real = loop._logged
-
-    def __call__(self, version: VersionId) -> Any:
-        if sys._getframe(1).f_code.co_name == "_recover":
-            return object()
-        return self._real(version)
 
 
 @contextmanager
@@ -469,13 +481,13 @@ def late_marker_taken_for_a_short_log() -> Iterator[None]:
 
 
 @contextmanager
-def _attribute(name: str) -> Iterator[None]:
-    """A field that the mutation adds to the writer."""
-    setattr(transactions.FencedTransactions, name, None)
+def _attribute(kind: type, name: str) -> Iterator[None]:
+    """A field that the mutation adds to a class."""
+    setattr(kind, name, None)
     try:
         yield
     finally:
-        delattr(transactions.FencedTransactions, name)
+        delattr(kind, name)
 
 
 Mutation = Callable[[], AbstractContextManager[None]]

@@ -15,15 +15,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 from unittest import mock
 
+import structlog
 import tenacity
 import tenacity.nap
 import tenacity.wait
 
-from coordinator import background_fold, circuit_file, loop, start, truncation
-from coordinator.core import Action, Core
 from engine.run import region, tasks
 from faults import points
-from io_kafka.clients import consumed, reader, step_log_reader, topics, transactions
+from io_kafka.clients import consumed, reader
+from io_kafka.outside import Outside
 from storage import database, folding
 from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath, use
@@ -34,8 +34,8 @@ PIECE_BYTES = 60
 """Two or three records of a state of some dozen: so a fold takes several transactions."""
 
 
-class Outside(clients.Net, Protocol):
-    """All that real code would ask of the operating system and of the network."""
+class Surroundings(clients.Net, Protocol):
+    """All that the replacements ask of their world."""
 
     disk: Disk
 
@@ -45,94 +45,65 @@ class Outside(clients.Net, Protocol):
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
 
 
-class CheckedCore(Core):
-    """Proves the core's invariants around every question."""
-
-    def next(self) -> Action:
-        self.check()
-        action = super().next()
-        self.check()
-        return action
-
-
 class Thread:
-    """As threading.Thread, for the fold of a checkpoint."""
+    """A strand of the acting process, for the fold of a checkpoint."""
 
-    def __init__(self, outside: Outside, target: Callable[[], None], name: str, daemon: bool) -> None:
-        self._outside, self._target, self._name = outside, target, name
-        self._strand: Strand | None = None
-
-    def start(self) -> None:
-        process = self._outside.acting()
-        self._strand = self._outside.spawn(f"{self._name} of {process.name}", process, self._target)
+    def __init__(self, world: Surroundings, name: str, work: Callable[[], None]) -> None:
+        process = world.acting()
+        self._world, self._strand = world, world.spawn(f"{name} of {process.name}", process, work)
 
     def is_alive(self) -> bool:
-        return self._strand is not None and not self._strand.done
+        return not self._strand.done
 
-    def join(self, seconds: float) -> None:
-        self._outside.wait_for(lambda: not self.is_alive(), seconds)
+    def join(self, timeout: float) -> None:
+        self._world.wait_for(lambda: not self.is_alive(), timeout)
+
+
+def outside(world: Surroundings, chance: random.Random) -> Outside:
+    """What a run of this world asks of its machine and of the network. It is given with the Kafka settings."""
+    return Outside(
+        producer=partial(clients.Producer, world),
+        consumer=partial(clients.Consumer, world),
+        admin=partial(clients.AdminClient, world),
+        monotonic=lambda: world.now,
+        sleep=world.pass_time,
+        random=chance.random,
+        new_id=lambda: uuid.UUID(int=chance.getrandbits(128)).hex,
+        pid=lambda: world.acting().pid,
+        hostname=lambda: "machine",
+        start_thread=partial(Thread, world),
+        settle_memory=_nothing,
+        release_memory=_nothing,
+    )
 
 
 @contextmanager
-def installed(outside: Outside, *, snapshot_steps: int, truncate_steps: int) -> Iterator[None]:
-    """The project runs in this world while the body does."""
-    clock = SimpleNamespace(
-        monotonic=lambda: outside.now,
-        perf_counter=lambda: outside.now,
-        time=lambda: outside.now,
-        sleep=outside.pass_time,
-    )
-    chance = random.Random(outside.rng.random())
-    ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128)))
-    log = StoryLog(outside.tell)
+def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
+    """The project runs in this world while the body does. What is replaced here, by name, is what no object carries:
+
+    - the operators: they are not simulated (region, tasks), nor is confluent_kafka's class of messages (consumed);
+    - LMDB and the disk below it, which are a room of their own (database, folding);
+    - crash points, which are armed in a process and not in an object (points);
+    - a process's consumers, which outlive what uses them (reader), and the logs of modules.
+    """
+    clock = SimpleNamespace(monotonic=lambda: world.now, sleep=world.pass_time)
     order = SimpleNamespace(point="output.half" if chance.random() < 0.5 else "")
-    system = SimpleNamespace(getpid=lambda: outside.acting().pid)
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (consumed, {"Message": clients.Message}),
-        (transactions, {"Producer": _client(clients.Producer, outside), "uuid": ids, "_log": log}),
-        (step_log_reader, {"Consumer": _client(clients.Consumer, outside), "time": clock}),
-        (
-            reader,
-            {
-                "Consumer": _client(clients.Consumer, outside),
-                "time": clock,
-                "os": system,
-                "_POSITIONED": {},
-            },
-        ),
-        (topics, {"AdminClient": _client(clients.AdminClient, outside)}),
-        (
-            loop,
-            {
-                "time": clock,
-                "uuid": ids,
-                "os": system,
-                "socket": SimpleNamespace(gethostname=lambda: "machine"),
-                "gc": SimpleNamespace(collect=_nothing, freeze=_nothing, unfreeze=_nothing, set_threshold=_nothing),
-                "_log": log,
-                "Core": CheckedCore,
-                "GROWTH_SECONDS": 0.2,
-                "snapshot_due": partial(truncation.snapshot_due, steps_min=snapshot_steps),
-                "truncate": partial(truncation.truncate, steps_min=truncate_steps),
-            },
-        ),
-        (start, {"_log": log}),
-        (circuit_file, {"os": system}),
-        (truncation, {"_log": log}),
-        (background_fold, {"threading": SimpleNamespace(Thread=partial(Thread, outside))}),
+        (reader, {"_POSITIONED": {}}),
         (
             database,
             {
                 "environments": environments,
                 "shutil": SimpleNamespace(rmtree=_remove),
                 "_sync": SimPath.sync,
-                "_boot_id": lambda: f"boot{outside.disk.boots}",
+                "_boot_id": lambda: f"boot{world.disk.boots}",
             },
         ),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (region, {"run_stage": circuit.run_stage}),
         (tasks, {"run_stage": circuit.run_stage, "read_sources": circuit.read_sources}),
-        (points, {"_obey": outside.reached, "_orders": [order]}),
+        (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),
         (tenacity.wait, {"random": chance}),
@@ -140,12 +111,24 @@ def installed(outside: Outside, *, snapshot_steps: int, truncate_steps: int) -> 
     with ExitStack() as stack:
         for module, names in replaced:
             stack.enter_context(mock.patch.multiple(module, **_known(module, names)))
+        stack.enter_context(logs_in(world))
         stack.callback(use, None)
-        use(outside.disk)
+        use(world.disk)
         if gc.isenabled():
             gc.disable()  # a world leaves few cycles, and full rounds take as long as worlds
             stack.callback(gc.enable)
         yield
+
+
+@contextmanager
+def logs_in(world: Surroundings) -> Iterator[None]:
+    """What modules log belongs to the story."""
+    former = structlog.get_config()
+    structlog.configure(processors=[StoryLog(world.tell)], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**former)
 
 
 def _known(module: ModuleType, names: dict[str, Any]) -> dict[str, Any]:
@@ -153,10 +136,6 @@ def _known(module: ModuleType, names: dict[str, Any]) -> dict[str, Any]:
     for name in names:
         assert hasattr(module, name), f"{module.__name__} has no {name}: the simulator's seam is gone"
     return names
-
-
-def _client(kind: Callable[..., Any], outside: Outside) -> Callable[..., Any]:
-    return lambda config, logger=None: kind(outside, config)
 
 
 def _remove(path: SimPath, ignore_errors: bool = False) -> None:

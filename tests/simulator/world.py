@@ -14,7 +14,7 @@ from typing import Any
 from coordinator.errors import RecoveryFailed
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.status import StatusBoard
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
@@ -28,7 +28,7 @@ from tests.simulator.disk import Disk, Environment, Folder, Records
 from tests.simulator.oracle import Oracle
 from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
-from tests.simulator.seams import installed
+from tests.simulator.seams import installed, outside
 from tests.simulator.story import Story
 from tests.simulator.tasks import Context
 from tests.simulator.weather import BENIGN, FREQUENCY, PLACE_CHANCE, TARGET_CHANCE, Weather
@@ -41,6 +41,10 @@ POINTS_MAX = 60_000
 
 FINAL_RUNS_MAX = 2
 """Runs without faults that the pipeline has to come to its end."""
+
+
+GROWTH_SECONDS = 0.2
+"""Between two looks for new partitions: some in every run."""
 
 
 class World:
@@ -62,7 +66,6 @@ class World:
         self._producers = Producers(self, self.weather.messages)
         self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._pids = 0
-        self._base = KafkaSettings((("bootstrap.servers", "simulated"),))
 
     # The whole of it
 
@@ -76,8 +79,9 @@ class World:
     @contextmanager
     def alive(self) -> Iterator[None]:
         """The project runs in this world while the body does."""
-        steps = self.weather.snapshot_steps
-        with installed(self, snapshot_steps=steps, truncate_steps=steps):
+        chance = random.Random(self.rng.random())
+        self._kafka = KafkaSettings((("bootstrap.servers", "simulated"),), outside(self, chance))
+        with installed(self, chance):
             try:
                 self._set_up()
                 yield
@@ -267,12 +271,13 @@ class World:
             circuit=circuit.CIRCUIT,
             inputs=(InputTopic(SourceTable(circuit.INPUT, circuit.INPUT, None), "earliest", "fail", None),),  # type: ignore[arg-type]
             outputs=tuple(OutputTopic(name, name, number, False) for name, number in circuit.PARTITIONS.items()),
-            kafka=self._base,
+            kafka=self._kafka,
             limits=Limits(rows_max=weather.rows),
             workers=weather.workers,
             shards=4,
             checkpoint_interval_s=weather.checkpoint_s,
             steps_kept=1,
+            pace=Pace(GROWTH_SECONDS, weather.snapshot_steps, weather.snapshot_steps),
             driver_rows_max=self.rng.choice((0, 1, 100)) if self.rng.random() < weather.driver else 0,
         )
 

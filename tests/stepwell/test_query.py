@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
+from base.version import VersionId
 from coordinator.circuit_file import read_owner
 from coordinator.errors import CircuitChanged
 from coordinator.loop import Pipeline
@@ -33,7 +34,6 @@ from stepwell.planning.plans import ResolvedProject, resolve
 from stepwell.project.loading import load_project
 from storage import database
 from storage.database import Database
-from storage.description import VersionId
 from tests.conftest import Broker
 from tests.stepwell.folder import SPEC, write
 

@@ -12,7 +12,8 @@ from types import FrameType
 from typing import Any
 
 import storage
-from storage.database import EMPTY, Database, Transaction, VersionId
+from base.version import EMPTY, VersionId
+from storage.database import Database, Transaction
 from storage.identity import Identity
 from storage.keys import record_key
 

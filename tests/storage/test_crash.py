@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import errors
-from storage.database import EMPTY, Database, VersionId
+from storage.database import Database
 from tests.storage.helpers import (
     ME,
     at_line,

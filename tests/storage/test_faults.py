@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import environments, errors, parts
-from storage.database import EMPTY, Database, VersionId
+from storage.database import Database
 from storage.description import RECORDS
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 

@@ -11,9 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import errors, folding, parts
-from storage.database import EMPTY, Database, VersionId
+from storage.database import Database
 from storage.keys import record_key
 from tests.storage.helpers import ME, committed, content, in_child, wait
 

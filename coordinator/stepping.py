@@ -1,0 +1,104 @@
+"""Carries out a division and a step.
+
+Divide    end offsets -> division -> log
+RunStep   recorded division -> tasks -> output -> transaction, which may also hold the next division; or, in a replay, a comparison
+"""
+
+from __future__ import annotations
+
+from coordinator.core import Core, Divide, RunStep
+from coordinator.inputs import Inputs
+from coordinator.requests import Requests
+from coordinator.specification import PipelineSpec
+from coordinator.status import StatusBoard, StepTimes
+from coordinator.step_output import StepResult, gather
+from engine.run.step_runner import StepRunner
+from engine.run.tasks import StepInput, TaskSetup
+from faults.points import reached
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.formats import ENCODER_ID
+from io_kafka.step_log.output_progress import compare_inputs
+from io_kafka.step_log.records import DivisionRecord
+
+IDLE_SECONDS = 0.005
+"""Between two looks for input where there was none: a look costs 0.3 ms, and a waiting message should not notice."""
+
+
+class Stepping:
+    """The steps of one run. `divide_ms` of a step is what its division took, which was made before it or beside the step before it."""
+
+    def __init__(
+        self, spec: PipelineSpec, writer: PipelineWriter, inputs: Inputs, requests: Requests, board: StatusBoard
+    ) -> None:
+        self._spec, self._writer, self._inputs = spec, writer, inputs
+        self._requests, self._board = requests, board
+        self._monotonic = spec.kafka.outside.monotonic
+        self._divide_ms = 0.0
+
+    def divide(self, action: Divide, core: Core) -> None:
+        """Commits a division, or reports that there is nothing to read, and then waits a moment."""
+        began = self._monotonic()
+        division = self._inputs.choose_or_first(self._writer.state, action.step)
+        reached("division.chosen")
+        if division is None:
+            core.nothing_to_read()
+            if not self._inputs.ends_now:
+                self._requests.wait(IDLE_SECONDS)
+            return
+        self._writer.append([self._inputs.record(self._writer.state, self._writer.epoch, division)])
+        self._inputs.recorded()
+        self._divide_ms = 1e3 * (self._monotonic() - began)
+
+    def run(self, action: RunStep, core: Core, runner: StepRunner, setup: TaskSetup) -> None:
+        """Runs a step, and writes its output or compares it with what was written."""
+        step, log = action.step, self._writer.state
+        record = log.divisions[step] if action.replay else self._with_policy_in_force(log.divisions[step])
+        began = self._monotonic()
+        given = StepInput(step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
+        reached("step.begun")
+        parcels = runner.run(given)
+        result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
+        computed = self._monotonic()
+        reached("step.gathered")
+        log = self._writer.state
+        if action.replay and step in log.step_records:
+            compare_inputs(step, result.inputs, log.step_records[step])
+        ahead = None if action.replay else self._inputs.choose_ahead(log, step)
+        chosen = self._monotonic()
+        self._writer.write_step(
+            step,
+            result.outputs,
+            encoder=ENCODER_ID,
+            inputs=result.inputs,
+            skipped=result.skipped,
+            division_next=None if ahead is None else self._inputs.record(log, self._writer.epoch, ahead),
+        )
+        reached("replay.compared" if action.replay else "step.complete")
+        times = step_times(result, self._divide_ms, 1e3 * (computed - began), 1e3 * (self._monotonic() - chosen))
+        self._board.stepped(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
+        core.stepped(step, self._writer.state)
+        if ahead is not None:
+            self._inputs.recorded()
+            self._divide_ms = 1e3 * (chosen - computed)
+
+    def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
+        """The division of a step without output; recorded again where an earlier run recorded it and the project now says otherwise
+        about malformed messages. The databases were opened since, so nothing of the step under the former policy is left in them."""
+        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):
+            return record
+        again = record.with_policy(self._writer.epoch, self._spec.on_error, self._spec.dead_letter_topics)
+        self._writer.append([again])
+        return again
+
+
+def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
+    """The parts of a step. What the job took beyond its slowest worker's parts is shuffle and scheduling."""
+    known = result.read_ms + result.compute_ms + result.state_ms
+    return StepTimes(
+        divide=round(divide_ms, 2),
+        read=round(result.read_ms, 2),
+        compute=round(result.compute_ms, 2),
+        state=round(result.state_ms, 2),
+        shuffle=round(max(0.0, job_ms - known), 2),
+        write=round(write_ms, 2),
+    )

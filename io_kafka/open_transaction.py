@@ -1,0 +1,93 @@
+"""One open transaction of a producer: what is produced in it, and what its delivery reports tell.
+
+Guarantee: after `flush` returns, the broker has every message that was produced, and `ends` has the end of every partition that got one.
+Only the last message of a partition reports its delivery: it has the highest offset, and a message that fails fails the whole transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from io_kafka.clients import native
+from io_kafka.offsets import TopicPartition
+
+
+class OpenTransaction:
+    """`ends`: the offset after the last message, by partition. `error`: the first one that a delivery or a call reported, of the partition
+    `where`."""
+
+    def __init__(self, producer: Producer, flush_seconds_max: float) -> None:
+        self.producer = producer
+        self.ends: dict[TopicPartition, int] = {}
+        self.error: KafkaError | None = None
+        self.where: TopicPartition | None = None
+        self._flush_seconds_max = flush_seconds_max
+
+    def produce(
+        self,
+        where: TopicPartition,
+        rows: Iterator[tuple[bytes | None, bytes | None]],
+        count: int,
+        extra: Mapping[str, Any],
+    ) -> None:
+        """Produces `count` messages of (key, value). `extra`: more arguments of confluent-kafka's `produce`. Raises KafkaException."""
+        topic, number = where
+        produce, last = self.producer.produce, count - 1
+        for index, (key, value) in enumerate(rows):
+            options = {**extra, "on_delivery": self._note} if index == last else extra
+            try:
+                produce(topic, value, key, number, **options)
+            except BufferError:  # the client's queue is full: wait for all of it, then go on
+                self.flush()
+                produce(topic, value, key, number, **options)
+            except KafkaException as error:
+                self.error, self.where = error.args[0], where
+                raise
+
+    def produce_natively(
+        self, where: TopicPartition, messages: native.Columns, header: tuple[str, bytes] | None
+    ) -> None:
+        """As `produce`, but no message reports its delivery: another one must follow."""
+        given, is_flushed = 0, False
+        while given < messages.rows:
+            reached, code, text = native.produce(self.producer, *where, messages, given, header)
+            if code == KafkaError._QUEUE_FULL and (reached > given or not is_flushed):
+                self.flush()
+                is_flushed = True
+            elif code:
+                self.error, self.where = KafkaError(code, text), where
+                raise KafkaException(self.error)
+            given = reached
+
+    def flush(self) -> None:
+        """Waits until the broker has acknowledged everything. Raises KafkaException for what it refused, and if it takes too long."""
+        with errors_of_the_client():
+            left = self.producer.flush(self._flush_seconds_max)
+        if self.error is not None:
+            raise KafkaException(self.error)
+        if left:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        place = TopicPartition(str(message.topic()), int(message.partition() or 0))
+        if error is None:
+            offset = message.offset()
+            assert offset is not None
+            self.ends[place] = offset + 1
+        elif self.error is None:
+            self.error, self.where = error, place
+
+
+@contextmanager
+def errors_of_the_client() -> Iterator[None]:
+    """confluent-kafka raises a fatal error out of `flush` and `poll` as a SystemError around its KafkaException."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise

@@ -1,0 +1,30 @@
+"""What a checkpoint tells of the state's size, and the parts of a step's time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from coordinator.checkpointing import bytes_of
+from coordinator.status import StepTimes
+from coordinator.step_output import StepResult
+from coordinator.stepping import step_times
+from engine.run.database_jobs import Folded
+from engine.run.tasks import TaskSetup
+
+
+def folded(tables: dict[int, int], disk: dict[str, int]) -> Folded:
+    return cast(Folded, SimpleNamespace(statistics=SimpleNamespace(table_bytes=tables, disk_bytes=disk)))
+
+
+def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
+    setup: Any = SimpleNamespace(owner_of_table=lambda table: "sums" if table < 3 else "rows")
+    found = [folded({1: 10, 2: 5, 3: 7}, {"committed": 100}), folded({1: 1}, {"committed": 50, "working": 9})]
+    assert bytes_of(found, cast(TaskSetup, setup)) == ({"sums": 16, "rows": 7}, {"committed": 150, "working": 9})
+    assert bytes_of([], cast(TaskSetup, setup)) == ({}, {})
+
+
+def test_what_no_worker_accounts_for_is_shuffle() -> None:
+    result = StepResult([], read_ms=2.0, compute_ms=3.0, state_ms=1.0)
+    assert step_times(result, 0.5, 10.0, 4.0) == StepTimes(0.5, 2.0, 3.0, 1.0, shuffle=4.0, write=4.0)
+    assert step_times(result, 0.5, 5.9, 4.0).shuffle == 0.0, "workers run beside each other and their parts overlap"

@@ -1,0 +1,207 @@
+"""Where the next division starts: the log's word first, then what this run has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from coordinator.errors import TopicChanged
+from coordinator.inputs import (
+    Inputs,
+    ends_until,
+    first_division,
+    of_announced_partitions,
+    positions_after,
+    with_partitions,
+)
+from coordinator.specification import InputTopic, Pace, PipelineSpec
+from coordinator.status import StatusBoard
+from engine.model.circuit import Circuit
+from engine.run.sources import SourceTable
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.formats import SourceFormat
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.division import Division, Limits
+from io_kafka.step_log.records import Claim, StepRecord, TopicIdentity
+from io_kafka.step_log.state import StepLogState
+
+IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
+
+
+def identity(topic: str, partitions: int, topic_id: str = "i") -> TopicIdentity:
+    return TopicIdentity(topic=topic, id=topic_id, partitions=partitions)
+
+
+# The pure parts
+
+
+def test_the_logs_positions_win_over_the_starts() -> None:
+    assert positions_after({IN0: 3, IN1: 4}, {IN0: 7, IN2: 9}) == {IN0: 7, IN1: 4}
+
+
+def test_partitions_that_came_since_are_left_out() -> None:
+    found = {IN0: 3, IN1: 4, IN2: 0}
+    assert of_announced_partitions(found, [identity("in", 2), identity("out", 9)]) == {IN0: 3, IN1: 4}
+
+
+def test_only_inputs_take_another_number_of_partitions() -> None:
+    known = (identity("in", 1), identity("out", 2))
+    assert with_partitions(known, {"in": 3, "out": 5}, {"in"}) == (identity("in", 3), identity("out", 2))
+
+
+def test_a_run_over_what_was_there_reads_no_further() -> None:
+    assert ends_until({IN0: 5, IN1: 8}, {IN0: 3, IN1: 9}) == {IN0: 5, IN1: 9}
+
+
+def test_the_first_division_may_be_empty() -> None:
+    empty = first_division({IN1: 4, IN0: 3})
+    empty.check()
+    assert empty == Division(0, (OffsetRange("in", 0, 3, 3), OffsetRange("in", 1, 4, 4)))
+
+
+# One run's view
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+
+@dataclass
+class Cluster:
+    """Topics that hold messages from offset 0 to their ends."""
+
+    ends: dict[TopicPartition, int]
+    topic_id: str = "i"
+    asked: int = field(default=0)
+
+    def begin_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(self.end_offsets(topics), 0)
+
+    def end_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        names = set(topics)
+        return {place: end for place, end in self.ends.items() if place.topic in names}
+
+    def end_offsets_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked += 1
+        return {place: self.ends[place] for place in places}
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(name, self.topic_id, len(self.end_offsets([name])), {}) for name in names}
+
+
+def spec(clock: Clock, rows: int, starting: str = "earliest") -> PipelineSpec:
+    outside = SimpleNamespace(monotonic=lambda: clock.now)
+    return PipelineSpec(
+        name="p",
+        storage=Path(),
+        circuit=Circuit(()),
+        inputs=(
+            InputTopic(SourceTable("t", "in", SourceFormat("t", pa.schema([]), "append")), starting, "fail", None),
+        ),
+        outputs=(),
+        kafka=KafkaSettings((("bootstrap.servers", "nowhere"),), cast(Any, outside)),
+        limits=Limits(rows_max=rows),
+        pace=Pace(growth_seconds=10.0),
+    )
+
+
+class Log(StepLogState):
+    def __init__(self) -> None:
+        super().__init__("log")
+        self.apply(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), 0)
+
+    def write(self, step: int) -> None:
+        self.apply(StepRecord(epoch=0, step=step, outputs=(), encoder="e"), self.offset_next)
+
+
+@dataclass
+class Run:
+    ends: Mapping[TopicPartition, int]
+    rows: int = 4
+    available_now: bool = False
+
+    def __post_init__(self) -> None:
+        self.clock, self.cluster, self.log = Clock(), Cluster(dict(self.ends)), Log()
+        self.board = StatusBoard("p")
+        self.inputs = self.begun()
+
+    def begun(self) -> Inputs:
+        found = (identity("in", len(self.ends)),)
+        given, topics = spec(self.clock, self.rows), cast(Topics, self.cluster)
+        return Inputs(given, topics, self.board, found, self.log, available_now=self.available_now)
+
+    def divide(self, division: Division | None) -> Division:
+        assert division is not None
+        self.log.apply(self.inputs.record(self.log, 0, division), self.log.offset_next)
+        self.inputs.recorded()
+        return division
+
+
+def test_divisions_follow_each_other_by_what_the_log_says() -> None:
+    run = Run({IN0: 6})
+    assert run.divide(run.inputs.choose(run.log, 0)).ranges == (OffsetRange("in", 0, 0, 4),)
+    assert run.board.show()["lag"] == {"in/0": 6}
+    assert run.divide(run.inputs.choose(run.log, 1)).ranges == (OffsetRange("in", 0, 4, 6),)
+    assert run.inputs.choose(run.log, 2) is None
+    run.cluster.ends[IN0] = 7
+    assert run.begun().choose(run.log, 2) == Division(2, (OffsetRange("in", 0, 6, 7),)), "another run goes on there"
+
+
+def test_the_topics_are_named_once_in_a_run() -> None:
+    run = Run({IN0: 9})
+    for _ in range(2):  # a record that did not get into the log named them in vain
+        division = run.inputs.choose(run.log, 0)
+        assert division is not None and run.inputs.record(run.log, 0, division).topics == (identity("in", 1),)
+    run.divide(division)
+    division = run.inputs.choose(run.log, 1)
+    assert division is not None and run.inputs.record(run.log, 0, division).topics == ()
+
+
+def test_a_whole_step_is_divided_ahead_and_less_is_not() -> None:
+    run = Run({IN0: 11})
+    run.divide(run.inputs.choose(run.log, 0))
+    ahead = run.inputs.choose_ahead(run.log, 0)
+    assert run.divide(ahead) == Division(1, (OffsetRange("in", 0, 4, 8),))
+    assert run.inputs.choose_ahead(run.log, 0) is None, "the next division is there already"
+    run.log.write(0)
+    assert run.inputs.choose_ahead(run.log, 1) is None, "three messages are less than a step"
+    run.log.write(1)
+    run.divide(run.inputs.choose(run.log, 2))
+    before = run.cluster.asked
+    assert run.inputs.choose_ahead(run.log, 2) is None
+    assert run.cluster.asked == before, "after less than a whole step there was no backlog, and nobody is asked"
+
+
+def test_a_run_over_what_is_there_does_not_see_what_comes() -> None:
+    run = Run({IN0: 3}, available_now=True)
+    run.cluster.ends[IN0] = 9
+    assert run.inputs.ends_now
+    assert run.divide(run.inputs.choose(run.log, 0)).ends == {IN0: 3}
+    assert run.inputs.choose(run.log, 1) is None
+
+
+def test_an_added_partition_is_read_from_its_first_offset_and_announced() -> None:
+    run = Run({IN0: 3})
+    run.divide(run.inputs.choose(run.log, 0))
+    run.log.write(0)
+    run.cluster.ends[IN1] = 2
+    assert run.inputs.choose(run.log, 1) is None, "nobody looks yet"
+    run.clock.now = 10.1
+    division = run.divide(run.inputs.choose(run.log, 1))
+    assert division.ranges == (OffsetRange("in", 0, 3, 3), OffsetRange("in", 1, 0, 2))
+    assert run.log.topics == {"in": identity("in", 2)} and run.log.grown == {"in"}
+
+
+def test_a_topic_made_again_under_a_run_is_an_error() -> None:
+    run = Run({IN0: 3})
+    run.cluster.topic_id, run.clock.now = "another", 10.1
+    with pytest.raises(TopicChanged, match="topic in was deleted and created again"):
+        run.inputs.choose(run.log, 0)
