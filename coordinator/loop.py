@@ -32,9 +32,9 @@ from coordinator.start import check_topics, open_latest, prepare
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
 from coordinator.truncation import snapshot_due, truncate
-from engine.circuit import Aggregate, Constant, FinalAggregate
 from engine.database_jobs import Folded
 from engine.errors import StaleTask, TaskLost
+from engine.operators.table import operator_of
 from engine.step_runner import StepRunner
 from engine.tasks import StepInput, TaskSetup
 from faults.points import reached
@@ -416,10 +416,7 @@ class Pipeline:
 
 def _speaks_first(spec: PipelineSpec) -> bool:
     """Whether there is output before any input: constants, and counts of nothing."""
-    return any(
-        isinstance(n, Constant) or (isinstance(n, Aggregate | FinalAggregate) and not n.group)
-        for n in spec.circuit.nodes
-    )
+    return any(operator_of(node).speaks_first(node) for node in spec.circuit.nodes)
 
 
 def _settle_memory() -> None:

@@ -24,8 +24,8 @@ from coordinator.refresh import refuse_strangers, remove_older_databases
 from coordinator.specification import PipelineSpec
 from engine import database_jobs
 from engine.circuit import Circuit
-from engine.growth import append_only_inputs
 from engine.placement import Placement
+from engine.retraction import append_only_inputs
 from engine.stages import plan
 from engine.tasks import TaskSetup
 from faults.points import reached

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from engine import zset
 from engine.circuit import Circuit, Source
-from engine.growth import append_only_inputs
 from engine.operators.output import MESSAGES
 from engine.parcels import DRIVER, Parcel, error_of, from_bytes
 from engine.placement import Placement
 from engine.region import Outbox, StageTask, run_stage, run_stage_once
+from engine.retraction import append_only_inputs
 from engine.stages import plan
 from engine.store import DictStore
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from engine.growth import append_only_inputs
 from engine.parcels import Parcel
 from engine.region import Outbox
+from engine.retraction import append_only_inputs
 from engine.spark_results import collected
 from engine.tasks import StepInput, TaskSetup, read_and_run_source, run_region
 

@@ -18,7 +18,10 @@ import pyarrow as pa
 from engine import zset
 from engine.circuit import Deduplicate, Distinct
 from engine.hashing import hash_columns
+from engine.operators import words
+from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import distinct_keys
 from engine.trace import Trace, as_rows, as_zset
 
@@ -76,3 +79,31 @@ def _first_seen(node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Tra
     if fresh.num_rows:
         trace.append(as_rows(fresh))
     return fresh
+
+
+DISTINCT = Operator(
+    node=Distinct,
+    step=step_distinct,
+    arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the weight of every row",
+    unique_key=lambda node, inputs: tuple(range(len(node.types))),
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: "",
+    user_name=lambda node: None,
+)
+
+DEDUPLICATE = Operator(
+    node=Deduplicate,
+    step=step_deduplicate,
+    arrange=lambda node, inputs: by_key(node.key, inputs[0]),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the first row of every key" if append_only else "all rows, by key",
+    # Its key is unique too. Saying so would change which joins take sums early, and with that the circuits that existing state belongs to.
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: f"by {words.columns(node.key)}",
+    user_name=lambda node: None,
+)

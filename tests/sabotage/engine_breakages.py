@@ -154,6 +154,20 @@ ENGINE = (
         (f"{TEST_STAGES}::test_constants_are_put_out_once_whatever_the_workers",),
     ),
     Breakage(
+        "place-read-from-the-text",
+        "Whether an error names its view and step already is read from its text, which may quote any value.",
+        "no silence",
+        (
+            Edit(
+                REGION,
+                "            error.located(owner=name_of(task.plan, index), step=task.step)\n",
+                "            if 'step' not in error.message:\n"
+                "                error.located(owner=name_of(task.plan, index), step=task.step)\n",
+            ),
+        ),
+        (f"{TEST_REGION}::test_what_a_value_says_does_not_hide_view_and_step",),
+    ),
+    Breakage(
         "routed-by-the-whole-row",
         "An exchange routes rows by all their columns, so one key lives on several workers.",
         "7 one owner",
@@ -164,7 +178,13 @@ ENGINE = (
         "exchange-left-out",
         "The left side of a join stays where it is, whatever places the right side.",
         "3 placement independence",
-        (Edit("engine/stages.py", "[None if inputs[0] == left else left, ", "[None, "),),
+        (
+            Edit(
+                "engine/operators/arrangement.py",
+                "Arrangement((None if inputs[0] == left else left, ",
+                "Arrangement((None, ",
+            ),
+        ),
         (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
     ),
     Breakage(
@@ -200,7 +220,7 @@ ENGINE = (
         (
             Edit(
                 AGGREGATE,
-                "    append_only = bool(context.append_only) and all(context.append_only)\n",
+                "    append_only = all(context.append_only)\n",
                 "    append_only = True\n",
             ),
         ),
