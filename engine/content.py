@@ -12,7 +12,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from engine.circuit import Circuit, Node, View
+from engine.circuit import Circuit, View
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfInput, ContentOfState, NoContent
 from engine.operators.table import operator_of
@@ -32,16 +32,18 @@ def derivable(circuit: Circuit, index: int) -> bool:
         unique = key_of(circuit, index)
         if unique is None or not set(unique) <= set(view.key):
             return False
-    return _readable(circuit, circuit.nodes[view.inputs[0]])
+    return readable(circuit, view.inputs[0])
 
 
-def _readable(circuit: Circuit, node: Node) -> bool:
+def readable(circuit: Circuit, index: int) -> bool:
+    """Whether the content of a node's output can be worked out from the state of the nodes below it, and its own."""
+    node = circuit.nodes[index]
     content = operator_of(node).content
     match content:
         case NoContent():
             return False
         case ContentOfInput():
-            return _readable(circuit, circuit.nodes[node.inputs[0]])
+            return readable(circuit, node.inputs[0])
         case ContentOfState():
             return True
         case _:
@@ -64,17 +66,18 @@ def content_of(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
     assert isinstance(view, View) and view.kept, f"node {index}: a {view.kind} keeps no content"
     if view.stored:
         return as_zset(stored_content(view, context_of(index)).scan())
-    return _content_below(circuit, view.inputs[0], context_of)
+    return content_below(circuit, view.inputs[0], context_of)
 
 
-def _content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
+def content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
+    """One worker's part of the content of a node's output, as a Z-set, where `readable` says that there is one."""
     node = circuit.nodes[index]
     content = operator_of(node).content
     match content:
         case NoContent():
             raise AssertionError(f"node {index}: the content of a {node.kind} cannot be read from the state")
         case ContentOfInput():
-            return content.apply(node, _content_below(circuit, node.inputs[0], context_of))
+            return content.apply(node, content_below(circuit, node.inputs[0], context_of))
         case ContentOfState():
             return content.rows(node, circuit.nodes[node.inputs[0]].types, context_of(index))
         case _:

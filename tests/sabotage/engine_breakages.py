@@ -8,7 +8,7 @@ HASHING, REGION, AGGREGATE = "engine/hashing.py", "engine/region.py", "engine/op
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
     f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
 )
-TEST_PARTIALS = "tests/engine/test_partials.py"
+TEST_PARTIALS, TEST_DESCRIPTORS = "tests/engine/test_partials.py", "tests/engine/test_descriptors.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end"
 
@@ -152,6 +152,47 @@ ENGINE = (
             ),
         ),
         (f"{TEST_STAGES}::test_constants_are_put_out_once_whatever_the_workers",),
+    ),
+    Breakage(
+        "retractions-not-said",
+        "The descriptor of a semi-join does not say that an anti-join takes rows back.",
+        "no silence",
+        (
+            Edit(
+                "engine/operators/semi_join.py",
+                "    if not node.anti:\n        return None\n",
+                "    if node.inputs:\n        return None\n",
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_an_operator_takes_back_only_if_its_descriptor_says_so",),
+    ),
+    Breakage(
+        "exchange-not-asked-for",
+        "The descriptor of Distinct leaves its input where it is.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/operators/distinct.py",
+                "    arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),\n",
+                "    arrange=lambda node, inputs: by_key((), ()),\n",
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers",),
+    ),
+    Breakage(
+        "unique-key-made-up",
+        "The descriptor of a union says that its rows are as unique as those of its first input.",
+        "no silence",
+        (
+            Edit(
+                "engine/operators/linear.py",
+                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
+                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: None,\n',
+                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
+                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: (0,),\n',
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),
     ),
     Breakage(
         "place-read-from-the-text",
