@@ -131,7 +131,8 @@ class Distinct(NodeBase):
 
 @dataclass(frozen=True)
 class Deduplicate(NodeBase):
-    """One row of every key: the least in canonical order, so that the choice is a function of the content alone."""
+    """One row of every key. Over an input that only inserts: the first to come (within a step the least in canonical order). Over an input
+    that retracts: the least in canonical order."""
 
     key: tuple[Column, ...]
 

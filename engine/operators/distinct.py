@@ -3,7 +3,7 @@
 Distinct: a row is in the output when its weight is positive. Of a change, only rows whose weight crosses zero are output:
 one lookup a changed row (DBSP, Budiu et al. 2023, section 4.2).
 
-Deduplicate: of the rows of one key, one. Where the input only grows, it is the first to come (within a step the least in canonical
+Deduplicate: of the rows of one key, one. Where the input only inserts, it is the first to come (within a step the least in canonical
 order), which is never taken back, so such a view can be an append-only output. Where the input can retract, it is the least row in
 canonical order: a function of the content alone; cost: the rows of the keys that changed.
 """

@@ -93,6 +93,18 @@ def test_deduplicate_of_what_only_grows_never_takes_back(changes: list[Rows]) ->
     assert len(integrals[-1]) == len({row[0] for change in changes for row in change})
 
 
+def test_deduplicate_of_what_only_grows_keeps_the_first_row_and_of_what_retracts_the_least() -> None:
+    """Canonical order is by hash and then by value: of "a" and "b" in one step it chooses one; the other is sent a step before or after it."""
+    node = Deduplicate((0,), TYPES, (0,))
+    (least,) = run(step_deduplicate, node, [[Counter({(1, "a"): 1, (1, "b"): 1})]])[-1]
+    other = (1, "b") if least == (1, "a") else (1, "a")
+    first_then_least: list[list[Rows]] = [[Counter({other: 1})], [Counter({least: 1})]]
+    assert run(step_deduplicate, node, first_then_least, grow=True)[-1] == Counter({other: 1})
+    assert run(step_deduplicate, node, first_then_least, grow=False)[-1] == Counter({least: 1})
+    together: list[list[Rows]] = [[Counter({other: 1, least: 1})]]
+    assert run(step_deduplicate, node, together, grow=True)[-1] == Counter({least: 1})
+
+
 def residual(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
     return left[1] is not None and right[1] is not None and left[1].encode() <= right[1].encode()
 

@@ -195,6 +195,13 @@ ENGINE = (
         (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),
     ),
     Breakage(
+        "order-lost-below-a-limit",
+        "A Sort is left out although a LIMIT above it takes the first rows of its order.",
+        "no silence",
+        (Edit("stepwell/lowering/rules/transparent.py", "    if reader in LIMITS:\n", '    if reader == "Limit":\n'),),
+        ("tests/stepwell/lowering/test_order.py::test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error",),
+    ),
+    Breakage(
         "place-read-from-the-text",
         "Whether an error names its view and step already is read from its text, which may quote any value.",
         "no silence",
