@@ -33,7 +33,7 @@ from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
 from coordinator.truncation import snapshot_due, truncate
 from engine.errors import StaleTask, TaskLost
-from engine.model.circuit import Aggregate, Constant, FinalAggregate
+from engine.operators.table import operator_of
 from engine.run.database_jobs import Folded
 from engine.run.step_runner import StepRunner
 from engine.run.tasks import StepInput, TaskSetup
@@ -416,10 +416,7 @@ class Pipeline:
 
 def _speaks_first(spec: PipelineSpec) -> bool:
     """Whether there is output before any input: constants, and counts of nothing."""
-    return any(
-        isinstance(n, Constant) or (isinstance(n, Aggregate | FinalAggregate) and not n.group)
-        for n in spec.circuit.nodes
-    )
+    return any(operator_of(node).speaks_first(node) for node in spec.circuit.nodes)
 
 
 def _settle_memory() -> None:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from engine.analysis.growth import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Source
 from engine.model.placement import Placement
 from engine.operators.output import MESSAGES
+from engine.retraction import append_only_inputs
 from engine.rows import zset
 from engine.run.parcels import DRIVER, Parcel, error_of, from_bytes
 from engine.run.region import Outbox, StageTask, run_stage, run_stage_once

@@ -28,6 +28,7 @@ from engine.analysis.content import content_of
 from engine.model.circuit import Circuit, View
 from engine.model.placement import Placement
 from engine.operators.base import StepContext
+from engine.retraction import append_only_inputs
 from engine.rows import zset
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.planning.plans import ResolvedProject, ResolvedView
@@ -129,10 +130,13 @@ def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequ
 def _read_worker(
     database: Path, owner: StateOwner, owns_keyless: bool, circuit: Circuit, nodes: Sequence[tuple[int, View]]
 ) -> tuple[VersionId, list[pa.Table]]:
+    append_only = append_only_inputs(circuit)
     with Database.read_committed(database) as (version, transaction):
 
         def context_of(index: int) -> StepContext:
-            return StepContext(transaction, version.step, index, shards=owner.shards, owns_keyless=owns_keyless)
+            return StepContext(
+                transaction, version.step, index, append_only[index], owner.shards, owns_keyless=owns_keyless
+            )
 
         return version, [_rows(content_of(circuit, index, context_of), node) for index, node in nodes]
 
