@@ -17,7 +17,7 @@ from coordinator.positions import starting_positions
 from coordinator.specification import PipelineSpec
 from coordinator.start import check_topics
 from coordinator.status import StatusBoard
-from engine.model.circuit import Aggregate, Constant, FinalAggregate
+from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, divide
@@ -67,10 +67,7 @@ def first_division(positions: Mapping[TopicPartition, int]) -> Division:
 
 def speaks_first(spec: PipelineSpec) -> bool:
     """Whether there is output before any input: constants, and counts of nothing."""
-    return any(
-        isinstance(n, Constant) or (isinstance(n, Aggregate | FinalAggregate) and not n.group)
-        for n in spec.circuit.nodes
-    )
+    return any(operator_of(node).speaks_first(node) for node in spec.circuit.nodes)
 
 
 class Inputs:

@@ -22,7 +22,7 @@ from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
 from coordinator.refresh import refuse_strangers, remove_older_databases
 from coordinator.specification import PipelineSpec
-from engine.analysis.growth import append_only_inputs
+from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit
 from engine.model.placement import Placement

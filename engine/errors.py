@@ -1,14 +1,42 @@
-"""The engine's faults, as a task reports them: typed, and naming the place."""
+"""The engine's faults, as a task reports them. Each has its place as fields.
+
+The code that raises an error knows what is wrong. The code that ran the operator adds the view and the step (`EngineError.located`). Whether
+they are known already is decided by the fields and never by the text, which may hold any value of the user's data.
+"""
 
 from __future__ import annotations
+
+from typing import Self
 
 from base.fault import ExitCode, Fault
 
 
 class EngineError(Fault):
-    """Something in the data or the state that stops a step."""
+    """Something in the data or the state that stops a step.
+
+    `owner`: what it belongs to, for example "view totals". `place`: where in the input it is, for example "topic t, partition 0, offset 4".
+    `step`: the number of the step. Each is None until it is known."""
 
     exit_code = ExitCode.DATA
+
+    def __init__(self, message: str, what_to_do: str = "") -> None:
+        super().__init__(message, what_to_do)
+        self.owner: str | None = None
+        self.place: str | None = None
+        self.step: int | None = None
+
+    def located(self, *, owner: str, step: int, place: str | None = None) -> Self:
+        """The same error with these fields. Fields that are known already stay."""
+        self.owner = owner if self.owner is None else self.owner
+        self.place = place if self.place is None else self.place
+        self.step = step if self.step is None else self.step
+        return self
+
+    def __str__(self) -> str:
+        where = [part for part in (self.owner, self.place, None if self.step is None else f"step {self.step}") if part]
+        return " ".join(
+            part for part in (f"{', '.join(where)}:" if where else "", self.message, self.what_to_do) if part
+        )
 
 
 class DataError(EngineError):

@@ -1,26 +1,23 @@
 """The content of a view, read from the state: from a trace of its own, or worked out from the aggregate that it shows.
 
-An aggregate's totals say all that its rows do. So a view over one stores nothing: what a step writes and merges is half as much, and who
-asks for the view pays for its rows instead.
+An aggregate's totals say all that its rows do. So a view over one stores nothing: what a step writes and merges is half as much, and a query
+computes the view's rows from the totals instead. Each operator says in its descriptor how its content can be read (`Content`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import assert_never
 
-import numpy as np
 import pyarrow as pa
 
-from engine.analysis.growth import append_only_inputs
 from engine.analysis.uniqueness import key_of
-from engine.expressions.evaluate import evaluate
-from engine.model.circuit import Aggregate, Circuit, FinalAggregate, Map, View
-from engine.operators.aggregate import rows_of_state
-from engine.operators.aggregate_plan import plan_of
+from engine.model.circuit import Circuit, View
 from engine.operators.base import StepContext
+from engine.operators.descriptor import ContentOfInput, ContentOfState, NoContent
+from engine.operators.table import operator_of
 from engine.operators.view import content as stored_content
-from engine.rows import zset
 from engine.state.trace import as_zset
 
 ContextOf = Callable[[int], StepContext]
@@ -28,17 +25,29 @@ ContextOf = Callable[[int], StepContext]
 
 
 def derivable(circuit: Circuit, index: int) -> bool:
-    """Whether a view need not store its content: it shows an aggregate, and no two rows of it can have the view's key."""
+    """Whether a view need not store its content: it can be worked out from state, and no two rows of it can have the view's key."""
     view = circuit.nodes[index]
     assert isinstance(view, View)
     if view.key:
         unique = key_of(circuit, index)
         if unique is None or not set(unique) <= set(view.key):
             return False
-    below = circuit.nodes[view.inputs[0]]
-    while isinstance(below, Map):
-        below = circuit.nodes[below.inputs[0]]
-    return isinstance(below, Aggregate | FinalAggregate)
+    return readable(circuit, view.inputs[0])
+
+
+def readable(circuit: Circuit, index: int) -> bool:
+    """Whether the content of a node's output can be worked out from the state of the nodes below it, and its own."""
+    node = circuit.nodes[index]
+    content = operator_of(node).content
+    match content:
+        case NoContent():
+            return False
+        case ContentOfInput():
+            return readable(circuit, node.inputs[0])
+        case ContentOfState():
+            return True
+        case _:
+            assert_never(content)
 
 
 def derive_contents(circuit: Circuit) -> Circuit:
@@ -53,30 +62,23 @@ def derive_contents(circuit: Circuit) -> Circuit:
 
 def content_of(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
     """One worker's part of the content of a kept view, as a Z-set."""
+    view = circuit.nodes[index]
+    assert isinstance(view, View) and view.kept, f"node {index}: a {view.kind} keeps no content"
+    if view.stored:
+        return as_zset(stored_content(view, context_of(index)).scan())
+    return content_below(circuit, view.inputs[0], context_of)
+
+
+def content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
+    """One worker's part of the content of a node's output, as a Z-set, where `readable` says that there is one."""
     node = circuit.nodes[index]
-    match node:
-        case View() if node.stored:
-            return as_zset(stored_content(node, context_of(index)).scan())
-        case View():
-            return content_of(circuit, node.inputs[0], context_of)
-        case Map():
-            rows = content_of(circuit, node.inputs[0], context_of)
-            return evaluate(node.predicate, node.projections, rows) if rows.num_rows else zset.empty(node.types)
-        case Aggregate() | FinalAggregate():
-            return _rows_of_aggregate(circuit, index, node, context_of(index))
-    raise AssertionError(f"node {index}: a {node.kind} keeps no content")
-
-
-def _rows_of_aggregate(
-    circuit: Circuit, index: int, node: Aggregate | FinalAggregate, context: StepContext
-) -> pa.Table:
-    if context.step == 0 or (not node.group and not context.owns_keyless):
-        return zset.empty(node.types)
-    inputs = circuit.nodes[node.inputs[0]].types
-    if isinstance(node, FinalAggregate):
-        plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
-    else:
-        plan = plan_of(node.group, node.calls, inputs, all(append_only_inputs(circuit)[index]))
-    columns = rows_of_state(plan, [inputs[column] for column in node.group], context)
-    length = len(columns[0]) if columns else 0
-    return zset.build(columns, np.ones(length, np.int64)).cast(zset.schema_of(node.types))
+    content = operator_of(node).content
+    match content:
+        case NoContent():
+            raise AssertionError(f"node {index}: the content of a {node.kind} cannot be read from the state")
+        case ContentOfInput():
+            return content.apply(node, content_below(circuit, node.inputs[0], context_of))
+        case ContentOfState():
+            return content.rows(node, circuit.nodes[node.inputs[0]].types, context_of(index))
+        case _:
+            assert_never(content)

@@ -1,23 +1,20 @@
-"""Of which columns a node has at most one row at the end of a step, as far as its kind says."""
+"""Of which columns a node has at most one row at the end of a step, as far as its operator's descriptor says."""
 
 from __future__ import annotations
 
-from engine.model.circuit import Aggregate, Circuit, Column, Distinct, FinalAggregate, LastByKey, Map, View
+from engine.model.circuit import Circuit
+from engine.operators.arrangement import Key
+from engine.operators.table import operator_of
 
 
-def key_of(circuit: Circuit, index: int) -> tuple[Column, ...] | None:
-    """Columns whose values stand in one row at most, `()` for one row at all; None where it is not known."""
-    node = circuit.nodes[index]
-    match node:
-        case LastByKey():
-            return node.key
-        case Aggregate() | FinalAggregate():
-            return tuple(range(len(node.group)))
-        case Distinct():
-            return tuple(range(len(node.types)))
-        case View():
-            return key_of(circuit, node.inputs[0])
-        case Map():
-            key = key_of(circuit, node.inputs[0])
-            return None if key is None else node.places_of(key)
-    return None
+def unique_keys(circuit: Circuit) -> list[Key | None]:
+    """For each node: columns whose values are in one row at most, `()` if there is one row at most; None if it is not known."""
+    keys: list[Key | None] = []
+    for node in circuit.nodes:
+        keys.append(operator_of(node).unique_key(node, [keys[i] for i in node.inputs]))
+    return keys
+
+
+def key_of(circuit: Circuit, index: int) -> Key | None:
+    """The unique key of one node."""
+    return unique_keys(circuit)[index]

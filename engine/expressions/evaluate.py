@@ -34,9 +34,6 @@ class ExpressionError(DataError):
         self.error_class = error_class
         self.text = text
 
-    def __reduce__(self) -> tuple[type[ExpressionError], tuple[str, str]]:
-        return ExpressionError, (self.error_class, self.text)
-
 
 def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table:
     """The rows for which `predicate` is true, as `c0`, `c1`, ... of `projections`; a last column `weight` stays with its row.

@@ -1,1 +1,1 @@
-"""One module a kind of operator; `table` is where the engine finds them. A new operator is a module and a line there."""
+"""One module per family of operators. Each has a step function and a descriptor; `table` is where the engine finds them."""

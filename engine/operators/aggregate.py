@@ -27,6 +27,7 @@ from engine.accumulators import doubles, order
 from engine.accumulators.canonical import canonical
 from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Column
+from engine.operators import words
 from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Extreme, Plan, plan_of
 from engine.operators.aggregate_results import Result, results_of
 from engine.operators.aggregate_totals import (
@@ -38,7 +39,9 @@ from engine.operators.aggregate_totals import (
     combine,
     nothing,
 )
+from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
+from engine.operators.descriptor import ContentOfState, Operator
 from engine.operators.keys import distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns, identity_columns
@@ -78,7 +81,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     first = begins(node.group, context)
     if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
-    append_only = bool(context.append_only) and all(context.append_only)
+    append_only = all(context.append_only)
     plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
     batch = Batch(plan, delta)
     fresh = fresh_totals(plan, batch, context)
@@ -334,3 +337,45 @@ def _negative(keys: Keys, group: int) -> NegativeCount:
 
 def _name(keys: Keys, group: int) -> str:
     return repr(tuple(column[group].as_py() for column in keys.columns.columns))
+
+
+REPLACES = "an aggregate replaces a group's row when the group changes (GROUP BY, count, sum, ...)"
+
+
+def content_of_state(
+    plan: Plan, types: Sequence[pa.DataType], inputs: Sequence[pa.DataType], context: StepContext
+) -> pa.Table:
+    """The rows that this worker's state stands for, as a Z-set; none before the first step. `inputs`: types of the input's columns."""
+    if context.step == 0 or (not plan.group and not context.owns_keyless):
+        return zset.empty(types)
+    columns = rows_of_state(plan, [inputs[column] for column in plan.group], context)
+    length = len(columns[0]) if columns else 0
+    return zset.build(columns, np.ones(length, np.int64)).cast(zset.schema_of(types))
+
+
+def _content(node: Aggregate, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+    return content_of_state(
+        plan_of(node.group, node.calls, inputs, all(context.append_only)), node.types, inputs, context
+    )
+
+
+def _keeps(node: Aggregate, append_only: bool) -> str:
+    extremes = [call for call in node.calls if call.function in ("min", "max")]
+    distinct = [call for call in node.calls if call.distinct and call not in extremes]
+    if append_only:  # extremes are accumulators then
+        return "one accumulator a group" + (", and the values of distinct" if distinct else "")
+    return "one accumulator a group" + (", and the values of min, max and distinct" if extremes or distinct else "")
+
+
+AGGREGATE = Operator(
+    node=Aggregate,
+    step=step_aggregate,
+    arrange=lambda node, inputs: by_group(node.group, inputs[0]),
+    retraction=lambda node: REPLACES,
+    keeps=_keeps,
+    unique_key=lambda node, inputs: tuple(range(len(node.group))),
+    content=ContentOfState(_content),
+    speaks_first=lambda node: not node.group,
+    text=lambda node: words.aggregate(node.group, node.calls, "c"),
+    user_name=lambda node: None,
+)

@@ -1,20 +1,23 @@
-"""What an operator is: a function from the changes of its inputs to the change of its output, with traces for memory.
+"""What an operator's step is: a function from the changes of its inputs to the change of its output, with traces as state.
 
-An operator object lives for one step. It must be a function of its inputs and its traces: no clock, no randomness, no order
-of arrival (Z-sets have no order; what depends on one must sort).
+It depends on its inputs and its traces alone: not on a clock, on randomness, or on the order in which rows arrive (Z-sets have no order; what
+depends on one must sort).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeVar
 
 import pyarrow as pa
 
+from engine.model.circuit import NodeBase
 from engine.rows.hashing import SHARDS_DEFAULT
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
+
+N = TypeVar("N", bound=NodeBase)
 
 TABLE_FIRST = 16
 """Tables below belong to the engine itself (marker and results of a region)."""
@@ -25,12 +28,12 @@ TRACES_MAX = 8
 
 @dataclass
 class StepContext:
-    """What an operator may know of the step. `append_only[i]`: the input i of the node can hold no negative weight, ever."""
+    """What an operator may know of the step. `append_only[i]`: no change of input i can ever hold a negative weight."""
 
     store: Store
     step: int
     node: int
-    append_only: tuple[bool, ...] = ()
+    append_only: tuple[bool, ...]
     shards: int = SHARDS_DEFAULT
     owns_keyless: bool = True
     """Whether this worker owns the shard of the empty key: rows without key live there."""
@@ -55,10 +58,5 @@ class StepContext:
         return Trace(self.store, layout, self.shards)
 
 
-class Operator(Protocol):
-    """`step(node, inputs, context)`: `inputs[i]` is the change of node.inputs[i]; the result has node.types and a weight."""
-
-    def __call__(self, node: object, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table: ...
-
-
-OperatorFunction = Callable[..., pa.Table]
+StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]
+"""`step(node, inputs, context)`: `inputs[i]` is the change of node.inputs[i]; the result has node.types and a weight."""

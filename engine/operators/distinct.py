@@ -3,7 +3,7 @@
 Distinct: a row is in the output when its weight is positive. Of a change, only rows whose weight crosses zero are output:
 one lookup a changed row (DBSP, Budiu et al. 2023, section 4.2).
 
-Deduplicate: of the rows of one key, one. Where the input only grows, it is the first to come (within a step the least in canonical
+Deduplicate: of the rows of one key, one. Where the input only inserts, it is the first to come (within a step the least in canonical
 order), which is never taken back, so such a view can be an append-only output. Where the input can retract, it is the least row in
 canonical order: a function of the content alone; cost: the rows of the keys that changed.
 """
@@ -16,7 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from engine.model.circuit import Deduplicate, Distinct
+from engine.operators import words
+from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
@@ -76,3 +79,31 @@ def _first_seen(node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Tra
     if fresh.num_rows:
         trace.append(as_rows(fresh))
     return fresh
+
+
+DISTINCT = Operator(
+    node=Distinct,
+    step=step_distinct,
+    arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the weight of every row",
+    unique_key=lambda node, inputs: tuple(range(len(node.types))),
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: "",
+    user_name=lambda node: None,
+)
+
+DEDUPLICATE = Operator(
+    node=Deduplicate,
+    step=step_deduplicate,
+    arrange=lambda node, inputs: by_key(node.key, inputs[0]),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the first row of every key" if append_only else "all rows, by key",
+    # Its key is unique too. Saying so would change which joins take sums early, and with that the circuits that existing state belongs to.
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: f"by {words.columns(node.key)}",
+    user_name=lambda node: None,
+)

@@ -12,7 +12,10 @@ import pyarrow as pa
 
 from engine.expressions.evaluate import evaluate
 from engine.model.circuit import Expression, Join
+from engine.operators import words
+from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import columns_at, hash_keys, matchable, only
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows
@@ -55,3 +58,17 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
         return rows
     every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
     return evaluate(condition, every, rows)
+
+
+JOIN = Operator(
+    node=Join,
+    step=step_join,
+    arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "both inputs, by key",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
+    user_name=lambda node: None,
+)

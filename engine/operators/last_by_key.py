@@ -17,7 +17,10 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.model.circuit import LastByKey
+from engine.operators import words
+from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import distinct_keys
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -39,7 +42,7 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     matches = trace.probe(keys, hashes)
     old = zset.consolidate(as_zset(matches.rows))
     if node.handle not in context.grown:
-        _check_partitions(node, context, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
+        _check_partitions(node, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
 
     alive = last[~messages.column(width).to_numpy()[last]]
     new = zset.take_rows(zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages)), alive)
@@ -54,7 +57,6 @@ def _ones(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def _check_partitions(
     node: LastByKey,
-    context: StepContext,
     keys: pa.Table,
     group: zset.Indices,
     partition: zset.Indices,
@@ -72,7 +74,20 @@ def _check_partitions(
         at = int(torn[0])
         key = {f"column {c}": keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
         raise DataError(
-            f"source {node.handle}, step {context.step}: key {key} has messages in partitions {low[at]} and {high[at]}, "
-            "so their order is not known.",
+            f"Key {key} has messages in partitions {low[at]} and {high[at]}, so their order is not known.",
             "Let the producer partition by the key.",
         )
+
+
+LAST_BY_KEY = Operator(
+    node=LastByKey,
+    step=step_last_by_key,
+    arrange=lambda node, inputs: by_key(node.key, inputs[0]),
+    retraction=lambda node: f"source {node.handle} has a key: a new message of a key replaces the row before",
+    keeps=lambda node, append_only: "the last row of every key",
+    unique_key=lambda node, inputs: node.key,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: f"by {words.columns(node.key)}",
+    user_name=lambda node: f"source {node.handle}",
+)

@@ -1,4 +1,4 @@
-"""The operators without memory: what they do to a change is what they do to the whole."""
+"""The operators without state: what they do to a change is what they do to the whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pyarrow as pa
 
 from engine.expressions.evaluate import evaluate
 from engine.model.circuit import Constant, Map, Union
+from engine.operators import words
+from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import ContentOfInput, NoContent, Operator
 from engine.rows import zset
 
 
@@ -30,3 +33,72 @@ def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepConte
         return zset.empty(node.types)
     table = pa.ipc.open_stream(node.ipc).read_all()
     return zset.build(table.columns, np.ones(table.num_rows, np.int64)).cast(zset.schema_of(node.types))
+
+
+def _arrange_map(node: Map, inputs: Sequence[Key | None]) -> Arrangement:
+    (placement,) = inputs
+    return Arrangement((None,), None if placement is None else node.places_of(placement))
+
+
+def _arrange_union(node: Union, inputs: Sequence[Key | None]) -> Arrangement:
+    alike = all(placement == inputs[0] for placement in inputs)
+    return Arrangement((None,) * len(inputs), inputs[0] if alike else None)
+
+
+def _unique_key_of_map(node: Map, inputs: Sequence[Key | None]) -> Key | None:
+    (key,) = inputs
+    return None if key is None else node.places_of(key)
+
+
+def _content_of_map(node: Map, content: pa.Table) -> pa.Table:
+    return evaluate(node.predicate, node.projections, content) if content.num_rows else zset.empty(node.types)
+
+
+def _text_of_map(node: Map) -> str:
+    where = f" where {words.expression(node.predicate)}" if node.predicate else ""
+    return ", ".join(map(words.expression, node.projections)) + where
+
+
+def _text_of_constant(node: Constant) -> str:
+    with pa.ipc.open_stream(node.ipc) as reader:
+        return f"of {sum(batch.num_rows for batch in reader)} rows"
+
+
+MAP = Operator(
+    node=Map,
+    step=step_map,
+    arrange=_arrange_map,
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=_unique_key_of_map,
+    content=ContentOfInput(_content_of_map),
+    speaks_first=lambda node: False,
+    text=_text_of_map,
+    user_name=lambda node: None,
+)
+
+UNION = Operator(
+    node=Union,
+    step=step_union,
+    arrange=_arrange_union,
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: "",
+    user_name=lambda node: None,
+)
+
+CONSTANT = Operator(
+    node=Constant,
+    step=step_constant,
+    arrange=lambda node, inputs: Arrangement((), None),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: True,
+    text=_text_of_constant,
+    user_name=lambda node: None,
+)

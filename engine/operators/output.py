@@ -18,7 +18,10 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.model.circuit import Output
+from engine.operators import words
+from engine.operators.arrangement import Arrangement
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import distinct_keys
 from engine.rows import zset
 from io_kafka.clients.partitioner import partitions_of
@@ -34,18 +37,18 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key))
-    rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta, context)
+    rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     encoded = encode(form, rows)
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
     partitions = partitions_of(key, value, context.partitions[node.handle])
     return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
 
 
-def _appended(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
+def _appended(node: Output, delta: pa.Table) -> pa.Table:
     weights = zset.weights_of(delta)
     if (weights < 0).any():
         raise DataError(
-            f"output {node.handle}, step {context.step}: a row was taken back, which an append topic cannot say.",
+            "A row was taken back, which an append topic cannot say.",
             "Declare 'mode' = 'upsert' with a key, or 'mode' = 'changelog'.",
         )
     return _repeated(delta, weights)
@@ -56,7 +59,7 @@ def _repeated(rows: pa.Table, times: npt.NDArray[np.int64]) -> pa.Table:
     return rows if (times == 1).all() else zset.take_rows(rows, np.repeat(np.arange(len(times)), times))
 
 
-def _upserted(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
+def _upserted(node: Output, delta: pa.Table) -> pa.Table:
     """The rows that came, and a deletion for each key of which rows only went. The view proved that no key has two rows."""
     came = zset.weights_of(delta) > 0
     keys, _, group = distinct_keys(delta, node.key)
@@ -67,7 +70,7 @@ def _upserted(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
     return rows.append_column("deleted", pa.array(~came[chosen]))
 
 
-def _changed(node: Output, delta: pa.Table, context: StepContext) -> pa.Table:
+def _changed(node: Output, delta: pa.Table) -> pa.Table:
     weights = zset.weights_of(delta)
     rows = pa.StructArray.from_arrays(
         [c.combine_chunks() for c in delta.columns[:-1]], names=list(delta.column_names[:-1])
@@ -91,3 +94,17 @@ def _images(rows: pa.StructArray, before: npt.NDArray[np.int64], after: npt.NDAr
     """Columns `before` and `after`: rows at these indices, null where the index is -1."""
     columns = [rows.take(pa.array(index, pa.int64(), mask=index < 0)) for index in (before, after)]
     return pa.Table.from_arrays(columns, ["before", "after"])
+
+
+OUTPUT = Operator(
+    node=Output,
+    step=step_output,
+    arrange=lambda node, inputs: Arrangement((None,), inputs[0]),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else ""),
+    user_name=lambda node: f"output {node.handle}",
+)

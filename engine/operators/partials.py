@@ -23,10 +23,23 @@ from engine.accumulators import integers
 from engine.accumulators.canonical import canonical
 from engine.errors import DataError
 from engine.model.circuit import FinalAggregate, JoinPartials, PartialAggregate
-from engine.operators.aggregate import COUNT_MAX, Batch, ResultOverflow, advance, begins, fresh_totals, keys_of
+from engine.operators import words
+from engine.operators.aggregate import (
+    COUNT_MAX,
+    REPLACES,
+    Batch,
+    ResultOverflow,
+    advance,
+    begins,
+    content_of_state,
+    fresh_totals,
+    keys_of,
+)
 from engine.operators.aggregate_plan import Plan, plan_of
 from engine.operators.aggregate_totals import Totals, nothing
+from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import ContentOfState, NoContent, Operator
 from engine.operators.join import pairs_of
 from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, only
 from engine.rows import zset
@@ -134,3 +147,56 @@ def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: in
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     return fresh
+
+
+def _arrange_partial(node: PartialAggregate, inputs: Sequence[Key | None]) -> Arrangement:
+    """Where the rows of one group are together already, so are its partials."""
+    (placement,) = inputs
+    if placement is None or not set(placement) <= set(node.group):
+        return Arrangement((None,), None)
+    return Arrangement((None,), tuple(node.group.index(column) for column in placement))
+
+
+def _content_of_final(node: FinalAggregate, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+    plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
+    return content_of_state(plan, node.types, inputs, context)
+
+
+PARTIAL_AGGREGATE = Operator(
+    node=PartialAggregate,
+    step=step_partial_aggregate,
+    arrange=_arrange_partial,
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: words.aggregate(node.group, node.calls, "c"),
+    user_name=lambda node: None,
+)
+
+JOIN_PARTIALS = Operator(
+    node=JoinPartials,
+    step=step_join_partials,
+    arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the left's sums a group, and the right, by key",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
+    user_name=lambda node: None,
+)
+
+FINAL_AGGREGATE = Operator(
+    node=FinalAggregate,
+    step=step_final_aggregate,
+    arrange=lambda node, inputs: by_group(node.group, inputs[0]),
+    retraction=lambda node: REPLACES,
+    keeps=lambda node, append_only: "one accumulator a group",
+    unique_key=lambda node, inputs: tuple(range(len(node.group))),
+    content=ContentOfState(_content_of_final),
+    speaks_first=lambda node: not node.group,
+    text=lambda node: words.aggregate(node.group, node.calls, "s"),
+    user_name=lambda node: None,
+)

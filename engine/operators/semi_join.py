@@ -21,7 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.model.circuit import SemiJoin
+from engine.operators import words
+from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.join import keep
 from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.rows import zset
@@ -181,3 +184,33 @@ def _stays(node: SemiJoin, left: pa.Table, right: _Summary, right_trace: Trace) 
     known = matchable(left, node.left_key, (False,))
     stays: Presence = known & (_counts(right_trace, left, node.left_key) <= 0)
     return stays
+
+
+def _arrange(node: SemiJoin, inputs: Sequence[Key | None]) -> Arrangement:
+    return on_one_worker(inputs) if node.null_aware else by_join_key(node.left_key, node.right_key, inputs)
+
+
+def _retraction(node: SemiJoin) -> str | None:
+    if not node.anti:
+        return None
+    return "a row without a match goes when a match comes (NOT IN, NOT EXISTS, EXCEPT, LEFT ANTI JOIN)"
+
+
+def _text(node: SemiJoin) -> str:
+    marks = ("anti " if node.anti else "") + ("null-aware " if node.null_aware else "")
+    return marks + words.join(node.left_key, node.right_key, node.null_safe, node.residual)
+
+
+SEMI_JOIN = Operator(
+    node=SemiJoin,
+    step=step_semi_join,
+    arrange=_arrange,
+    retraction=_retraction,
+    keeps=lambda node, append_only: "both inputs, by key",
+    # The left's unique key stays one. Saying so would change which joins take sums early, and with that the circuits of existing state.
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    speaks_first=lambda node: False,
+    text=_text,
+    user_name=lambda node: None,
+)

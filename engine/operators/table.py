@@ -1,46 +1,61 @@
-"""Which function runs which kind of node. A new operator is a module beside this one and a line here."""
+"""The table of operators: one descriptor per kind of node. Everything that depends on the kind of a node is looked up here."""
 
-from engine.model.circuit import (
-    Aggregate,
-    Constant,
-    Deduplicate,
-    Distinct,
-    FinalAggregate,
-    Join,
-    JoinPartials,
-    LastByKey,
-    Map,
-    Node,
-    Output,
-    PartialAggregate,
-    SemiJoin,
-    Union,
-    View,
-)  # fmt: skip
-from engine.operators.aggregate import step_aggregate
-from engine.operators.base import OperatorFunction
-from engine.operators.distinct import step_deduplicate, step_distinct
-from engine.operators.join import step_join
-from engine.operators.last_by_key import step_last_by_key
-from engine.operators.linear import step_constant, step_map, step_union
-from engine.operators.output import step_output
-from engine.operators.partials import step_final_aggregate, step_join_partials, step_partial_aggregate
-from engine.operators.semi_join import step_semi_join
-from engine.operators.view import step_view
+from __future__ import annotations
 
-TABLE: dict[type[Node], OperatorFunction] = {
-    Aggregate: step_aggregate,
-    Constant: step_constant,
-    Deduplicate: step_deduplicate,
-    Distinct: step_distinct,
-    FinalAggregate: step_final_aggregate,
-    Join: step_join,
-    JoinPartials: step_join_partials,
-    LastByKey: step_last_by_key,
-    Map: step_map,
-    Output: step_output,
-    PartialAggregate: step_partial_aggregate,
-    SemiJoin: step_semi_join,
-    Union: step_union,
-    View: step_view,
-}
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, cast, get_args
+
+from engine.model.circuit import Node, NodeBase
+from engine.operators.aggregate import AGGREGATE
+from engine.operators.descriptor import N, Operator
+from engine.operators.distinct import DEDUPLICATE, DISTINCT
+from engine.operators.join import JOIN
+from engine.operators.last_by_key import LAST_BY_KEY
+from engine.operators.linear import CONSTANT, MAP, UNION
+from engine.operators.output import OUTPUT
+from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
+from engine.operators.semi_join import SEMI_JOIN
+from engine.operators.source import SOURCE
+from engine.operators.view import VIEW
+
+OPERATORS: tuple[Operator[Any], ...] = (
+    SOURCE,
+    LAST_BY_KEY,
+    CONSTANT,
+    MAP,
+    UNION,
+    DISTINCT,
+    DEDUPLICATE,
+    JOIN,
+    SEMI_JOIN,
+    AGGREGATE,
+    PARTIAL_AGGREGATE,
+    JOIN_PARTIALS,
+    FINAL_AGGREGATE,
+    VIEW,
+    OUTPUT,
+)
+
+
+def by_node_type(operators: Iterable[Operator[Any]], kinds: Iterable[type]) -> Mapping[type[NodeBase], Operator[Any]]:
+    """Raises TypeError unless every kind of node has exactly one descriptor, and no other type has one."""
+    table: dict[type[NodeBase], Operator[Any]] = {}
+    for operator in operators:
+        if operator.node in table:
+            raise TypeError(f"{operator.node.__name__} has two descriptors in engine/operators/table.py")
+        table[operator.node] = operator
+    for kind in kinds:
+        if kind not in table:
+            raise TypeError(f"{kind.__name__} has no descriptor in engine/operators/table.py")
+    for kind in table.keys() - set(kinds):
+        raise TypeError(f"{kind.__name__} has a descriptor, and is not in the union Node of engine/model/circuit.py")
+    return MappingProxyType(table)
+
+
+_BY_NODE_TYPE = by_node_type(OPERATORS, get_args(Node))
+
+
+def operator_of(node: N) -> Operator[N]:
+    """The descriptor of the node's kind."""
+    return cast("Operator[N]", _BY_NODE_TYPE[type(node)])

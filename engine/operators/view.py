@@ -12,7 +12,10 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.model.circuit import View
+from engine.operators import words
+from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import hash_keys, net_by_key
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows
@@ -29,7 +32,7 @@ def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> p
         return delta
     trace = content(node, context)
     if node.key:
-        _check_unique(node, delta, trace, context)
+        _check_unique(node, delta, trace)
     trace.append(as_rows(delta))
     return delta
 
@@ -38,7 +41,7 @@ def content(node: View, context: StepContext) -> Trace:
     return context.trace(CONTENT, node.types, node.key or tuple(range(len(node.types))))
 
 
-def _check_unique(node: View, delta: pa.Table, trace: Trace, context: StepContext) -> None:
+def _check_unique(node: View, delta: pa.Table, trace: Trace) -> None:
     change = net_by_key(delta, node.key)
     grown = change.filter(pa.array(zset.weights_of(change) > 0))
     if grown.num_rows == 0:
@@ -51,6 +54,31 @@ def _check_unique(node: View, delta: pa.Table, trace: Trace, context: StepContex
         at = int(doubled[0])
         key = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
         raise DataError(
-            f"view {node.name}, step {context.step}: {after[at]} rows have the key {key}; an upsert topic can hold one row of a key.",
-            "Declare a 'key' that tells the view's rows apart, or write the view with 'mode' = 'changelog' or 'append'.",
+            f"{after[at]} rows have the key {key}; an upsert topic can hold one row of a key.",
+            "Declare a 'key' that is different for each row of the view, or write the view with 'mode' = 'changelog' or 'append'.",
         )
+
+
+def _arrange(node: View, inputs: Sequence[Key | None]) -> Arrangement:
+    if not node.stored:
+        return Arrangement((None,), inputs[0])
+    return by_key(node.key or tuple(range(len(node.types))), inputs[0])
+
+
+def _text(node: View) -> str:
+    kept = (" derived" if node.derived else " kept") if node.kept else ""
+    return f"{node.name}[{', '.join(node.names)}]{kept}" + (f" by {words.columns(node.key)}" if node.key else "")
+
+
+VIEW = Operator(
+    node=View,
+    step=step_view,
+    arrange=_arrange,
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the content, to be queried" if node.stored else "",
+    unique_key=lambda node, inputs: inputs[0],
+    content=NoContent(),  # of a view over this one: engine/analysis/content.py reads a view's own content
+    speaks_first=lambda node: False,
+    text=_text,
+    user_name=lambda node: f"view {node.name}",
+)

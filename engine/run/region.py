@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from engine.analysis.stages import Channel, Plan
-from engine.errors import DataError, EngineError, StaleTask
-from engine.expressions.evaluate import ExpressionError
-from engine.model.circuit import LastByKey, Node, Output, Source, View
+from engine.errors import EngineError, StaleTask
+from engine.model.circuit import Node, Output
 from engine.model.placement import Placement
 from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys
-from engine.operators.table import TABLE
+from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, from_bytes, in_order, to_bytes
 from engine.state.store import Store
@@ -93,55 +92,52 @@ def run_stage(
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
         try:
-            made[index] = sources[index] if isinstance(node, Source) else _apply(task, store, index, node, inputs)
-        except (EngineError, ExpressionError) as error:
-            raise _placed(task, index, error) from error
+            made[index] = _made(task, store, index, node, inputs, sources)
+        except EngineError as error:
+            error.located(owner=name_of(task.plan, index), step=task.step)
+            raise
         if isinstance(node, Output) and made[index].num_rows:
             messages[index] = to_bytes(made[index])
     return _outbox(task, arrived, made, messages, reports + tuple(r for p in in_order(inbox) for r in p.reports))
 
 
-def _apply(task: StageTask, store: Store, index: int, node: Node, inputs: Sequence[pa.Table]) -> pa.Table:
+def _made(
+    task: StageTask,
+    store: Store,
+    index: int,
+    node: Node,
+    inputs: Sequence[pa.Table],
+    sources: Mapping[int, pa.Table],
+) -> pa.Table:
+    """The change of one node's output."""
+    step = operator_of(node).step
+    if step is None:
+        return sources[index]
     context = StepContext(
         store,
         task.step,
         index,
-        task.append_only.get(index, ()),
+        task.append_only[index],
         task.placement.shards,
         task.placement.keyless_worker == task.worker,
         dict(task.partitions),
         task.grown,
     )
-    result = TABLE[type(node)](node, inputs, context)
+    result = step(node, inputs, context)
     if isinstance(node, Output):
         return result
     schema = zset.schema_of(node.types)
     return result if result.schema.equals(schema) else result.cast(schema)
 
 
-def _placed(task: StageTask, index: int, error: EngineError | ExpressionError) -> Exception:
-    """The error with its view and step, if it does not name them."""
-    if isinstance(error, DataError) and "step" in error.message:
-        return error
-    name = name_of(task.plan, index)
-    what_to_do = (
-        error.what_to_do if isinstance(error, EngineError) else "Mend the view's expression or the input it met."
-    )
-    return DataError(f"{name}, step {task.step}: {error}", what_to_do)
-
-
 def name_of(plan: Plan, index: int) -> str:
-    """The first view (or source) that a node belongs to, for messages to users."""
+    """The first view (or source, or output) that a node belongs to, for messages to users."""
     nodes = plan.circuit.nodes
     for later in range(index, len(nodes)):
-        node = nodes[later]
         if later == index or _reads(plan, later, index):
-            if isinstance(node, View):
-                return f"view {node.name}"
-            if isinstance(node, LastByKey | Source):
-                return f"source {node.handle}"
-            if isinstance(node, Output):
-                return f"output {node.handle}"
+            name = operator_of(nodes[later]).user_name(nodes[later])
+            if name is not None:
+                return name
     return f"node {index}"
 
 

@@ -98,9 +98,12 @@ def _reject(
         first = decoded.rejected[0]
         more = f" ({len(decoded.rejected) - 1} more in this range)" if len(decoded.rejected) > 1 else ""
         raise DataError(
-            f"source {table.handle}, topic {batch.topic}, partition {first.partition}, offset {first.offset}, step {step}: "
             f"malformed message: {first.reason}{more}. Nothing of the step was written.",
             "Mend the producer; to go on past such messages set 'on.error' = 'skip' or 'dead-letter' on the table.",
+        ).located(
+            owner=f"source {table.handle}",
+            place=f"topic {batch.topic}, partition {first.partition}, offset {first.offset}",
+            step=step,
         )
     report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(decoded.rejected)
     if policy == "dead-letter":

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from engine.analysis.growth import append_only_inputs
+from engine.analysis.retraction import append_only_inputs
 from engine.run.parcels import Parcel
 from engine.run.region import Outbox
 from engine.run.spark_results import collected

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from base.options import OnError
@@ -46,7 +46,7 @@ class TaskSetup:
     databases: tuple[tuple[Path, str], ...]
     """By worker: folder and uuid."""
     epoch: int
-    append_only: Mapping[int, tuple[bool, ...]] = field(default_factory=dict)
+    append_only: Mapping[int, tuple[bool, ...]]
 
     def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
         """`grown`: the topics that have."""

@@ -13,25 +13,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from engine.analysis.growth import retracts
+from engine.analysis.retraction import append_only_inputs, retraction_reason
 from engine.analysis.stages import Plan, plan
-from engine.model.circuit import (
-    Aggregate,
-    Circuit,
-    Constant,
-    Deduplicate,
-    Distinct,
-    FinalAggregate,
-    Join,
-    JoinPartials,
-    LastByKey,
-    Node,
-    Output,
-    SemiJoin,
-    View,
-)  # fmt: skip
+from engine.model.circuit import Circuit, Constant, Output, View
+from engine.operators.table import operator_of
 from stepwell.lowering.driver import Lowered, survey
-from stepwell.lowering.retractions import reason
 from stepwell.lowering.text import node_text
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 
@@ -91,7 +77,7 @@ def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Descri
     lowered = lowered or survey(project)
     circuit = lowered.circuit
     stages = plan(circuit)
-    origin = retracts(circuit)
+    append_only = append_only_inputs(circuit)
     shown: set[int] = set()
     views = []
     for view in project.views:
@@ -100,7 +86,6 @@ def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Descri
         errors = [error for error in lowered.errors if error.view == view.name]
         refused = _is_stand_in(circuit, boundary)
         own = [] if refused else [index for index in members if index not in shown]
-        retracting = origin[boundary]
         views.append(
             ViewDescription(
                 name=view.name,
@@ -108,8 +93,8 @@ def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Descri
                 location=str(view.location),
                 reads=view.reads,
                 output=_output(view),
-                retracts="" if refused or retracting is None else reason(circuit.nodes[retracting]),
-                nodes=tuple(_line(stages, index) for index in own),
+                retracts="" if refused else retraction_reason(circuit, boundary) or "",
+                nodes=tuple(_line(stages, index, all(append_only[index])) for index in own),
                 shared=() if refused else tuple(index for index in members if index in shown),
                 notes=tuple(dict.fromkeys(lowered.notes.get(view.name, ()))),
                 errors=tuple(map(str, errors)),
@@ -151,39 +136,11 @@ def _members(circuit: Circuit, boundary: int) -> list[int]:
     return sorted(members | outputs)
 
 
-def _line(stages: Plan, index: int) -> NodeLine:
+def _line(stages: Plan, index: int, append_only: bool) -> NodeLine:
     node = stages.circuit.nodes[index]
     arrivals = stages.arrivals[index]
     exchanges = tuple(channel.key if channel else None for channel in arrivals)
-    return NodeLine(index, node_text(node), stages.stage[index], exchanges, _trace(node))
-
-
-def _trace(node: Node) -> str:
-    """What `node` keeps between steps."""
-    match node:
-        case LastByKey():
-            return "the last row of every key"
-        case Distinct():
-            return "the weight of every row"
-        case Deduplicate():
-            return "all rows, by key"
-        case Join() | SemiJoin():
-            return "both inputs, by key"
-        case JoinPartials():
-            return "the left's sums a group, and the right, by key"
-        case FinalAggregate():
-            return "one accumulator a group"
-        case Aggregate():
-            return "one accumulator a group" + (
-                ", and the values of min, max and distinct" if _keeps_values(node) else ""
-            )
-        case View() if node.stored:
-            return "the content, to be queried"
-    return ""
-
-
-def _keeps_values(node: Aggregate) -> bool:
-    return any(call.distinct or call.function in ("min", "max") for call in node.calls)
+    return NodeLine(index, node_text(node), stages.stage[index], exchanges, operator_of(node).keeps(node, append_only))
 
 
 def _output(view: ResolvedView) -> str:

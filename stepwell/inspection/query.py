@@ -27,6 +27,7 @@ from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
 from engine.analysis.content import content_of
+from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, View
 from engine.model.placement import Placement
 from engine.operators.base import StepContext
@@ -132,10 +133,13 @@ def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequ
 def _read_worker(
     database: Path, owner: StateOwner, owns_keyless: bool, circuit: Circuit, nodes: Sequence[tuple[int, View]]
 ) -> tuple[VersionId, list[pa.Table]]:
+    append_only = append_only_inputs(circuit)
     with Database.read_committed(database) as (version, transaction):
 
         def context_of(index: int) -> StepContext:
-            return StepContext(transaction, version.step, index, shards=owner.shards, owns_keyless=owns_keyless)
+            return StepContext(
+                transaction, version.step, index, append_only[index], owner.shards, owns_keyless=owns_keyless
+            )
 
         return version, [_rows(content_of(circuit, index, context_of), node) for index, node in nodes]
 

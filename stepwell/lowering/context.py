@@ -45,10 +45,12 @@ class Lowering:
         self.refusals: list[UnsupportedPlan] = []
         self.notes: list[str] = []
         self._rules = rules
+        self._open: list[TreeNode] = []
         self._fresh = 0
 
     def lower(self, node: TreeNode) -> Relation:
         """The relation that `node` describes; a stand-in after a refusal."""
+        self._open.append(node)
         try:
             rule = self._rules.get(node.kind)
             if rule is None:
@@ -60,8 +62,16 @@ class Lowering:
             self.refuse(refusal)
         except UnsupportedType as error:
             self.refuse(UnsupportedPlan(node.kind, str(error), "Cast the column in the view that reads it"))
+        finally:
+            self._open.pop()
         self._survey(node)
         return self._stand_in()
+
+    @property
+    def above(self) -> Sequence[TreeNode]:
+        """The plan nodes above the one whose rule is running, nearest first, as far as their rules have lowered it for themselves. A node that
+        was refused is not among them: what is below it is only looked at for more refusals."""
+        return self._open[-2::-1]
 
     def add(self, node: Node, identifiers: Sequence[int]) -> Relation:
         """A circuit node whose columns are known above by `identifiers`."""

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from engine.analysis.content import derive_contents
 from engine.model.circuit import Circuit, Constant, LastByKey, Output, Source, View
 from stepwell.errors import ProjectError, UnsupportedError, raise_all
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.eager_aggregation import aggregate_early
 from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.passes import optimised
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.retractions import append_refusals
 from stepwell.lowering.rules import RULES
@@ -53,7 +52,7 @@ def survey(project: ResolvedProject) -> Lowered:
     driver = _Driver(project)
     for name in sorted(driver.views):
         driver.view(name)
-    lowered = Lowered(derive_contents(aggregate_early(driver.builder.circuit())), driver.errors, driver.notes)
+    lowered = Lowered(optimised(driver.builder.circuit()), driver.errors, driver.notes)
     for handle, reason in append_refusals(lowered.circuit).items():
         view = driver.outputs[handle]
         lowered.errors.append(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import DataError, EngineError
+from engine.expressions.evaluate import ExpressionError
 from engine.run.parcels import error_of, error_parcel
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from storage.errors import CorruptRecord, StaleEpoch, StorageError, StorageFull
@@ -17,10 +19,12 @@ FAULTS = [
     StorageFull(Path("/state"), "No space left on device", 0),
     StaleEpoch(Path("/state"), 1, 2),
     CorruptRecord("a database", b"key"),
+    DataError("two rows", "Remove one.").located(owner="view v", step=3, place="topic t, partition 0, offset 4"),
+    ExpressionError("DIVIDE_BY_ZERO", "1 / 0").located(owner="view v", step=3),
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
-def test_a_fault_survives_the_way_to_the_driver(fault: KafkaFault | StorageError) -> None:
+def test_a_fault_survives_the_way_to_the_driver(fault: KafkaFault | StorageError | EngineError) -> None:
     for found in (error_of(error_parcel(0, fault)), pickle.loads(pickle.dumps(fault))):
         assert (type(found), str(found), found.__dict__) == (type(fault), str(fault), fault.__dict__)

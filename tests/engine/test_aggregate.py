@@ -176,7 +176,7 @@ def test_without_groups_there_is_one_row_before_any_input() -> None:
 
 def test_without_groups_a_worker_that_does_not_own_the_empty_key_is_silent() -> None:
     node = node_of((), [call("count")])
-    context = StepContext(DictStore(), 0, 0, owns_keyless=False)
+    context = StepContext(DictStore(), 0, 0, (False,), owns_keyless=False)
     assert step_aggregate(node, [zset.empty(TYPES)], context).num_rows == 0
 
 
@@ -259,7 +259,7 @@ def test_struct_keys_and_count_distinct_of_structs() -> None:
 
 
 def runner_step_structs(runner: Runner, rows: list[tuple[Row, int]]) -> list[dict[str, Any]]:
-    context = StepContext(runner.store, 0, 0)
+    context = StepContext(runner.store, 0, 0, (False,))
     return step_aggregate(runner.node, [zset_of(rows, runner.types)], context).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -268,7 +268,9 @@ def test_arguments_without_an_order_or_a_sum_are_refused(function: AggregateFunc
     kind = pa.list_(pa.int64())
     node = Aggregate((0,), (kind,), (), (AggregateCall(function, 0, False, kind),))
     with pytest.raises(TypeError, match="not supported"):
-        step_aggregate(node, [zset.build([pa.array([[1]], kind)], np.array([1]))], StepContext(DictStore(), 0, 0))
+        step_aggregate(
+            node, [zset.build([pa.array([[1]], kind)], np.array([1]))], StepContext(DictStore(), 0, 0, (False,))
+        )
 
 
 def test_all_state_of_a_group_is_in_the_shard_of_its_hash() -> None:
@@ -284,7 +286,7 @@ def test_all_state_of_a_group_is_in_the_shard_of_its_hash() -> None:
 
     node = node_of((STRINGS,), CALLS)
     rows = [((f"k{i}", 0.0, i, 0.5 * i, Decimal(i), f"t{i}", True, Decimal(i)), 1) for i in range(50)]
-    step_aggregate(node, [zset_of(rows, TYPES)], Watched(DictStore(), 0, 0))
+    step_aggregate(node, [zset_of(rows, TYPES)], Watched(DictStore(), 0, 0, (False,)))
     assert {trace.layout.table % 8 for trace in opened} == {0, 1, 2, 3, 4, 5}
     for trace in opened:
         assert isinstance(trace.layout, TraceLayout)

@@ -84,7 +84,7 @@ def ours(node: Aggregate, types: Sequence[pa.DataType], steps: Sequence[Sequence
     for number, step in enumerate(steps):
         table = table_of([row for row, _ in step], types)
         delta = zset.build(table.columns, np.array([weight for _, weight in step], np.int64))
-        outputs.append(step_aggregate(node, [delta], StepContext(store, number, 0)))
+        outputs.append(step_aggregate(node, [delta], StepContext(store, number, 0, (False,))))
     content = zset.consolidate(pa.concat_tables(outputs))
     assert (zset.weights_of(content) == 1).all()
     return rows_of(content.drop_columns([zset.WEIGHT]))

@@ -29,7 +29,7 @@ from engine.model.circuit import (
 )
 from engine.operators.base import StepContext
 from engine.operators.partials import WEIGHT_MAX
-from engine.operators.table import TABLE
+from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.lowering.eager_aggregation import aggregate_early
 from tests.engine.zsets import Rows, plus, to_rows, to_table
@@ -69,14 +69,16 @@ class Steps:
             if isinstance(node, Source):
                 self.made.append(to_table(given_rows[node.handle], node.types))
                 continue
-            context = StepContext(self.store, self.step, index)
-            self.made.append(TABLE[type(node)](node, [self.made[i] for i in node.inputs], context))
+            context = StepContext(self.store, self.step, index, (False,) * len(node.inputs))
+            step = operator_of(node).step
+            assert step is not None
+            self.made.append(step(node, [self.made[i] for i in node.inputs], context))
         self.step += 1
         return to_rows(self.made[-1])
 
     def stored_partials(self) -> pa.Table:
         index, node = next((i, n) for i, n in enumerate(self.circuit.nodes) if isinstance(n, JoinPartials))
-        context = StepContext(self.store, self.step, index)
+        context = StepContext(self.store, self.step, index, (False,) * len(node.inputs))
         combines = ["carry" if carries else "sum" for carries in node.carries]
         return context.trace(0, [LONG], node.left_key, combines, [LONG] * len(combines)).scan()  # type: ignore[arg-type]
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from engine.analysis.growth import append_only_inputs
+from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import DataError, StaleTask
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
 from engine.model.placement import Placement
+from engine.operators.aggregate import NegativeCount
 from engine.run.parcels import DRIVER, Parcel, error_of, error_parcel, from_bytes
 from engine.run.region import Outbox, StageTask, failed_outbox, run_stage, run_stage_once, with_report
 from engine.state.store import DictStore
@@ -130,13 +133,33 @@ def test_errors_name_view_and_step() -> None:
     circuit = Circuit((CIRCUIT.nodes[0], View((0,), TYPES, "seen", ("id", "word"), True, (0,))))
     stage = StageTask(plan(circuit), Placement.even(1), 4, 1, 0, {}, append_only_inputs(circuit))
     rows = run_stage(
-        StageTask(plan(circuit), Placement.even(1), 4, 0, 0, {}, {}),
+        StageTask(plan(circuit), Placement.even(1), 4, 0, 0, {}, append_only_inputs(circuit)),
         DictStore(),
         (),
         {0: to_table([(1, "a"), (1, "b")], TYPES)},
     )
     with pytest.raises(DataError, match="view seen, step 4: 2 rows have the key"):
         run_stage(stage, DictStore(), [rows[0]], {})
+
+
+@pytest.mark.parametrize("word", ["footstep", "view other, step 9: "])
+def test_what_a_value_says_does_not_hide_view_and_step(word: str) -> None:
+    """A value of the data is quoted in the message; whether the place is known already must not depend on it."""
+    count = AggregateCall("count", None, False, pa.int64())
+    circuit = Circuit((
+        Source((), TYPES, "words", retracts=True),
+        Aggregate((0,), (TYPES[1], pa.int64()), (1,), (count,)),
+        View((1,), (TYPES[1], pa.int64()), "counts", ("word", "n"), True, derived=True),
+    ))  # fmt: skip
+    planned, append_only = plan(circuit), append_only_inputs(circuit)
+    never_there = {0: to_table(Counter({(1, word): -1}), TYPES)}
+    arrived = run_stage(StageTask(planned, Placement.even(1), 0, 0, 0, {}, append_only), DictStore(), (), never_there)
+    with pytest.raises(NegativeCount) as caught:
+        run_stage(StageTask(planned, Placement.even(1), 0, 1, 0, {}, append_only), DictStore(), [arrived[0]], {})
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (type(error), error.owner, error.step) == (NegativeCount, "view counts", 0)
+    assert str(error).startswith("view counts, step 0: More rows were retracted from group")
+    assert word in str(error) and str(error).count(error.what_to_do) == 1
 
 
 def test_types_of_every_operator_are_what_the_circuit_says() -> None:

@@ -8,7 +8,7 @@ HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/region.py", "
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
     f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
 )
-TEST_PARTIALS = "tests/engine/test_partials.py"
+TEST_PARTIALS, TEST_DESCRIPTORS = "tests/engine/test_partials.py", "tests/engine/test_descriptors.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end"
 
@@ -154,6 +154,68 @@ ENGINE = (
         (f"{TEST_STAGES}::test_constants_are_put_out_once_whatever_the_workers",),
     ),
     Breakage(
+        "retractions-not-said",
+        "The descriptor of a semi-join does not say that an anti-join takes rows back.",
+        "no silence",
+        (
+            Edit(
+                "engine/operators/semi_join.py",
+                "    if not node.anti:\n        return None\n",
+                "    if node.inputs:\n        return None\n",
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_an_operator_takes_back_only_if_its_descriptor_says_so",),
+    ),
+    Breakage(
+        "exchange-not-asked-for",
+        "The descriptor of Distinct leaves its input where it is.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/operators/distinct.py",
+                "    arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),\n",
+                "    arrange=lambda node, inputs: by_key((), ()),\n",
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers",),
+    ),
+    Breakage(
+        "unique-key-made-up",
+        "The descriptor of a union says that its rows are as unique as those of its first input.",
+        "no silence",
+        (
+            Edit(
+                "engine/operators/linear.py",
+                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
+                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: None,\n',
+                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
+                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: (0,),\n',
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),
+    ),
+    Breakage(
+        "order-lost-below-a-limit",
+        "A Sort is left out although a LIMIT above it takes the first rows of its order.",
+        "no silence",
+        (Edit("stepwell/lowering/rules/transparent.py", "    if reader in LIMITS:\n", '    if reader == "Limit":\n'),),
+        ("tests/stepwell/lowering/test_order.py::test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error",),
+    ),
+    Breakage(
+        "place-read-from-the-text",
+        "Whether an error names its view and step already is read from its text, which may quote any value.",
+        "no silence",
+        (
+            Edit(
+                REGION,
+                "            error.located(owner=name_of(task.plan, index), step=task.step)\n",
+                "            if 'step' not in error.message:\n"
+                "                error.located(owner=name_of(task.plan, index), step=task.step)\n",
+            ),
+        ),
+        (f"{TEST_REGION}::test_what_a_value_says_does_not_hide_view_and_step",),
+    ),
+    Breakage(
         "routed-by-the-whole-row",
         "An exchange routes rows by all their columns, so one key lives on several workers.",
         "7 one owner",
@@ -164,7 +226,13 @@ ENGINE = (
         "exchange-left-out",
         "The left side of a join stays where it is, whatever places the right side.",
         "3 placement independence",
-        (Edit("engine/analysis/stages.py", "[None if inputs[0] == left else left, ", "[None, "),),
+        (
+            Edit(
+                "engine/operators/arrangement.py",
+                "Arrangement((None if inputs[0] == left else left, ",
+                "Arrangement((None, ",
+            ),
+        ),
         (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
     ),
     Breakage(
@@ -200,7 +268,7 @@ ENGINE = (
         (
             Edit(
                 AGGREGATE,
-                "    append_only = bool(context.append_only) and all(context.append_only)\n",
+                "    append_only = all(context.append_only)\n",
                 "    append_only = True\n",
             ),
         ),

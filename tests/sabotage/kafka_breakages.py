@@ -356,7 +356,7 @@ KAFKA = (
         "4 a task may run twice",
         (
             Edit(
-                "io_kafka/open_transaction.py",
+                "io_kafka/clients/open_transaction.py",
                 "                self.flush()\n                is_flushed = True\n",
                 "                self.flush()\n                reached = messages.rows\n",
             ),

@@ -25,7 +25,7 @@ from engine.run import database_jobs, region, spark_step, tasks
 from engine.run.region import StageTask
 from engine.run.tasks import StepInput
 from io_kafka.clients import step_log_reader, topics, transactions, writer
-from io_kafka.open_transaction import OpenTransaction
+from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log.output_progress import Decision
 from io_kafka.step_log.records import DivisionRecord
 from storage import database, undo

@@ -3,8 +3,8 @@
 Guarantees: an expression that `emit` accepts gives, for every row, the value Spark gives, or raises where Spark raises
 (tests/stepwell/expressions compares them on edge values). One it does not know, it refuses by name.
 
-`TABLE` has one row for each expression class. To add one: a function in the module of its topic, and a line in that
-module's table. The function gets the node and its children's fragments, in Spark's order.
+`TABLE` has one row for each expression class. A rule gets the node and its children's fragments, in Spark's order. docs/contributing.md says
+how to add one.
 """
 
 from __future__ import annotations

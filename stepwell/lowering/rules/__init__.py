@@ -1,7 +1,5 @@
-"""The rules: one module a plan node (or a family of alike ones), one line each in this table.
-
-To add a rule: write a module with `lower(context, node) -> Relation`, add its line here, take its line out of
-`not_yet`.
+"""The rules: one module per plan node (or per family of similar ones), and one line for each in this table. docs/contributing.md says how to
+add one.
 """
 
 from __future__ import annotations

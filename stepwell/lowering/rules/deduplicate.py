@@ -1,7 +1,12 @@
 """Deduplicate and Distinct.
 
-`dropDuplicates(keys)` keeps one row of every key. Spark keeps whichever comes first; here it is the least in canonical
-order, a function of the content alone. In a plan it is a Deduplicate over a streaming relation, and an Aggregate of
+`dropDuplicates(keys)` keeps one row of every key; Spark keeps whichever comes first. Here the input decides which row it is:
+
+- If the input only inserts, the first row of each key stays, and the least in canonical order of those that come in one step. It is never taken
+  back, so the view can be an append-only topic.
+- If the input can retract, it is the least row in canonical order, which is a function of the content alone.
+
+`engine/operators/distinct.py` computes both. In a plan it is a Deduplicate over a streaming relation, and an Aggregate of
 `first` over a plain one (`rules/aggregate.py` sends those here).
 """
 

@@ -1,5 +1,9 @@
 """Nodes that leave the rows as they are: order, partitioning, hints, names. A table of rows with weights has none of
-these."""
+these.
+
+An order has one use in a view: it decides which rows a LIMIT takes. So a Sort may not be left out below a LIMIT. The rule of a LIMIT has to find
+the Sort itself, take its order, and lower the Sort's child; if it lowers the Sort instead, that is an error and not a view with other rows.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,26 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
 from stepwell.planning.catalyst.tree import TreeNode
 
+LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
+"""Nodes whose rows depend on the order of what is below."""
+
+_FORGET_ORDER = frozenset(
+    {"Sort", "Aggregate", "Join", "Union", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"}
+)
+"""Nodes above which an order from below means nothing in SQL. Any other node may pass it on, and counts as if it did."""
+
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     return context.lower(node.children[0])
 
 
 def lower_sort(context: Lowering, node: TreeNode) -> Relation:
+    """Leaves the order out. Raises AssertionError below a LIMIT: its rule has lowered the Sort without taking the order."""
+    reader = next((above.kind for above in context.above if above.kind in LIMITS | _FORGET_ORDER), None)
+    if reader in LIMITS:
+        raise AssertionError(
+            f"the rule of {reader} lowers the Sort below it, which leaves the order out: take the order, and lower the Sort's child"
+        )
     context.note("ORDER BY without LIMIT has no meaning for a table and is left out; order rows where you read them")
     return context.lower(node.children[0])
 

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.analysis.content import content_of
-from engine.analysis.growth import append_only_inputs
+from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, FinalAggregate, Source, View
 from engine.operators.base import StepContext
-from engine.operators.table import TABLE
+from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
@@ -222,7 +222,9 @@ def _run(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -
                 changes.append(to_table(histories[node.handle][step], node.types))
                 continue
             context = StepContext(store, step, index, grow[index])
-            changes.append(TABLE[type(node)](node, [changes[i] for i in node.inputs], context))
+            operate = operator_of(node).step
+            assert operate is not None
+            changes.append(operate(node, [changes[i] for i in node.inputs], context))
             assert changes[-1].schema.types == zset.schema_of(node.types).types, (index, node)
             if isinstance(node, View):
                 yield to_rows(changes[-1])

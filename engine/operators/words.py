@@ -1,0 +1,34 @@
+"""Parts of nodes as text for people: what several operators' texts share. Nothing reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.circuit import AggregateCall, Column, Expression
+
+
+def columns(numbers: Sequence[Column]) -> str:
+    return ", ".join(f"c{number}" for number in numbers)
+
+
+def expression(value: Expression) -> str:
+    return f"c{value.column}" if value.column is not None else value.sql
+
+
+def join(
+    left_key: Sequence[Column], right_key: Sequence[Column], null_safe: Sequence[bool], residual: Expression | None
+) -> str:
+    pairs = zip(left_key, right_key, null_safe, strict=True)
+    keys = ", ".join(f"c{left} {'<=>' if safe else '='} c{right}" for left, right, safe in pairs)
+    return f"on {keys}" + (f" if {residual.sql}" if residual else "")
+
+
+def aggregate(group: Sequence[Column], calls: Sequence[AggregateCall], prefix: str) -> str:
+    """`prefix` and a number name an argument: `c0` is a column, `s0` the first argument that partials have sums of."""
+    by = f"by {columns(group)}: " if group else ""
+    return by + ", ".join(_call(call, prefix) for call in calls)
+
+
+def _call(call: AggregateCall, prefix: str) -> str:
+    argument = "*" if call.argument is None else f"{prefix}{call.argument}"
+    return f"{call.function}({'distinct ' if call.distinct else ''}{argument})"

@@ -1,0 +1,48 @@
+"""What is done to a circuit after all views were lowered: one ordered tuple of passes, which is the whole pipeline.
+
+A pass takes a circuit in which a View or an Output depends on every node, and gives such a circuit with the same answers. It is a function
+of the circuit alone, so that equal projects have equal circuits. State belongs to the circuit after the last pass: whoever adds, removes or
+moves a pass changes fingerprints, and existing state then needs a full refresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.analysis.content import derive_contents
+from engine.model.circuit import Circuit
+from stepwell.lowering.eager_aggregation import aggregate_early
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """`reason`: what it is good for, and why it has its place in the order."""
+
+    name: str
+    reason: str
+    apply: Callable[[Circuit], Circuit]
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass(
+        name="aggregate early",
+        reason="Sums are taken before a join, which then keeps one sum per group instead of every row. "
+        "It comes first, because it replaces aggregates by those of another kind.",
+        apply=aggregate_early,
+    ),
+    Pass(
+        name="derive contents",
+        reason="A view over an aggregate stores nothing, because the aggregate's totals hold its content. "
+        "It comes last, because it depends on what each view reads in the end.",
+        apply=derive_contents,
+    ),
+)
+
+
+def optimised(circuit: Circuit) -> Circuit:
+    """The circuit after all passes, in their order."""
+    for step in PASSES:
+        circuit = step.apply(circuit)
+        circuit.check()
+    return circuit

@@ -1,0 +1,185 @@
+"""One circuit with every kind of node, each with inputs that only grow and with inputs that retract where that makes a difference.
+
+A new kind of node joins it: `test_circuit.py` pins its JSON form, `test_descriptors.py` holds each operator to what its descriptor says, and
+`test_stages.py` compares any number of workers with one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.model.circuit import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Circuit,
+    Constant,
+    Deduplicate,
+    Distinct,
+    Expression,
+    FinalAggregate,
+    Join,
+    JoinPartials,
+    LastByKey,
+    Map,
+    Node,
+    Output,
+    OutputMode,
+    PartialAggregate,
+    SemiJoin,
+    Source,
+    Union,
+    View,
+)
+from engine.run.parcels import to_bytes
+from tests.engine.zsets import TYPES, Rows, plus, to_table
+
+LONG, TEXT = TYPES
+MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
+PARTITIONS = {
+    "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
+}  # fmt: skip
+"""Of the topic of every output."""
+
+
+def column(index: int, kind: pa.DataType) -> Expression:
+    return Expression(f"c{index}", kind, index)
+
+
+def call(function: AggregateFunction, argument: int | None = None, *, distinct: bool = False) -> AggregateCall:
+    return AggregateCall(function, argument, distinct, LONG)
+
+
+class _Nodes:
+    """Nodes in order; each method gives the index by which later ones read the node."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def add(self, node: Node) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def view(
+        self,
+        below: int,
+        name: str,
+        names: tuple[str, ...],
+        mode: OutputMode,
+        key: tuple[int, ...] = (),
+        *,
+        derived: bool = False,
+    ) -> int:
+        """A view and its output; one in mode `append` is not kept."""
+        view = self.add(View((below,), self.nodes[below].types, name, names, mode != "append", key, derived))
+        self.add(Output((view,), (), name, mode, names, key))
+        return view
+
+
+def every_kind() -> Circuit:
+    """Sources `left` (append), `right` (upsert) and `log` (changelog without a key); outputs as in PARTITIONS."""
+    make = _Nodes()
+    left = make.add(Source((), TYPES, "left"))
+    right = make.add(LastByKey((make.add(Source((), MESSAGE, "right", keyed=True)),), TYPES, "right", (0,)))
+    log = make.add(Source((), TYPES, "log", retracts=True))
+    table = pa.table({"c0": pa.array([1, 2], LONG), "c1": pa.array(["a", None], TEXT)})
+    constant = make.add(Constant((), TYPES, to_bytes(table)))
+    _growing(make, left, constant)
+    _retracting(make, left, right, log)
+    _aggregates(make, left, right)
+    return Circuit(tuple(make.nodes))
+
+
+def _growing(make: _Nodes, left: int, constant: int) -> None:
+    upper = (column(0, LONG), Expression("upper(c1)", TEXT))
+    positive = make.add(Map((left,), TYPES, Expression("c0 > 0", pa.bool_()), upper))
+    distinct = make.add(Distinct((make.add(Union((positive, constant), TYPES)),), TYPES))
+    matched = make.add(SemiJoin((distinct, left), TYPES, False, (0,), (0,), (True,)))
+    make.view(matched, "seen", ("id", "word"), "append")
+    make.view(make.add(Deduplicate((left,), TYPES, (0,))), "firsts", ("id", "word"), "changelog", (0,))
+
+
+def _retracting(make: _Nodes, left: int, right: int, log: int) -> None:
+    following = make.add(Map((left,), TYPES, None, (Expression("c0 + 1", LONG), column(1, TEXT))))
+    lonely = make.add(SemiJoin((left, following), TYPES, True, (0,), (0,), (False,)))  # retracts, over inputs that grow
+    make.view(lonely, "lonely", ("id", "word"), "changelog")
+    make.view(make.add(Deduplicate((log,), TYPES, (0,))), "least", ("id", "word"), "upsert", (0,))
+    met = Expression('"c1" <= "c3"', pa.bool_())
+    unmatched = make.add(SemiJoin((left, log), TYPES, True, (0,), (0,), (False,), met))
+    absent = make.add(SemiJoin((unmatched, right), TYPES, True, (0,), (0,), (False,), None, True))
+    make.view(absent, "unmatched", ("id", "word"), "changelog")
+
+
+def _aggregates(make: _Nodes, left: int, right: int) -> None:
+    top = make.add(Aggregate((left,), (TEXT, LONG, LONG), (1,), (call("max", 0), call("count", 0, distinct=True))))
+    make.view(top, "tops", ("word", "top", "n"), "changelog", derived=True)
+    joined = make.add(Join((left, right), (*TYPES, *TYPES), (0,), (0,), (False,)))
+    pairs = make.add(Map((joined,), TYPES, None, (column(0, LONG), column(3, TEXT))))
+    counted = make.add(Aggregate((pairs,), (TEXT, LONG, LONG), (1,), (call("count"), call("max", 0))))
+    by_word = make.view(counted, "by_word", ("word", "n", "most"), "upsert", (0,), derived=True)
+    turned = make.add(Map((by_word,), TYPES, None, (column(1, LONG), column(0, TEXT))))
+    rest = make.add(Distinct((make.add(Union((left, turned), TYPES)),), TYPES))
+    make.view(rest, "rest", ("id", "word"), "changelog")
+    make.view(make.add(Aggregate((left,), (LONG,), (), (call("count"),))), "total", ("n",), "changelog")
+    calls = (call("count"), call("sum", 0))
+    partial = (LONG, *[LONG] * 4)  # the group; rows, values, and two limbs of the sum
+    partials = make.add(PartialAggregate((left,), partial, (0,), calls))
+    met = JoinPartials((partials, right), (*partial, *TYPES), (0,), (0,), (False,), (False, False, True, False))
+    final = make.add(FinalAggregate((make.add(met),), (TEXT, LONG, LONG), (6,), calls, (LONG,), 1))
+    make.view(final, "sums", ("word", "n", "total"), "changelog", derived=True)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What comes in one step."""
+
+    left: Rows
+    right: list[tuple[int, str | None, bool]]
+    log: Rows
+
+    def tables(self, offset: int) -> dict[str, pa.Table]:
+        """By source; the messages of `right` begin at `offset`."""
+        messages = [
+            (key, None if gone else word, gone, 0, offset + i) for i, (key, word, gone) in enumerate(self.right)
+        ]
+        return {
+            "left": to_table(self.left, TYPES),
+            "right": to_table(messages, MESSAGE),
+            "log": to_table(self.log, TYPES),
+        }
+
+
+STEPS = 4
+ROWS_MAX = 12
+_WORDS = (None, "", "a", "b", "ä")
+
+
+def history(seed: int) -> list[dict[str, pa.Table]]:
+    """Some steps, with rows enough that most operators meet equal keys in one step and in several: `left` only grows, `right` sets and deletes
+    keys, `log` takes back some of what it said."""
+    chance = random.Random(seed)
+    said: Rows = Counter()
+    steps: list[dict[str, pa.Table]] = []
+    for step in range(STEPS):
+        log = Counter(dict.fromkeys(chance.sample(sorted(said, key=repr), len(said) // 2), -1))
+        log.update(_rows(chance))
+        log = Counter({row: weight for row, weight in log.items() if weight})
+        said = plus(said, log)
+        messages = [(chance.randint(-2, 4), chance.choice("abä"), chance.random() < 0.3) for _ in range(5)]
+        steps.append(Input(_rows(chance), messages, log).tables(step * len(messages)))
+    return steps
+
+
+def _rows(chance: random.Random) -> Rows:
+    count = chance.randint(0, ROWS_MAX)
+    return Counter((chance.choice((None, -1, 0, 1, 2, 3, 4)), chance.choice(_WORDS)) for _ in range(count))
+
+
+def rows_everywhere() -> dict[str, pa.Table]:
+    """One step in which every node has rows."""
+    rows: Rows = Counter({(1, "a"): 1, (2, "b"): 1, (3, None): 1})
+    return Input(rows, [(1, "a", False), (3, "b", False)], Counter({(2, "a"): 1})).tables(0)

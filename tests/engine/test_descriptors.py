@@ -1,0 +1,183 @@
+"""What a descriptor says is what its operator does: every kind of node is run over random changes and compared with its descriptor.
+
+An operator that says nothing of its retractions, its exchanges or its state would not fail by itself: it would give wrong answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+
+from engine.analysis.content import content_below, readable
+from engine.analysis.retraction import append_only_inputs, retraction_origins
+from engine.analysis.uniqueness import unique_keys
+from engine.model.circuit import Distinct, Node, Output, Source, View
+from engine.operators.base import TABLE_FIRST, TRACES_MAX, StepContext
+from engine.operators.distinct import DISTINCT
+from engine.operators.table import OPERATORS, by_node_type, operator_of
+from engine.rows import zset
+from engine.run.in_process import InProcess
+from engine.state.store import DictStore
+from io_kafka.step_log.digest import canonical
+from storage.keys import table_prefix
+from tests.engine.every_kind import PARTITIONS, every_kind, history, rows_everywhere
+from tests.engine.zsets import Rows, plus, to_rows
+
+CIRCUIT = every_kind()
+APPEND_ONLY = append_only_inputs(CIRCUIT)
+
+
+class Nodes:
+    """Runs the circuit node after node on one worker. `changes[n]`: of each step; `contents[n]`: their sum."""
+
+    def __init__(self, steps: list[dict[str, pa.Table]]) -> None:
+        self.store = DictStore()
+        self.step = 0
+        self.changes: dict[int, list[Rows]] = {index: [] for index in range(len(CIRCUIT.nodes))}
+        self.contents: dict[int, Rows] = {index: Counter() for index in range(len(CIRCUIT.nodes))}
+        for given_ in steps:
+            self._run(given_)
+
+    def context(self, index: int) -> StepContext:
+        return StepContext(self.store, self.step, index, APPEND_ONLY[index], partitions=PARTITIONS)
+
+    def _run(self, given_: dict[str, pa.Table]) -> None:
+        made: list[pa.Table] = []
+        for index, node in enumerate(CIRCUIT.nodes):
+            step = operator_of(node).step
+            if step is None:
+                assert isinstance(node, Source)
+                made.append(given_[node.handle])
+            else:
+                made.append(step(node, [made[i] for i in node.inputs], self.context(index)))
+            if not isinstance(node, Output):
+                self.changes[index].append(to_rows(made[index]))
+                self.contents[index] = plus(self.contents[index], self.changes[index][-1])
+        self.step += 1
+
+
+@cache
+def nodes_after(seed: int) -> Nodes:
+    """Several tests look at one run."""
+    return Nodes(history(seed))
+
+
+def named(index: int) -> str:
+    return f"node {index}: {CIRCUIT.nodes[index]}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_operator_takes_back_only_if_its_descriptor_says_so(seed: int) -> None:
+    ran = nodes_after(seed)
+    for index, origin in enumerate(retraction_origins(CIRCUIT)):
+        if origin is None:
+            assert all(weight > 0 for change in ran.changes[index] for weight in change.values()), named(index)
+
+
+def test_an_operator_that_says_that_it_takes_rows_back_does() -> None:
+    """One that only inserts and does not say so costs state, and is refused as an append output."""
+    for index, origin in enumerate(retraction_origins(CIRCUIT)):
+        if origin == index:
+            changes = [change for seed in range(6) for change in nodes_after(seed).changes[index]]
+            assert any(weight < 0 for change in changes for weight in change.values()), named(index)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_two_rows_have_the_unique_key_of_a_descriptor(seed: int) -> None:
+    ran = nodes_after(seed)
+    for index, key in enumerate(unique_keys(CIRCUIT)):
+        if key is not None:
+            rows: Counter[tuple[Any, ...]] = Counter()
+            for row, weight in ran.contents[index].items():
+                rows[tuple(row[column] for column in key)] += weight
+            assert all(weight <= 1 for weight in rows.values()), named(index)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_content_that_is_read_from_state_is_the_sum_of_all_changes(seed: int) -> None:
+    ran = nodes_after(seed)
+    found = {
+        index for index, node in enumerate(CIRCUIT.nodes) if not isinstance(node, Output) and readable(CIRCUIT, index)
+    }
+    assert found, "no operator of this circuit can be read: the test shows nothing"
+    for index in found:
+        assert to_rows(content_below(CIRCUIT, index, ran.context)) == ran.contents[index], named(index)
+
+
+def test_an_operator_stores_something_if_and_only_if_its_descriptor_says_so() -> None:
+    ran = Nodes([rows_everywhere()])
+    for index, node in enumerate(CIRCUIT.nodes):
+        first = TABLE_FIRST + index * TRACES_MAX
+        prefixes = tuple(table_prefix(table) for table in range(first, first + TRACES_MAX))
+        stored = any(key.startswith(prefixes) for key in ran.store.records)
+        assert bool(operator_of(node).keeps(node, all(APPEND_ONLY[index]))) == stored, named(index)
+
+
+def test_an_operator_speaks_before_any_input_if_and_only_if_its_descriptor_says_so() -> None:
+    for index, node in enumerate(CIRCUIT.nodes):
+        operator = operator_of(node)
+        if operator.step is None:
+            continue
+        nothing = [zset.empty(CIRCUIT.nodes[i].types) for i in node.inputs]
+        store = DictStore()
+        spoken = []
+        for step in range(3):
+            context = StepContext(store, step, index, APPEND_ONLY[index], partitions=PARTITIONS)
+            spoken.append(operator.step(node, nothing, context).num_rows > 0)
+        assert spoken == [operator.speaks_first(node), False, False], named(index)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: int) -> None:
+    """A wrong exchange, or a wrong placement of an output, splits a key over two workers."""
+
+    def outputs(workers: int) -> list[dict[str, list[dict[str, Any]]]]:
+        machine = InProcess(CIRCUIT, workers, PARTITIONS)
+        return [{h: canonical(t).to_pylist() for h, t in machine.step(given_).items()} for given_ in history(seed)]
+
+    alone = outputs(1)
+    for workers in (2, 5):
+        assert outputs(workers) == alone
+
+
+def test_every_output_of_the_circuit_can_say_something() -> None:
+    """So that the comparison of workers looks at every kind of node: each is read by an output."""
+    messages = InProcess(CIRCUIT, 1, PARTITIONS).step(rows_everywhere())
+    assert {handle for handle, table in messages.items() if table.num_rows} == set(PARTITIONS)
+    read = set()
+    for index in reversed(range(len(CIRCUIT.nodes))):
+        if isinstance(CIRCUIT.nodes[index], Output) or index in read:
+            read |= {index, *CIRCUIT.nodes[index].inputs}
+    assert read == set(range(len(CIRCUIT.nodes)))
+
+
+def test_users_know_sources_views_and_outputs_by_name_and_every_node_has_a_text() -> None:
+    for index, node in enumerate(CIRCUIT.nodes):
+        operator = operator_of(node)
+        assert "\n" not in operator.text(node)
+        name = operator.user_name(node)
+        if isinstance(node, View):
+            assert name == f"view {node.name}"
+        if name is not None:
+            assert any(
+                name.endswith(f" {word}") for word in (getattr(node, "handle", ""), getattr(node, "name", "")) if word
+            ), named(index)
+
+
+def test_every_kind_of_node_has_exactly_one_descriptor() -> None:
+    assert [operator.node for operator in OPERATORS] == list(get_args(Node))
+
+
+def test_a_table_that_is_not_complete_cannot_be_made() -> None:
+    kinds = get_args(Node)
+    with pytest.raises(TypeError, match="Distinct has no descriptor"):
+        by_node_type([operator for operator in OPERATORS if operator is not DISTINCT], kinds)
+    with pytest.raises(TypeError, match="Distinct has two descriptors"):
+        by_node_type([*OPERATORS, replace(DISTINCT)], kinds)
+    with pytest.raises(TypeError, match="Distinct has a descriptor, and is not in the union Node"):
+        by_node_type(OPERATORS, [kind for kind in kinds if kind is not Distinct])
