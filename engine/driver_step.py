@@ -66,7 +66,7 @@ class DriverStep:
             Database.close(folder)
 
     def _of_worker(self, given: StepInput, worker: int, batches: Sequence[RawBatch]) -> list[RawBatch]:
-        mine = of_worker(given.ranges, self._owners, worker)
+        mine = of_worker(given.ranges, self._owners, worker, self._setup.placement.workers)
         return [batch for batch in batches if batch.range in mine]
 
 

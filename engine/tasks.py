@@ -79,7 +79,8 @@ def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outb
     began = time.perf_counter()
     try:
         owners = setup.placement.partition_owners(setup.input_partitions)
-        batches = RangeReader(setup.kafka).read(of_worker(given.ranges, owners, worker))
+        mine = of_worker(given.ranges, owners, worker, setup.placement.workers)
+        batches = RangeReader(setup.kafka).read(mine)
     except KafkaFault as error:
         return failed_outbox(setup.task(given.step, 0, worker, given.grown), error)
     return run_source(setup, given, worker, batches, began)
