@@ -119,7 +119,7 @@ class ReadDeadline(KafkaFault):
 
 class StepTooLarge(KafkaFault):
     """The messages of a step's ranges have more bytes than a step may have. Nothing was handed out, so no state has changed: the step
-    is divided again. `ends`: where each range that the reader was given has to end."""
+    is divided again. `ends`: where each range that is not empty has to end."""
 
     def __init__(self, bytes_max: int, ends: Mapping[TopicPartition, int]) -> None:
         self.bytes_max, self.ends = bytes_max, dict(ends)
