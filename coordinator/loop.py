@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -35,12 +36,14 @@ from coordinator.truncation import snapshot_due, truncate
 from engine.errors import StaleTask, TaskLost
 from engine.model.circuit import Aggregate, Constant, FinalAggregate
 from engine.run.database_jobs import Folded
+from engine.run.parcels import Parcel
 from engine.run.step_runner import StepRunner
 from engine.run.tasks import StepInput, TaskSetup
 from faults.points import reached
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import Fenced, PipelineWriter
+from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, divide
@@ -312,9 +315,8 @@ class Pipeline:
         if not core.replaying:
             record = self._with_policy_in_force(record)
         began = time.monotonic()
-        given = StepInput(core.step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
         reached("step.begun")
-        parcels = runner.run(given)
+        parcels = self._run_divided(record, runner, None if core.replaying else self._spec.limits.bytes_max)
         result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
         computed = time.monotonic()
         reached("step.gathered")
@@ -338,6 +340,21 @@ class Pipeline:
         if ahead is not None:
             self._divided(core, ahead)
             self._divide_ms = 1e3 * (chosen - computed)
+
+    def _run_divided(self, record: DivisionRecord, runner: StepRunner, bytes_max: int | None) -> list[Parcel]:
+        """Runs the step. One whose messages have more than `bytes_max` is divided again, over less input, and then run; a step with output
+        (None) stays as it is."""
+        given = StepInput(
+            record.step, record.division.ranges, dict(record.on_error), frozenset(record.grown), bytes_max
+        )
+        try:
+            return runner.run(given)
+        except StepTooLarge as fault:
+            less = record.cut(self._writer.epoch, fault.ends)
+            self._writer.append([less])
+            self._positions.update(less.division.ends)
+            _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=less.division.rows)
+            return runner.run(replace(given, ranges=less.division.ranges, bytes_max=None))
 
     def _times(self, result: StepResult, job_ms: float, write_ms: float) -> StepTimes:
         known = result.read_ms + result.compute_ms + result.state_ms
