@@ -6,19 +6,27 @@ RunStep   recorded division -> tasks -> output -> transaction, which may also ho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import structlog
+
 from coordinator.core import Core, Divide, RunStep
 from coordinator.inputs import Inputs
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
+from engine.run.parcels import Parcel
 from engine.run.step_runner import StepRunner
 from engine.run.tasks import StepInput, TaskSetup
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
 from io_kafka.step_log.output_progress import compare_inputs
 from io_kafka.step_log.records import DivisionRecord
+
+_log = structlog.get_logger("coordinator.stepping")
 
 IDLE_SECONDS = 0.005
 """Between two looks for input where there was none: a look costs 0.3 ms, and a waiting message should not notice."""
@@ -54,9 +62,8 @@ class Stepping:
         step, log = action.step, self._writer.state
         record = log.divisions[step] if action.replay else self._with_policy_in_force(log.divisions[step])
         began = self._monotonic()
-        given = StepInput(step, record.division.ranges, dict(record.on_error), frozenset(record.grown))
         reached("step.begun")
-        parcels = runner.run(given)
+        parcels = self._run_divided(record, runner, None if action.replay else self._spec.limits.bytes_max)
         result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
         computed = self._monotonic()
         reached("step.gathered")
@@ -80,6 +87,20 @@ class Stepping:
         if ahead is not None:
             self._inputs.recorded()
             self._divide_ms = 1e3 * (chosen - computed)
+
+    def _run_divided(self, record: DivisionRecord, runner: StepRunner, bytes_max: int | None) -> list[Parcel]:
+        """Runs the step. A step whose messages have more than `bytes_max` is divided again, over less input, and then run. None: the step has
+        output, so its division stays as it is."""
+        given = StepInput(
+            record.step, record.division.ranges, dict(record.on_error), frozenset(record.grown), bytes_max
+        )
+        try:
+            return runner.run(given)
+        except StepTooLarge as fault:
+            less = record.cut(self._writer.epoch, fault.ends)
+            self._writer.append([less])
+            _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=less.division.rows)
+            return runner.run(replace(given, ranges=less.division.ranges, bytes_max=None))
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step without output; recorded again where an earlier run recorded it and the project now says otherwise

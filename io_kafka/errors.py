@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from base.fault import ExitCode, Fault
+from io_kafka.offsets import TopicPartition
 
 
 class KafkaFault(Fault):
@@ -99,6 +102,18 @@ class ReadDeadline(KafkaFault):
             f"topic {topic!r} partition {partition}: read up to offset {position} of {end}, and no further in "
             f"{deadline_s:g} s: {reason}.",
             "Check that the broker and the partition's leader are up; the step can be run again.",
+        )
+
+
+class StepTooLarge(KafkaFault):
+    """The messages of a step's ranges have more bytes than a step may have. Nothing was handed out, so no state has changed: the step
+    is divided again. `ends`: where each range that is not empty has to end."""
+
+    def __init__(self, bytes_max: int, ends: Mapping[TopicPartition, int]) -> None:
+        self.bytes_max, self.ends = bytes_max, dict(ends)
+        super().__init__(
+            f"the messages of the ranges have more than {bytes_max} bytes; they would fit if they ended at "
+            + ", ".join(f"{where} offset {end}" for where, end in sorted(ends.items()))
         )
 
 

@@ -51,12 +51,21 @@ def negate(zset: pa.Table) -> pa.Table:
     return zset.set_column(zset.num_columns - 1, WEIGHT, pa.array(-weights_of(zset)))
 
 
+def as_schema(zset: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows under exactly this schema. It may differ from theirs in names of columns and in marks of nullability."""
+    if zset.schema.equals(schema):
+        return zset
+    if zset.schema.types == schema.types:  # no cast: Arrow's own refuses a null struct whose fields may not be null
+        return pa.Table.from_arrays(zset.columns, schema=schema)
+    return zset.rename_columns(schema.names).cast(schema)
+
+
 def add(zsets: Sequence[pa.Table]) -> pa.Table:
-    """The sum, not consolidated. The parts have the columns of the first, maybe with other marks of nullability."""
-    if len(zsets) == 1:
-        return zsets[0]
+    """The sum, not consolidated, under `schema_of` the first part's types. The number of parts does not show in the schema: Arrow
+    compares marks of nullability too when tables of several workers are joined, and a single part must not keep its own."""
     schema = schema_of([field.type for field in zsets[0].schema][:-1])
-    return pa.concat_tables([z if z.schema.equals(schema) else z.cast(schema) for z in zsets])
+    parts = [as_schema(zset, schema) for zset in zsets]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
 
 def project(zset: pa.Table, columns: Sequence[int]) -> pa.Table:

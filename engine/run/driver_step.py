@@ -34,16 +34,17 @@ class DriverStep:
     def __init__(self, setup: TaskSetup) -> None:
         self._setup = setup
         self._reader = RangeReader(setup.kafka)
+        self._is_holding = False  # what was measured for a step that runs elsewhere
         self._threads = ThreadPoolExecutor(min(setup.placement.workers, os.cpu_count() or 1), "step")
         self._owners = setup.placement.partition_owners(setup.input_partitions)
 
     def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver, faults among them."""
+        """The parcels for the driver, faults among them. Raises StepTooLarge, and other faults of reading."""
         workers = range(self._setup.placement.workers)
         began = time.perf_counter()
         # All ranges in one call: one consumer has them all, and while it waits for one partition the others run ahead.
         side_by_side = sum(span.length for span in given.ranges) >= PARALLEL_ROWS_MIN
-        batches = self._reader.read([s for s in given.ranges if s.length], ahead=side_by_side)
+        batches = self._read(given, ahead=side_by_side)
         each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map
 
         def source(worker: int) -> Outbox:
@@ -53,10 +54,25 @@ class DriverStep:
             return run_region(self._setup, given, stage, worker, inbox)
 
         outboxes = list(each(source, workers))
+        batches.clear()  # they are decoded: a later stage needs the memory
         for stage in range(1, self._setup.plan.stages):
             inboxes = [_inbox(outboxes, worker) for worker in workers]
             outboxes = list(each(partial(region, stage), workers, inboxes))
         return _inbox(outboxes, DRIVER)
+
+    def measure(self, given: StepInput) -> None:
+        """Raises StepTooLarge, with where all ranges have to end, if the step has more than `bytes_max`. What was read stays here, for the
+        step may run here next; `let_go` gives the memory back."""
+        self._is_holding = True
+        self._read(given, ahead=False)
+
+    def let_go(self) -> None:
+        if self._is_holding:
+            self._reader.close()
+            self._is_holding = False
+
+    def _read(self, given: StepInput, *, ahead: bool) -> list[RawBatch]:
+        return self._reader.read([s for s in given.ranges if s.length], ahead=ahead, bytes_max=given.bytes_max)
 
     def close(self) -> None:
         """A process that runs one pipeline after another has not the address space for all their databases."""
@@ -66,7 +82,7 @@ class DriverStep:
             Database.close(folder)
 
     def _of_worker(self, given: StepInput, worker: int, batches: Sequence[RawBatch]) -> list[RawBatch]:
-        mine = of_worker(given.ranges, self._owners, worker)
+        mine = of_worker(given.ranges, self._owners, worker, self._setup.placement.workers)
         return [batch for batch in batches if batch.range in mine]
 
 

@@ -5,7 +5,7 @@ For tests of operators and placements, and for the benchmark's floor. It runs th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,22 +35,26 @@ class InProcess:
 
     def step(self, inputs: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """The messages of every output handle: partition, key, value; unordered."""
+        return self.step_of([self._sources(worker, inputs) for worker in range(len(self.stores))])
+
+    def step_of(self, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
+        """As `step`, over what each worker has read: the rows of every Source node (`sources.read_sources`)."""
         inboxes: list[list[Parcel]] = [[] for _ in self.stores]
         collected: list[Parcel] = []
         for stage in range(self.plan.stages):
-            outboxes = [self._run(stage, worker, inboxes[worker], inputs) for worker in range(len(self.stores))]
+            outboxes = [self._run(stage, worker, inboxes[worker], read[worker]) for worker in range(len(self.stores))]
             inboxes = [[box[w] for box in outboxes if w in box] for w in range(len(self.stores))]
             collected += [box[DRIVER] for box in outboxes if DRIVER in box]
         self.steps += 1
         return self._messages(collected)
 
-    def _run(self, stage: int, worker: int, inbox: list[Parcel], inputs: Mapping[str, pa.Table]) -> Outbox:
+    def _run(self, stage: int, worker: int, inbox: list[Parcel], read: Mapping[int, pa.Table]) -> Outbox:
         task = StageTask(
             self.plan, self.placement, self.steps, stage, worker, self.partitions, self.append_only
         )  # fmt: skip
         if stage > 0:
             return run_stage_once(task, self.stores[worker], inbox)
-        return run_stage(task, self.stores[worker], inbox, self._sources(worker, inputs))
+        return run_stage(task, self.stores[worker], inbox, read)
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:
         """Each source's rows dealt out among the workers, as partitions would be."""

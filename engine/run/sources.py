@@ -62,16 +62,20 @@ def read_sources(
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
             table = tables[node.handle]
+            schema = zset.schema_of(node.types)
             parts = [
-                _decoded(table, b, on_error, step, report) for b in batches if b.topic == table.topic and b.num_rows
+                zset.as_schema(_decoded(table, b, on_error, step, report), schema)
+                for b in batches
+                if b.topic == table.topic and b.num_rows
             ]
-            rows[index] = zset.add(parts) if parts else zset.empty(node.types)
+            rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
     return rows, report
 
 
-def of_worker(ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int) -> list[OffsetRange]:
-    """The ranges that a worker reads; a partition that came later than the placement goes by its number."""
-    workers = max(owners.values(), default=0) + 1
+def of_worker(
+    ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int, workers: int
+) -> list[OffsetRange]:
+    """The ranges that `worker`, one of `workers`, reads. A partition that was added after the placement was made goes by its number."""
     return [r for r in ranges if r.length and owners.get((r.topic, r.partition), r.partition % workers) == worker]
 
 

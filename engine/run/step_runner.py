@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from dataclasses import replace
 from typing import Any
 
 from base.version import VersionId
@@ -14,6 +15,7 @@ from engine.run.driver_step import DriverStep
 from engine.run.parcels import Parcel, error_of, first_error
 from engine.run.spark_step import SparkStep
 from engine.run.tasks import StepInput, TaskSetup
+from io_kafka.errors import StepTooLarge
 
 DRIVER_WORKERS_MAX = 16
 """One process has room for some hundred maps of a terabyte of address space, and a worker's database takes up to three."""
@@ -35,13 +37,19 @@ class StepRunner:
         self._in_spark = SparkStep(context, setup)
 
     def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError."""
+        """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError; and StepTooLarge, then nothing
+        of the step has changed any state."""
         rows = sum(span.length for span in given.ranges)
-        parcels = (self._in_driver if rows <= self._rows_max else self._in_spark).run(given)
-        failed = first_error(parcels)
-        if failed is not None:
-            raise error_of(failed)
-        return parcels
+        if rows <= self._rows_max:
+            return _without_error(self._in_driver.run(given))
+        self._in_driver.let_go()
+        try:
+            return _without_error(self._in_spark.run(given))
+        except StepTooLarge:
+            # A task knows its own ranges only, and its part of the bound; all of them together are measured here, as a small step's are.
+            self._in_driver.measure(given)
+            self._in_driver.let_go()
+            return _without_error(self._in_spark.run(replace(given, bytes_max=None)))
 
     def freeze(self, version: VersionId) -> None:
         """At a boundary: sets every worker's changes aside as `version`. Steps wait for it, and a job takes ten times as long as what it
@@ -63,6 +71,13 @@ class StepRunner:
     def close(self) -> None:
         self._in_driver.close()
         self._in_spark.close()
+
+
+def _without_error(parcels: list[Parcel]) -> list[Parcel]:
+    failed = first_error(parcels)
+    if failed is not None:
+        raise error_of(failed)
+    return parcels
 
 
 def _give_way() -> None:

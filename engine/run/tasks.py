@@ -73,6 +73,15 @@ class StepInput:
     ranges: tuple[OffsetRange, ...]
     on_error: Mapping[str, OnError]
     grown: frozenset[str] = frozenset()
+    bytes_max: int | None = None
+    """Of the keys and values in `ranges`; None where the step has output, or was measured, so that its ranges are final."""
+
+    def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
+        """What these of the step's ranges may have, where each offset has an equal part: then all together stay within `bytes_max`."""
+        if self.bytes_max is None:
+            return None
+        offsets = sum(span.length for span in self.ranges)
+        return self.bytes_max * sum(span.length for span in ranges) // max(1, offsets)
 
 
 def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outbox:
@@ -80,7 +89,8 @@ def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outb
     began = time.perf_counter()
     try:
         owners = setup.placement.partition_owners(setup.input_partitions)
-        batches = RangeReader(setup.kafka).read(of_worker(given.ranges, owners, worker))
+        mine = of_worker(given.ranges, owners, worker, setup.placement.workers)
+        batches = RangeReader(setup.kafka).read(mine, bytes_max=given.bytes_max_of(mine))
     except KafkaFault as error:
         return failed_outbox(setup.task(given.step, 0, worker, given.grown), error)
     return run_source(setup, given, worker, batches, began)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message
 
@@ -35,6 +36,16 @@ class Chunk(NamedTuple):
             pa.array(list(map(Message.value, messages)), pa.binary()),
             pa.array(list(map(Message.offset, messages)), pa.int64()),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values. In constant time, and the same however messages are divided into chunks."""
+        return _bytes_in(self.keys) + _bytes_in(self.values)
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of key and value of each message."""
+        return _sizes(self.keys) + _sizes(self.values)
 
     def part(self, first: int, end: int) -> Chunk:
         return Chunk(*(column[first:end] for column in self))
@@ -141,6 +152,23 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequenc
     cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(messages)]
     for begin, end in pairwise(cuts):
         yield TopicPartition(str(topics[begin]), int(partitions[begin])), messages[begin:end]
+
+
+def _ends(column: pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Where its values begin and, the last one, end, in its buffer of bytes. A null has no bytes."""
+    ends = column.buffers()[1]
+    if ends is None or len(column) == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
+
+
+def _bytes_in(column: pa.BinaryArray) -> int:
+    ends = _ends(column)
+    return int(ends[-1]) - int(ends[0])
+
+
+def _sizes(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    return np.diff(_ends(column)).astype(np.int64)
 
 
 def _int64(octets: bytes) -> pa.Int64Array:

@@ -9,7 +9,11 @@ partition ended costs no request. A place is a mere cache; a range that begins e
 
     missing --assign at start--> in place --read--> in place at end
        ^                            |
-       +---- another start, ahead by more than SURPLUS_MESSAGES_MAX, or any fault ----+
+       +---- another start, ahead by more than a surplus, or any fault ----+
+
+With `bytes_max`, ranges whose messages have more bytes are not handed out: `StepTooLarge` says where they have to end
+(io_kafka/step_log/byte_bound.py), and what was delivered keeps its place for the next read. So memory is bounded by `bytes_max`, by what may be
+read ahead, and by one call for each partition, whatever the size of messages.
 """
 
 from __future__ import annotations
@@ -17,22 +21,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.consumed import Chunk, Consumed, Event, source_of
+from io_kafka.clients.place import Place
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import fault_of
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
+from io_kafka.step_log.byte_bound import level_of, unsettled
 
 # A call for fewer messages costs more a message; a larger one has no effect and holds more memory.
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
+
+# What one call is meant to bring, judged by the size of the messages that came before. A call copies what it brings.
+CALL_BYTES_MAX = 16 << 20
 
 # How long one call may wait: a pending signal is served only between calls.
 CONSUME_SECONDS_MAX = 0.25
@@ -43,8 +51,11 @@ STALL_SECONDS_MAX = 60.0
 # A partition that is done goes on delivering while others are read. Beyond this it gives up its place, to bound memory.
 SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
 
-# What a reader may fetch of the next ranges while the caller works on this one. Two steps of the default size; with larger messages
-# fewer of them, for their bytes are what fills the memory.
+# The same in bytes, over all partitions together; and how far a partition is read beyond its share while others are waited for.
+SURPLUS_BYTES_MAX = 16 << 20
+
+# What a reader may fetch of the next ranges while the caller works on this one, and never more than one step's bytes. Two steps of
+# the default size; with larger messages fewer of them, for their bytes are what fills the memory.
 AHEAD_BYTES_MAX = 64 << 20
 
 # A pump that finds nothing so often, a millisecond apart, is at the end of what there is, and rests until the next read.
@@ -55,6 +66,9 @@ SHORT_LOG_SECONDS_MAX = 5.0
 
 # For the question what a partition holds, asked only when a read fails.
 DIAGNOSIS_SECONDS_MAX = 5.0
+
+# What a read that stands still says, where the client has told no trouble.
+NO_ANSWER = "no answer"
 
 # The client goes on by itself after these; only a read that stands still is a fault.
 _TRANSIENT = frozenset(
@@ -80,55 +94,19 @@ _REFUSALS = _MISSING | frozenset(
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
-@dataclass
-class _Place:
-    """Where the consumer stands in one partition.
-
-    `position`: all below it is handed out. `reached`: all below it has been delivered; `waiting` holds the messages in
-    [position, reached). `log_end`: where the log ended when we last came to its end, None if there was more since.
-    Invariant: position <= every offset in `waiting` < reached.
-    """
-
-    position: int
-    reached: int
-    waiting: list[Chunk] = field(default_factory=list)
-    log_end: int | None = None
-
-    def deliver(self, chunk: Chunk) -> None:
-        first, last = chunk.offsets[0].as_py(), chunk.offsets[-1].as_py()
-        assert self.reached <= first <= last, f"offset {first} was delivered after {self.reached}"
-        self.waiting.append(chunk)
-        self.reached = last + 1
-        self.log_end = None
-
-    def take(self, end: int) -> list[Chunk]:
-        """The messages below `end`, which must have been reached."""
-        assert self.reached >= end
-        halves = [chunk.split(end) for chunk in self.waiting]
-        self.waiting = [above for _, above in halves if len(above.offsets)]
-        self.position = end
-        return [below for below, _ in halves if len(below.offsets)]
-
-    @property
-    def ahead_bytes(self) -> int:
-        return sum(chunk.values.nbytes for chunk in self.waiting)
-
-    @property
-    def ahead(self) -> int:
-        """Messages that nobody has asked for yet."""
-        return sum(len(chunk.offsets) for chunk in self.waiting)
-
-
 class _Positioned:
     """One consumer and its places. Used by one thread at a time, under `lock`, in the process that made it."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.lock = threading.Lock()
-        self.places: dict[TopicPartition, _Place] = {}
+        self.places: dict[TopicPartition, Place] = {}
         self.wanted: frozenset[TopicPartition] = frozenset()
-        self.trouble = "no answer"
+        self.trouble = NO_ANSWER
         self.refusal: KafkaError | None = None
         self.closed = False
+        self.ahead_bytes_max = AHEAD_BYTES_MAX
+        self.message_bytes = 1
+        """Of a message, as those of the last call were on average: a guess, which bounds the next call and decides nothing else."""
         self.spoilt = False
         """Reading ahead met a fault: the next read begins with a new consumer, and meets it at its own place if it is real."""
         self._asked = threading.Event()
@@ -165,10 +143,10 @@ class _Positioned:
             empty = 0
             while empty < AHEAD_EMPTY_LOOKS_MAX and not self._awaited:
                 with self.lock:
-                    if self.closed or sum(place.ahead_bytes for place in self.places.values()) >= AHEAD_BYTES_MAX:
+                    if self.closed or self._ahead_bytes() >= self.ahead_bytes_max:
                         break
                     try:
-                        came = self._take_in(self._source.take(CONSUME_MESSAGES_MAX, 0))
+                        came = self._take_in(self._source.take(self._most(CONSUME_MESSAGES_MAX), 0))
                     except Exception as fault:
                         CLIENT_LOG.info("reading ahead met a fault: %s", fault)
                         self.spoilt = True
@@ -176,6 +154,13 @@ class _Positioned:
                 empty = 0 if came else empty + 1
                 if not came:
                     self._sleep(0.001)
+
+    def _ahead_bytes(self) -> int:
+        return sum(place.ahead_bytes for place in self.places.values())
+
+    def _most(self, wanted: int) -> int:
+        """Of so many messages, those that one call may ask for."""
+        return max(1, min(wanted, CALL_BYTES_MAX // self.message_bytes))
 
     def await_pump(self) -> None:
         """After `close`, without the lock: a thread that a process leaves running keeps all that it refers to from being freed."""
@@ -191,18 +176,51 @@ class _Positioned:
 
     def move_to(self, ranges: Sequence[OffsetRange]) -> None:
         """Afterwards every range's partition has a place at its start."""
+        self.wake(list(self.places))
         astray = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
         self.leave([span.where for span in astray])
         if astray:
             self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in astray])
-            self.places.update((span.where, _Place(span.start, span.start)) for span in astray)
+            self.places.update((span.where, Place(span.start, span.start)) for span in astray)
 
     def leave(self, partitions: Iterable[TopicPartition]) -> None:
         held = [where for where in partitions if where in self.places]
         if held:
-            self._consumer.incremental_unassign([ClientPartition(*where) for where in held])
+            fetched = [where for where in held if not self.places[where].is_resting]
+            if fetched:
+                self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
             for where in held:
                 del self.places[where]
+
+    def rest(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not fetched until `wake`, and what was delivered of them stays."""
+        tired = [where for where in partitions if not self.places[where].is_resting]
+        if tired:
+            self._consumer.incremental_unassign([ClientPartition(*where) for where in tired])
+            for where in tired:
+                self.places[where].is_resting = True
+
+    def rest_done(self, ranges: Sequence[OffsetRange]) -> None:
+        """Those whose range is here, and that have run far ahead of it while others are waited for."""
+        is_filled = self._pump is not None
+        bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
+        for span in ranges:
+            place = self.places[span.where]
+            offsets = place.reached - span.end
+            if offsets <= 0 or (place.ahead_bytes <= bytes_max and (is_filled or offsets <= SURPLUS_MESSAGES_MAX)):
+                continue
+            surplus = place.ahead_bytes - place.amount_below(span.end).read_bytes
+            if surplus > bytes_max or not is_filled:
+                self.rest([span.where])
+
+    def wake(self, partitions: Iterable[TopicPartition]) -> None:
+        resting = [where for where in partitions if self.places[where].is_resting]
+        if resting:
+            self._consumer.incremental_assign(
+                [ClientPartition(*where, self.places[where].reached) for where in resting]
+            )
+            for where in resting:
+                self.places[where].is_resting = False
 
     def receive(self, missing: int) -> None:
         """Wait for something, then let what has come go to its places: not much more than is `missing`, or one small step in ten would
@@ -210,7 +228,7 @@ class _Positioned:
 
         A call for many messages would wait its whole time for the last of them, so only a call for one may wait.
         """
-        most = min(max(missing, CONSUME_MESSAGES_MIN), CONSUME_MESSAGES_MAX)
+        most = self._most(min(max(missing, CONSUME_MESSAGES_MIN), CONSUME_MESSAGES_MAX))
         if not self._take_in(self._source.take(most, 0)) and self._take_in(self._source.take(1, CONSUME_SECONDS_MAX)):
             self._take_in(self._source.take(most, 0))
 
@@ -218,6 +236,9 @@ class _Positioned:
         """Whether anything came."""
         for where, chunk in consumed.runs:
             self.places[where].deliver(chunk)
+        if consumed.runs:
+            messages = sum(len(chunk.offsets) for _, chunk in consumed.runs)
+            self.message_bytes = 1 + sum(chunk.nbytes for _, chunk in consumed.runs) // messages
         for event in consumed.events:
             self._event(event)
         self._pass_markers()
@@ -226,19 +247,20 @@ class _Positioned:
         return bool(consumed)
 
     def shed(self, wanted: Iterable[TopicPartition]) -> None:
-        """Leave the partitions that are not wanted now and have run far ahead."""
+        """Leave the partitions that are not wanted now and have run far ahead: in messages, and together in bytes those that hold most."""
         keep = set(wanted)
-        self.leave(
-            w
-            for w, p in list(self.places.items())
-            if w not in keep
-            and p.ahead > SURPLUS_MESSAGES_MAX
-            and (self._pump is None or p.ahead_bytes > AHEAD_BYTES_MAX)
-        )
+        others = [(place.ahead_bytes, where) for where, place in self.places.items() if where not in keep]
+        is_filled = self._pump is not None  # on purpose then, up to `ahead_bytes_max`
+        bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
+        surplus = sum(held for held, _ in others) - bytes_max
+        for held, where in sorted(others, reverse=True):
+            if surplus > 0 or (not is_filled and self.places[where].ahead > SURPLUS_MESSAGES_MAX):
+                surplus -= held
+                self.leave([where])
 
     def _pass_markers(self) -> None:
         """The client's position moves over transaction markers, for which it delivers nothing."""
-        behind = [ClientPartition(*where) for where in self.places]
+        behind = [ClientPartition(*where) for where, place in self.places.items() if not place.is_resting]
         for found in self._consumer.position(behind):
             place = self.places[TopicPartition(found.topic, found.partition)]
             if found.offset > place.reached:
@@ -248,7 +270,7 @@ class _Positioned:
         error, where = event.error, event.where
         place = self.places.get(where) if where else None
         if error.code() in _TRANSIENT or (where is not None and place is None):
-            self.trouble = error.str()
+            self._troubled_by(error)
         elif where is None or place is None:
             raise fault_of(KafkaException(error), self._servers, "reading")
         elif error.code() == KafkaError._PARTITION_EOF:
@@ -278,9 +300,14 @@ class _Positioned:
             raise fault_of(error, self._servers, f"reading {where}", *where) from error
         return int(begin), int(end)
 
+    def _troubled_by(self, error: KafkaError) -> None:
+        """That all brokers are down is told beside the reason, before it or after it; the reason is what helps."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self.trouble == NO_ANSWER:
+            self.trouble = error.str()
+
     def _note(self, error: KafkaError) -> None:
         """The client's callback, within a call of `consume`: must not raise."""
-        self.trouble = error.str()
+        self._troubled_by(error)
         if error.code() in _REFUSALS:
             self.refusal = error
 
@@ -312,12 +339,14 @@ class RangeReader:
         self._settings = settings
         self._stall_s = stall_s
 
-    def read(self, ranges: Sequence[OffsetRange], *, ahead: bool = False) -> list[RawBatch]:
-        """One batch a range, in the order of `ranges`; one range a partition at most. `ahead`: go on fetching what comes after them,
-        in the background; it is handed out by later reads only.
+    def read(
+        self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
+    ) -> list[RawBatch]:
+        """One batch for each range, in the order of `ranges`; at most one range for each partition. `ahead`: go on fetching what comes
+        after them, in the background; it is handed out by later reads only. `bytes_max`: of keys and values of all ranges together.
 
-        Raises OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or ReadDeadline when nothing came for
-        `stall_s`.
+        Raises StepTooLarge where they have more, and hands out nothing; OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or
+        ReadDeadline when nothing came for `stall_s`.
         """
         for span in ranges:
             span.check()
@@ -331,10 +360,14 @@ class RangeReader:
                     self._drop(held)
                     continue
                 try:
-                    taken = self._take(held, [span for span in ranges if span.length])
+                    if bytes_max is not None:
+                        held.ahead_bytes_max = min(AHEAD_BYTES_MAX, bytes_max)
+                    taken = self._take(held, [span for span in ranges if span.length], bytes_max)
                     if ahead:
                         held.read_ahead()
-                    return [_batch(span, taken.get(span.where, [])) for span in ranges]
+                    return [_batch(span, taken.pop(span.where, [])) for span in ranges]
+                except StepTooLarge:
+                    raise
                 except BaseException:
                     self._drop(held)
                     raise
@@ -361,27 +394,51 @@ class RangeReader:
         if not held.closed:
             held.close()
 
-    def _take(self, held: _Positioned, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, list[Chunk]]:
-        """Consume until every range's end is reached."""
+    def _take(
+        self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int | None
+    ) -> dict[TopicPartition, list[Chunk]]:
+        """Consume until every range's end is reached, or until it is known where ranges that are too large have to end."""
         held.wanted = frozenset(span.where for span in ranges)
         held.move_to(ranges)
-        taken: dict[TopicPartition, list[Chunk]] = {}
-        missing = {span.where: span for span in ranges}
         total, moved_at = -1, self._settings.outside.monotonic()
         while True:
-            for span in list(missing.values()):
-                if held.places[span.where].reached >= span.end:
-                    taken[span.where] = held.places[span.where].take(span.end)
-                    del missing[span.where]
-            held.shed(missing)
+            settled = set() if bytes_max is None else self._bound(held, ranges, bytes_max)
+            missing = [s for s in ranges if held.places[s.where].reached < s.end and s.where not in settled]
             if not missing:
+                taken = {span.where: held.places[span.where].take(span.end) for span in ranges}
+                held.shed(())
                 return taken
-            before, total = total, sum(held.places[where].reached for where in missing) - len(missing)
+            held.shed(held.wanted)
+            held.rest_done(ranges)
+            before, total = total, sum(held.places[span.where].reached for span in missing) - len(missing)
             if total != before:
                 moved_at = self._settings.outside.monotonic()
             else:
-                self._judge(held, list(missing.values()), self._settings.outside.monotonic() - moved_at)
-            held.receive(sum(span.end - held.places[where].reached for where, span in missing.items()))
+                self._judge(held, missing, self._settings.outside.monotonic() - moved_at)
+            held.receive(sum(span.end - held.places[span.where].reached for span in missing))
+
+    def _bound(self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int) -> set[TopicPartition]:
+        """The partitions of which enough is here, though not all: those that are too large. Raises StepTooLarge once that is known of all."""
+        places = [held.places[span.where] for span in ranges]
+        if sum(place.ahead_bytes for place in places) <= bytes_max:
+            return (
+                set()
+            )  # nearly every step stays below; what is ahead of the ranges counts too, so it is an upper bound
+        amounts = [place.amount_below(span.end) for place, span in zip(places, ranges, strict=True)]
+        if sum(amount.read_bytes for amount in amounts) <= bytes_max:
+            return set()
+        level = level_of(amounts, bytes_max)
+        assert level is not None, "ranges with more bytes than the bound do not fit"
+        open_ones = {ranges[index].where for index in unsettled(amounts, level)}
+        if not open_ones:
+            ends = {span.where: place.end_within(span, level) for place, span in zip(places, ranges, strict=True)}
+            if all(ends[span.where] == span.end for span in ranges):
+                return set()  # one message of each, which is the least that a step can have
+            raise StepTooLarge(bytes_max, ends)
+        held.wake(open_ones)
+        settled = {s.where for s, a in zip(ranges, amounts, strict=True) if not a.is_whole} - open_ones
+        held.rest(where for where in settled if held.places[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
+        return settled
 
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:
         """A read stands still: raise if the log is too short, or if it has stood still too long."""

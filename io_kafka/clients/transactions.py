@@ -41,11 +41,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from base.fault import ExitCode
 from faults.points import Point, reached
+from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
 from io_kafka.offsets import TopicPartition
-from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.step_log.records import Claim, Record, encode
 from io_kafka.step_log.state import StepLogState
 

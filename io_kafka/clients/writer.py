@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from faults.points import is_armed, reached
 from io_kafka.clients import native
+from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.clients.transactions import OUTPUT_POINTS, Fenced, FencedLog, OutcomeUnknown, WriteRefused, WriterLimits
 from io_kafka.offsets import TopicPartition
-from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log.digest import digests, partition_bounds
 from io_kafka.step_log.output_progress import Decision, decide
 from io_kafka.step_log.records import (

@@ -22,6 +22,7 @@ version wrote it, would show as lost or doubled output much later.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -75,6 +76,10 @@ class InputRange(_Part):
     partition: Natural
     start: Natural
     end: Natural
+
+    @property
+    def where(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 class InputChecksum(_Part):
@@ -163,6 +168,24 @@ class DivisionRecord(_Record):
             on_error=on_error,
             dead_letters=dead_letters,
             grown=self.grown,
+        )
+
+    def cut(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
+        """The same step over less input: each range ends at `ends`. Recorded when the messages had more bytes than a step may have."""
+        ranges = tuple(
+            InputRange(topic=r.topic, partition=r.partition, start=r.start, end=ends.get(r.where, r.end))
+            for r in self.ranges
+        )
+        return self.with_policy(epoch, self.on_error, self.dead_letters).model_copy(update={"ranges": ranges})
+
+    def is_cut_of(self, before: DivisionRecord) -> bool:
+        """Whether it says what `before` says, over less input, and not over none."""
+        pairs = list(zip(self.ranges, before.ranges, strict=False))
+        return (
+            self == before.cut(self.epoch, {r.where: r.end for r in self.ranges})
+            and all(r.start <= r.end <= former.end for r, former in pairs)
+            and any(r.end < former.end for r, former in pairs)
+            and any(r.start < r.end for r in self.ranges)
         )
 
 

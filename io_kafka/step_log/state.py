@@ -8,7 +8,10 @@ and goes to the last stable offset: of a transaction, a reader sees all records 
        ^              |  at most PENDING_STEPS_MAX ahead     checkpoint_intent -> checkpoint_complete, at any time
        |              v
        +---- claim(e' > e), at any time; what was divided and not yet written stays divided: the new run may record it
-             again, with the policy for malformed messages that is in force now, and never with another input
+             again, with the policy for malformed messages that is in force now
+
+    division(s) ----> division(s) over less input, where s is the last one divided: its messages had more bytes than a step may have.
+    Nothing of s was written, and no state has seen it. With other input than less of the same, a step is never divided again.
 
     circuit, layout: once each in a generation, before division(0)
 
@@ -241,8 +244,12 @@ class StepLogState:
         return None if record == self.snapshot() else "it does not say what the records before it say"
 
     def _why_not_division(self, record: DivisionRecord) -> str | None:
-        if self.steps <= record.step < self.division_next and record.epoch > self.divisions[record.step].epoch:
-            return self._why_not_again(record, self.divisions[record.step])
+        if self.steps <= record.step < self.division_next:
+            before = self.divisions[record.step]
+            if record.step == self.division_next - 1 and record.is_cut_of(before):
+                return None
+            if record.epoch > before.epoch:
+                return self._why_not_again(record, before)
         if record.step != self.division_next:
             return f"of step {record.step}, where step {self.division_next} is the next to be divided"
         if record.step >= self.steps + PENDING_STEPS_MAX:
@@ -265,7 +272,8 @@ class StepLogState:
 
     def _why_not_again(self, record: DivisionRecord, before: DivisionRecord) -> str | None:
         """A pending step may be divided again by a later run, with another policy for malformed messages: nothing of it
-        was written, and the state goes back to the last checkpoint at every start. All else must be as it was."""
+        was written, and the state goes back to the last checkpoint at every start. All else must be as it was. (Less input is another
+        matter: `DivisionRecord.is_cut_of`.)"""
         if record == before.with_policy(record.epoch, record.on_error, record.dead_letters):
             return None
         return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
@@ -301,7 +309,9 @@ class StepLogState:
             case Claim():
                 self.claim = record
             case DivisionRecord() if record.step in self.divisions:
-                self.divisions[record.step] = record  # again: where the next one starts has not changed
+                if record.step == self.division_next - 1:  # it may have been cut, and the next one starts where it ends
+                    self.positions.update({r.where: r.end for r in record.ranges})
+                self.divisions[record.step] = record
             case DivisionRecord():
                 self.divisions[record.step] = record
                 self.positions.update({TopicPartition(r.topic, r.partition): r.end for r in record.ranges})

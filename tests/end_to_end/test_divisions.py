@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.division import Limits
+from io_kafka.step_log.records import DivisionRecord, Record
 from tests.end_to_end import sums
-from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.harness import Playground, Resolved, renamed
 
 
 def transactions(play: Playground, resolved: Resolved) -> list[list[str]]:
@@ -126,6 +130,97 @@ CREATE MATERIALIZED VIEW large TBLPROPERTIES ('topic' = '@large') AS SELECT k, n
     assert play.log(resolved).checkpoints[-1].step == 4
     assert play.check(resolved) == {"large": 5}
     assert play.check_steps(resolved) == 4
+
+
+BYTES = 3_000
+LARGE = {
+    "large.sql": """
+CREATE STREAMING TABLE large (k STRING, n INT, text STRING) USING kafka TBLPROPERTIES ('subscribe' = '@large');
+CREATE STREAMING TABLE small (k STRING, n INT) USING kafka TBLPROPERTIES ('subscribe' = '@small', 'mode' = 'upsert', 'key' = 'k');
+CREATE MATERIALIZED VIEW sums TBLPROPERTIES ('topic' = '@out', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, sum(n) AS total, sum(length(text)) AS letters, count(*) AS rows FROM large GROUP BY k
+  UNION ALL SELECT concat('small ', k), n, 0, 1 FROM small;
+"""
+}
+
+
+def ranges(play: Playground, resolved: Resolved) -> dict[int, dict[tuple[str, int], tuple[int, int]]]:
+    """The divisions of the steps as they were run."""
+    found = {}
+    for message in play.read(resolved.spec.log_topic, prefixed=False):
+        assert message.value is not None
+        record = json.loads(message.value)
+        if record["kind"] == "division":
+            found[record["step"]] = {(r["topic"], r["partition"]): (r["start"], r["end"]) for r in record["ranges"]}
+    return found
+
+
+def test_a_step_holds_no_more_bytes_than_it_may_wherever_it_runs(play: Playground) -> None:
+    """Large messages in two partitions, small ones in another topic, one that is larger than a step may be. With one worker in the driver
+    and with three in Spark the divisions are the same, and no step holds more than its bytes."""
+    play.topic("large", partitions=2)
+    play.topic("small", partitions=2)
+    for partition in (0, 1):
+        play.send("large", [{"k": "abc"[i % 3], "n": i, "text": "x" * 100 * i} for i in range(8)], partition)
+        play.send("small", [(str(k), {"k": str(k), "n": k}) for k in range(partition, 40, 2)], partition)
+    play.send("large", [{"k": "a", "n": 1, "text": "y" * 2 * BYTES}, {"k": "b", "n": 1, "text": "z"}])
+    divisions = []
+    for workers, driver_rows_max in ((1, None), (3, 0)):
+        resolved = play.resolve(LARGE, {"stepwell.step.bytes.max": BYTES})
+        other = renamed(resolved, f"-{workers}", workers, driver_rows_max)
+        other = replace(other, spec=replace(other.spec, limits=Limits(1_000, BYTES, message_bytes=1)))
+        play.run(other)
+        divisions.append(ranges(play, other))
+        assert play.run(other)["steps_run"] == 0
+        assert play.check_steps(other) == len(divisions[-1])
+        assert [m.content for m in play.read("out-1")] == [m.content for m in play.read(f"out-{workers}")]
+    assert divisions[0] == divisions[1]
+    assert len(divisions[0]) > 4
+    sizes = {
+        (topic, m.partition, m.offset): len(m.key or b"") + len(m.value or b"")
+        for topic in resolved.spec.input_topics
+        for m in play.read(topic, prefixed=False)
+    }
+    for division in divisions[0].values():
+        held = [[sizes[*place, offset] for offset in range(*span)] for place, span in division.items()]
+        assert sum(sum(each) for each in held if len(each) > 1) <= BYTES
+    published_by_first = replace(resolved.project, views=tuple(
+        replace(view, output=view.output and replace(view.output, topic=view.output.topic + "-1")) for view in resolved.project.views
+    ))  # fmt: skip
+    assert play.check(replace(resolved, project=published_by_first)) == {"sums": 43}
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_crash_around_a_second_division_changes_nothing(
+    play: Playground, is_recorded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run finds the first division or the second one, and comes to the same steps."""
+    play.topic("in")
+    play.send("in", sums.rows(0, 40))
+    resolved = sums.project(play)
+    limits = Limits(1_000, 150, message_bytes=1)
+    plain, crashed = (
+        replace(each, spec=replace(each.spec, limits=limits))
+        for each in (renamed(resolved, "-plain", 1), renamed(resolved, "-crashed", 1))
+    )
+    play.run(plain)
+    append = PipelineWriter.append
+
+    def crashes(self: PipelineWriter, records: Sequence[Record]) -> None:
+        is_second = isinstance(records[0], DivisionRecord) and records[0].step == 2 and 2 in self.state.divisions
+        if is_recorded or not is_second:
+            append(self, records)
+        if is_second:
+            raise InterruptedError
+
+    with monkeypatch.context() as crash, pytest.raises(InterruptedError):
+        crash.setattr(PipelineWriter, "append", crashes)
+        play.run(crashed)
+    assert (play.log(crashed).steps, len(play.log(crashed).pending)) == (2, 1)
+    play.run(crashed)
+    assert len(ranges(play, plain)) > 5
+    assert ranges(play, crashed) == ranges(play, plain)
+    assert [m.content for m in play.read("out-crashed")] == [m.content for m in play.read("out-plain")]
 
 
 def interrupted(*_: Any) -> None:

@@ -1,13 +1,23 @@
-"""Who reads what: every range of a step is read by one worker, those of partitions that came later too."""
+"""Who reads what, and that it does not show: every range of a step is read by one worker, and however many ranges a worker has, its
+rows have one schema."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from engine.model.circuit import Aggregate, AggregateCall, Circuit, LastByKey, Node, Output, Source, View
 from engine.model.placement import Placement
-from engine.run.sources import of_worker
+from engine.run.in_process import InProcess
+from engine.run.sources import SourceTable, of_worker, read_sources
+from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import Mode
 from io_kafka.offsets import OffsetRange
 
 
@@ -15,9 +25,133 @@ from io_kafka.offsets import OffsetRange
 def test_every_range_is_read_by_one_worker(workers: int) -> None:
     owners = Placement.even(workers).partition_owners({"in": 2, "other": 1})
     there = [OffsetRange("in", 0, 0, 5), OffsetRange("in", 1, 2, 3), OffsetRange("other", 0, 1, 4)]
-    came_later = [OffsetRange("in", number, 0, 1) for number in (2, 3, 4)]
+    came_later = [OffsetRange("in", number, 0, 1) for number in range(2, 12)]
     nothing_in_it = [OffsetRange("other", 1, 7, 7)]
     readers = Counter(
-        span for worker in range(workers) for span in of_worker(there + came_later + nothing_in_it, owners, worker)
+        span
+        for worker in range(workers)
+        for span in of_worker(there + came_later + nothing_in_it, owners, worker, workers)
     )
     assert readers == Counter(there + came_later)
+
+
+@pytest.mark.parametrize("owners", [{("in", 0): 0, ("in", 1): 2}, {("in", 0): 0}, {}])
+def test_the_number_of_workers_is_not_that_of_the_owners(owners: dict[tuple[str, int], int]) -> None:
+    """Owners may leave a worker out, the last one too; a partition that they do not name is read all the same."""
+    spans = [OffsetRange("in", number, 0, 1) for number in range(8)]
+    read = [of_worker(spans, owners, worker, 4) for worker in range(4)]
+    assert Counter(span for each in read for span in each) == Counter(spans)
+    assert all(read), "a worker has nothing to read, though partitions came later than the owners"
+
+
+# Every mode, any number of partitions and workers, and any partitions that have rows
+
+STRUCT = pa.struct([pa.field("flag", pa.bool_(), nullable=False), pa.field("text", pa.string())])
+COLUMNS = pa.schema([
+    pa.field("id", pa.int64(), nullable=False), pa.field("g", pa.string()), pa.field("n", pa.int32(), nullable=False),
+    pa.field("inner", STRUCT), pa.field("list", pa.list_(pa.int64())),
+])  # fmt: skip
+GROUPS = 3
+ROWS_PER_RANGE = 4
+MODES: tuple[tuple[Mode, bool], ...] = (("append", False), ("upsert", True), ("changelog", True), ("changelog", False))
+
+
+def circuit(mode: Mode, keyed: bool) -> Circuit:
+    """count(*) and sum(n) by g."""
+    types, longs = tuple(COLUMNS.types), (pa.int64(), pa.int64())
+    retracts = mode == "changelog" and not keyed
+    messages = (*types, pa.bool_(), pa.int32(), pa.int64())
+    read: tuple[Node, ...] = (
+        (Source((), messages, "in", keyed=True), LastByKey((0,), types, "in", (0,)))
+        if keyed
+        else (Source((), types, "in", retracts=retracts),)
+    )
+    last, result = len(read) - 1, (pa.string(), *longs)
+    calls = (AggregateCall("count", None, False, longs[0]), AggregateCall("sum", 2, False, longs[1]))
+    names = ("g", "rows", "total")
+    return Circuit((
+        *read, Aggregate((last,), result, (1,), calls), View((last + 1,), result, "sums", names, True, (0,)),
+        Output((last + 2,), (), "sums", "upsert", names, (0,)),
+    ))  # fmt: skip
+
+
+def row(number: int) -> dict[str, Any]:
+    inner = {"flag": number % 2 == 0, "text": None}
+    return {"id": number, "g": "abc"[number % GROUPS], "n": number, "inner": inner, "list": [number]}
+
+
+class Topic:
+    """A topic in memory, and the table that its messages say, row by id."""
+
+    def __init__(self, mode: Mode, keyed: bool, partitions: int) -> None:
+        self.mode, self.keyed = mode, keyed
+        self.ends = [0] * partitions
+        self.table: dict[int, dict[str, Any]] = {}
+
+    def send(self, partitions: Sequence[int]) -> list[RawBatch]:
+        """A range of every partition. Each of `partitions` gets new rows and, where the mode can say so, loses one."""
+        batches = []
+        for partition, start in enumerate(self.ends):
+            messages = list(self._messages(partition)) if partition in partitions else []
+            self.ends[partition] = start + len(messages)
+            span = OffsetRange("in", partition, start, self.ends[partition])
+            keys, values = ([message[i] for message in messages] for i in (0, 1))
+            offsets = pa.array(range(span.start, span.end), pa.int64())
+            batches.append(raw_batch(span, pa.array(keys, pa.binary()), pa.array(values, pa.binary()), offsets))
+        return batches
+
+    def _messages(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        mine = [number for number in self.table if number % len(self.ends) == partition]
+        for number in mine[:1] if self.mode != "append" else []:
+            before = self.table.pop(number)
+            yield self._message(before, None)
+        first = self.ends[partition]
+        for index in range(first, first + ROWS_PER_RANGE):
+            number = index * len(self.ends) + partition
+            self.table[number] = row(number)
+            yield self._message(None, self.table[number])
+
+    def _message(
+        self, before: dict[str, Any] | None, after: dict[str, Any] | None
+    ) -> tuple[bytes | None, bytes | None]:
+        some = after or before
+        assert some is not None
+        key = json.dumps({"id": some["id"]}).encode() if self.keyed else None
+        if self.mode == "changelog":
+            return key, json.dumps({"before": before, "after": after, "op": "d" if after is None else "c"}).encode()
+        return key, None if after is None else json.dumps(after).encode()
+
+    def sums(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for one in self.table.values():
+            count, total = found.get(one["g"], (0, 0))
+            found[one["g"]] = (count + 1, total + one["n"])
+        return found
+
+
+@pytest.mark.parametrize(("mode", "keyed"), MODES)
+@pytest.mark.parametrize("partitions", range(1, 6))
+@pytest.mark.parametrize("workers", range(1, 6))
+def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, partitions: int, workers: int) -> None:
+    """One partition, all, none, every other one: each a step."""
+    engine, topic = InProcess(circuit(mode, keyed), workers, {"sums": 2}), Topic(mode, keyed, partitions)
+    tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
+    owners = engine.model.placement.partition_owners({"in": partitions})
+    written: dict[str, tuple[int, int]] = {}
+    every = range(partitions)
+    for step, filled in enumerate([every[:1], every, every[:0], every[::2]]):
+        batches = topic.send(filled)
+        spans = [batch.range for batch in batches]
+        mine = [of_worker(spans, owners, worker, workers) for worker in range(workers)]
+        read = [
+            read_sources(engine.plan.circuit, tables, [b for b in batches if b.range in own], {"in": "fail"}, step)[0]
+            for own in mine
+        ]
+        assert len({rows[0].schema.to_string(show_field_metadata=False) for rows in read}) == 1
+        for message in engine.step_of(read)["sums"].to_pylist():
+            group = json.loads(message["key"])["g"]
+            written.pop(group, None)
+            if message["value"] is not None:
+                value = json.loads(message["value"])
+                written[group] = (value["rows"], value["total"])
+        assert written == topic.sums()

@@ -78,3 +78,12 @@ EXPECTED = {
     "long": ["399cb48bc72e8d68", "8ba22977212096a8", "12959da49e3e188c", "e65c8202a38aca67"],
     "string": ["78d8490a6855cc05", "8f6f815ab02180d5", "d656c8a78cd45d46", "e65c8202a38aca67"],
 }
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_sum_has_one_schema_however_many_parts_it_has(count: int) -> None:
+    """Marks of nullability are not part of a Z-set: Arrow refuses to join tables that differ in them."""
+    marked = pa.schema([pa.field("c0", pa.bool_(), nullable=False), pa.field("weight", pa.int64(), nullable=False)])
+    part = pa.table([[True], [1]], schema=marked)
+    total = zset.add([part] * count)
+    assert total.schema.equals(zset.schema_of([pa.bool_()])) and total.num_rows == count

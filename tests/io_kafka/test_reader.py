@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from io_kafka.errors import OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.errors import OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -433,6 +434,99 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].num_rows == 10
     assert not reader._positioned().places
     assert rows(reader.read([OffsetRange(topic, 0, 10, 12)])[0]) == [(10, b"10"), (11, b"11")]
+
+
+# Bytes
+
+
+def sizes_of(batches: list[RawBatch]) -> list[list[int]]:
+    return [[len(value or b"") for value in batch.values.to_pylist()] for batch in batches]
+
+
+def read_within(
+    reader: RangeReader, ranges: list[OffsetRange], bytes_max: int
+) -> tuple[list[OffsetRange], list[RawBatch]]:
+    """As a step is read: where it is too large, it is cut once."""
+    try:
+        return ranges, reader.read(ranges, bytes_max=bytes_max)
+    except StepTooLarge as fault:
+        cut = [OffsetRange(r.topic, r.partition, r.start, fault.ends.get(r.where, r.end)) for r in ranges]
+    assert cut != ranges
+    with pytest.MonkeyPatch.context() as patch:  # it is not cut again, and not fetched again
+        patch.setattr(reader._positioned(), "receive", failing)
+        return cut, reader.read(cut, bytes_max=bytes_max)
+
+
+def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    """What a small partition leaves goes to the large ones; nothing is lost, read twice or fetched twice; another reader cuts alike."""
+    for partition, size, count in ((0, 1000, 40), (1, 10, 40), (2, 3000, 20)):
+        for _ in range(2):  # markers lie between
+            transactions.put(topic, [bytes(size)] * (count // 2), partition=partition)
+        await_end(settings, topic, partition, count + 2)
+    whole = [OffsetRange(topic, partition, 0, end) for partition, end in ((0, 42), (1, 42), (2, 22))]
+    stories = []
+    for calls in (1, 7, 10_000):
+        reader.close()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reader_module, "CONSUME_MESSAGES_MIN", 1)
+            patch.setattr(reader_module, "CONSUME_MESSAGES_MAX", calls)
+            ranges, story = whole, []
+            while any(span.length for span in ranges):
+                cut, batches = read_within(reader, ranges, 20_000)
+                keys = sum(len(key) for batch in batches for key in batch.keys.to_pylist())
+                assert keys + sum(map(sum, sizes_of(batches))) <= 20_000
+                story.append([(span.start, span.end) for span in cut])
+                ranges = [OffsetRange(r.topic, r.partition, c.end, r.end) for r, c in zip(ranges, cut, strict=True)]
+        stories.append(story)
+    assert stories[0] == stories[1] == stories[2]
+    assert len(stories[0]) > 4
+
+
+def test_a_message_larger_than_the_bound_gets_through(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    transactions.put(topic, [b"x" * 500, b"y", b"z" * 700])
+    await_end(settings, topic, 0, 4)
+    cut, batches = read_within(reader, [OffsetRange(topic, 0, 0, 4)], 100)
+    assert (cut[0].end, sizes_of(batches)) == (1, [[500]])
+    cut, batches = read_within(reader, [OffsetRange(topic, 0, 1, 4)], 100)
+    assert (cut[0].end, sizes_of(batches)) == (2, [[1]])
+    cut, batches = read_within(reader, [OffsetRange(topic, 0, 2, 4)], 100)
+    assert sizes_of(batches) == [[700]]
+
+
+def test_a_partition_that_is_large_enough_rests_while_others_are_waited_for(
+    settings: KafkaSettings,
+    reader: RangeReader,
+    topic: str,
+    transactions: Transactions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its messages wait, and it delivers no more of them: a partition whose messages come late must not fill the memory with another's."""
+    monkeypatch.setattr(reader_module, "SURPLUS_BYTES_MAX", 1_000)
+    monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MIN", 1)
+    monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MAX", 10)
+    transactions.put(topic, [bytes(100)] * 1_000)
+    transactions.put(topic, [bytes(100)] * 100, partition=1, commit=False)
+    transactions.put(topic, [bytes(100)] * 100, partition=1)
+    for partition, end in ((0, 1_001), (1, 202)):
+        await_end(settings, topic, partition, end)
+    most = 0
+    receive = reader_module._Positioned.receive
+
+    def watched(self: Any, missing: int) -> None:
+        nonlocal most
+        receive(self, missing)
+        most = max(most, sum(place.ahead_bytes for place in self.places.values()))
+
+    monkeypatch.setattr(reader_module._Positioned, "receive", watched)
+    ranges = [OffsetRange(topic, 0, 0, 1_001), OffsetRange(topic, 1, 0, 202)]
+    cut, batches = read_within(reader, ranges, 10_000)
+    assert [batch.num_rows for batch in batches] == [24, 24]  # 206 bytes each, with their keys
+    assert [span.end for span in cut] == [24, 125]
+    assert most <= 2 * (10_000 + 1_000 + 2 * 10 * 206)
 
 
 def failing(messages: object) -> bool:

@@ -95,6 +95,10 @@ def again(step: int, start: int, end: int, epoch: int, **changes: object) -> Div
     return former.with_policy(epoch, {"t": "skip"}, {}).model_copy(update=changes)
 
 
+def less(step: int, start: int, end: int, cut: int, epoch: int = 0) -> DivisionRecord:
+    return division(step, start, end).cut(epoch, {TopicPartition("in", 0): cut})
+
+
 def test_a_later_epoch_may_change_the_policy_of_a_step_without_output() -> None:
     two_pending = (*STORY, division(2, 12, 15), claim(1))
     state = folded(*two_pending, again(1, 10, 12, 1), again(2, 12, 15, 1))
@@ -103,6 +107,18 @@ def test_a_later_epoch_may_change_the_policy_of_a_step_without_output() -> None:
     assert folded(*two_pending, again(1, 10, 12, 1), step(1, 6, 1), again(2, 12, 15, 1), step(2, 7, 1)).steps == 3
     once_more = (claim(2), again(1, 10, 12, 2, on_error={"t": "dead-letter"}, dead_letters={"t": "d"}))
     assert folded(*two_pending, again(1, 10, 12, 1), *once_more).pending[0].dead_letters == {"t": "d"}
+
+
+def test_the_last_division_may_be_recorded_again_over_less_input() -> None:
+    """By the run that recorded it or a later one; the next division starts where it ends now."""
+    before = division(1, 10, 12)
+    for log in (STORY, (*STORY, claim(1))):
+        cut = before.cut(len(log) - len(STORY), {TopicPartition("in", 0): 11})
+        assert cut.is_cut_of(before)
+        state = folded(*log, cut)
+        assert state.positions == {TopicPartition("in", 0): 11} and [d.step for d in state.pending] == [1]
+        epoch = cut.epoch
+        assert folded(*log, cut, step(1, 6, epoch), division(2, 11, 15, epoch)).division_next == 3
 
 
 def test_a_new_epoch_takes_up_what_was_divided() -> None:
@@ -127,6 +143,12 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*STORY, claim(1)), again(1, 10, 12, epoch=1, grown=("in",)), "another input than epoch 0 recorded"),
         ((*STORY, claim(1)), division(1, 10, 12, epoch=1, topic_id="j"), "another input than epoch 0 recorded"),
         ((*STORY, claim(1), again(1, 10, 12, epoch=1)), again(1, 10, 12, epoch=1), "where step 2 is the next"),
+        (STORY, division(1, 10, 12), "where step 2 is the next to be divided"),
+        (STORY, division(1, 10, 10), "where step 2 is the next to be divided"),
+        (STORY, again(1, 10, 11, epoch=0), "where step 2 is the next to be divided"),
+        ((*STORY, division(2, 12, 15)), less(1, 10, 12, 11), "where step 3 is the next to be divided"),
+        ((*STORY, step(1, 6)), less(1, 10, 12, 11), "where step 2 is the next to be divided"),
+        ((*STORY, less(1, 10, 12, 11)), less(1, 10, 12, 12), "where step 2 is the next to be divided"),
         (STORY, division(2, 11, 13), "should start at 12"),
         (STORY, division(2, 12, 11), "should start at 12"),
         (STORY, division(2, 12, 13, topic_id="j"), "topic 'in' was i, now j"),
@@ -214,7 +236,7 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
 def stories(draw: st.DrawFn) -> list[Record]:
     """Any log a correct run can write, with snapshots strewn in."""
     state, records, identity = StepLogState("log"), list[Record](), 0
-    kinds = ["claim", "division", "again", "step", "intent", "complete", "layout", "circuit", "snapshot"]
+    kinds = ["claim", "division", "again", "less", "step", "intent", "complete", "layout", "circuit", "snapshot"]
     kinds += ["refresh", "taken_back", "reset"]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
@@ -228,6 +250,9 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = division(state.division_next, at, at + draw(st.integers(0, 5)), epoch)
             case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
                 record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {})
+            case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
+                start, end = last.ranges[0].start, last.ranges[0].end
+                record = last.cut(epoch, {TopicPartition("in", 0): draw(st.integers(start + 1, end - 1))})
             case "step" if state.pending:
                 end = state.ends.get(TopicPartition("out", 0), 0)
                 record = step(state.steps, end + draw(st.integers(0, 5)), epoch)

@@ -399,6 +399,39 @@ ENGINE = (
         ("tests/engine/test_sources.py::test_every_range_is_read_by_one_worker",),
     ),
     Breakage(
+        "source-keeps-its-own-schema",
+        "The rows of a source that reads one range keep the decoder's NOT NULL marks.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/run/sources.py",
+                "            rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()\n",
+                "            if len(parts) == 1:\n"
+                "                parts = [\n"
+                "                    _decoded(table, b, on_error, step, report)\n"
+                "                    for b in batches\n"
+                "                    if b.topic == table.topic and b.num_rows\n"
+                "                ]\n"
+                "            rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()\n",
+            ),
+        ),
+        ("tests/engine/test_sources.py::test_which_partitions_have_rows_does_not_matter",),
+        tells="Schema at index 1 was different",
+    ),
+    Breakage(
+        "workers-guessed-from-owners",
+        "The number of workers is taken for one more than the highest that owns a partition.",
+        "7 one owner",
+        (
+            Edit(
+                "engine/run/sources.py",
+                "owners.get((r.topic, r.partition), r.partition % workers) == worker]",
+                "owners.get((r.topic, r.partition), r.partition % (max(owners.values(), default=0) + 1)) == worker]",
+            ),
+        ),
+        ("tests/engine/test_sources.py::test_the_number_of_workers_is_not_that_of_the_owners",),
+    ),
+    Breakage(
         "messages-of-early-stages-lost",
         "An output that an early stage made does not get past the later ones.",
         "the batch answer",

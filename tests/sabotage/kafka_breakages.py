@@ -198,9 +198,9 @@ KAFKA = (
         "8 nothing between steps",
         (
             Edit(
-                READER,
-                "        halves = [chunk.split(end) for chunk in self.waiting]\n",
-                "        halves = [chunk.split(self.reached) for chunk in self.waiting]\n",
+                "io_kafka/clients/place.py",
+                "                one, other = each.chunk.split(end)\n                below",
+                "                one, other = each.chunk.split(self.reached)\n                below",
             ),
         ),
         (
@@ -309,7 +309,7 @@ KAFKA = (
         (
             Edit(
                 READER,
-                "if self.closed or sum(place.ahead_bytes for place in self.places.values()) >= AHEAD_BYTES_MAX:",
+                "if self.closed or self._ahead_bytes() >= self.ahead_bytes_max:",
                 "if self.closed:",
             ),
         ),
@@ -319,7 +319,13 @@ KAFKA = (
         "place-never-given-up",
         "A partition that runs far ahead of its range keeps its messages in memory.",
         "9 bounded",
-        (Edit(READER, "            and p.ahead > SURPLUS_MESSAGES_MAX\n", "            and p.ahead < 0\n"),),
+        (
+            Edit(
+                READER,
+                "            if surplus > 0 or (not is_filled and self.places[where].ahead > SURPLUS_MESSAGES_MAX):\n",
+                "            if self.places[where].ahead < 0:\n",
+            ),
+        ),
         (f"{TEST_READER}::test_a_partition_far_ahead_of_its_range_gives_up_its_place",),
     ),
     Breakage(

@@ -45,8 +45,8 @@ class Description:
 class Oracle:
     """`sums[s]`: the view after the steps below s. `after[s]`: where the input of those ends."""
 
-    def __init__(self, broker: Broker, workers: int) -> None:
-        self._broker, self._workers = broker, workers
+    def __init__(self, broker: Broker, workers: int, step_bytes: int | None = None) -> None:
+        self._broker, self._workers, self._step_bytes = broker, workers, step_bytes
         self.epoch = -1
         self.holder: Process | None = None
         self.divided: list[dict[Where, tuple[int, int]]] = []
@@ -55,7 +55,7 @@ class Oracle:
         self.ends: dict[Where, int] = {}
         self.complete: tuple[int, int, str] | None = None
         self.intended: set[tuple[int, int, str]] = set()
-        self.seen = {"claims": 0, "divisions": 0, "steps": 0, "checkpoints": 0}
+        self.seen = {"claims": 0, "divisions": 0, "steps": 0, "checkpoints": 0, "cuts": 0}
 
     # Kafka
 
@@ -104,6 +104,8 @@ class Oracle:
 
     def _division(self, record: Mapping[str, Any]) -> None:
         step = record["step"]
+        if step == len(self.divided) - 1 and step == self.written:
+            self._cut(record, self.divided.pop())
         assert step == len(self.divided), f"a division of step {step}, and {len(self.divided)} is next"
         ranges: dict[Where, tuple[int, int]] = {}
         for part in record["ranges"]:
@@ -118,10 +120,19 @@ class Oracle:
         self.divided.append(ranges)
         self.seen["divisions"] += 1
 
+    def _cut(self, record: Mapping[str, Any], before: dict[Where, tuple[int, int]]) -> None:
+        """A step without output is divided again over less input: as much as its bytes allow, and never nothing."""
+        found = {(part["topic"], part["partition"]): (part["start"], part["end"]) for part in record["ranges"]}
+        assert found.keys() == before.keys()
+        assert all(start == before[where][0] and end <= before[where][1] for where, (start, end) in found.items())
+        assert found != before and any(start < end for start, end in found.values())
+        self.seen["cuts"] += 1
+
     def _step(self, record: Mapping[str, Any], output: dict[Where, list[tuple[int, Entry]]]) -> None:
         step = record["step"]
         assert step == self.written, f"step {step} was written, and {self.written} is next"
         assert step < len(self.divided), f"step {step} was written before its division"
+        self._bounded(step)
         expected = self._expected(step)
         found = {where: [(e.key, e.value) for _, e in entries] for where, entries in output.items()}
         assert found == expected, f"step {step}: found {found}, expected {expected}"
@@ -135,6 +146,15 @@ class Oracle:
         assert len(record["outputs"]) == sum(PARTITIONS.values())
         self.written += 1
         self.seen["steps"] += 1
+
+    def _bounded(self, step: int) -> None:
+        """The step's messages are within the bound, but for the first message of each range, which always gets through."""
+        if self._step_bytes is None:
+            return
+        ranges = [self._broker.partition(where).committed(*span) for where, span in self.divided[step].items()]
+        sizes = [[len(e.value or b"") + len(e.key or b"") for _, e in entries] for entries in ranges]
+        held = sum(sum(each) for each in sizes if len(each) > 1)
+        assert held <= self._step_bytes, f"step {step} holds {sizes} bytes, and {self._step_bytes} are allowed"
 
     def _expected(self, step: int) -> Messages:
         """The messages of a step, and the view after it, from the input's committed records alone."""

@@ -82,6 +82,7 @@ def judge(findings: Findings, seeds: int) -> None:
     unharmed = [point for point in POINTS if findings.happened[f"crash at {point}"] < CRASHES_AT_A_POINT_MIN * share]
     assert not unharmed, f"no coordinator or task was killed at {unharmed}"
     seen = findings.seen
+    assert seen["cuts"] > seeds // 2, seen
     assert seen["steps"] > 8 * seeds and seen["claims"] > 3 * seeds and seen["checkpoints"] > 3 * seeds, seen
 
 

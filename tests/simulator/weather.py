@@ -40,7 +40,8 @@ RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
 @dataclass(frozen=True)
 class Weather:
     """Chances at a point, or at a place of trouble; many of them 0, for what is rare hides behind what is frequent. `points`: how long there are
-    faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations."""
+    faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations. `step_bytes`: the bound of a
+    step's input, where a message has about 12."""
 
     workers: int
     points: int
@@ -58,6 +59,7 @@ class Weather:
     messages: int
     snapshot_steps: int
     available_now: float
+    step_bytes: int | None
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
@@ -80,4 +82,5 @@ class Weather:
             messages=rng.randint(8, 40),
             snapshot_steps=rng.choice((1, 1, 3)),
             available_now=rng.choice((0, 0.3)),
+            step_bytes=rng.choice((None, 15, 40)),
         )

@@ -58,7 +58,7 @@ class World:
         self.scheduler = Scheduler(self.rng, POINTS_MAX)
         self.broker = Broker(self._decided)
         self.disk = Disk(self)
-        self.oracle = Oracle(self.broker, self.weather.workers)
+        self.oracle = Oracle(self.broker, self.weather.workers, self.weather.step_bytes)
         self.processes: list[Process] = []
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
@@ -272,7 +272,7 @@ class World:
             inputs=(InputTopic(SourceTable(circuit.INPUT, circuit.INPUT, None), "earliest", "fail", None),),  # type: ignore[arg-type]
             outputs=tuple(OutputTopic(name, name, number, False) for name, number in circuit.PARTITIONS.items()),
             kafka=self._kafka,
-            limits=Limits(rows_max=weather.rows),
+            limits=Limits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
             workers=weather.workers,
             shards=4,
             checkpoint_interval_s=weather.checkpoint_s,
