@@ -102,9 +102,12 @@ class Lowering:
         return Relation(relation.node, relation.columns, relation.outputs, predicates)
 
     def settle(self, relation: Relation) -> Relation:
-        """The same rows and outputs, with nothing pending: column i of the circuit node is output i."""
+        """The same rows and outputs, with nothing pending: column i of the circuit node is output i, and has its id.
+
+        A projection that only renames costs no node, but it gives the columns new ids. They are taken over here, because a
+        caller that puts a node on top knows the columns by the ids of the outputs."""
         if not relation.pending:
-            return relation
+            return self.over(relation.node, relation.identifiers)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
         projections = tuple(self.emit(output.tree, relation) for output in relation.outputs)
