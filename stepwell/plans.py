@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -91,6 +91,19 @@ def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
         definitions = load_definitions(project, spark)
         with active(definitions.spark), in_folder(project.root):
             return _Resolver(project, definitions).run()
+
+
+def flow_plan(
+    name: str, analysed: Any, optimise: Callable[[], Any], spark: SparkSession, view: str, location: Location
+) -> FlowPlan:
+    """The plan of one query. `analysed` is the JVM's plan; `optimise` gives the optimised one, and is called only if nothing in
+    `analysed` is refused. Raises UnsupportedError or ProjectErrors."""
+    analysed_json = analysed.toJSON()
+    refusals.check_analysed(analysed, analysed_json, view, location)
+    optimised = optimise()
+    tree = read(optimised)
+    leaves = mark_leaves(tree, optimised, spark, view, location)
+    return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
 
 
 class _Blocked(Exception):
@@ -200,19 +213,8 @@ class _Resolver:
     def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
         with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name):
             query = query.in_order(schema, flow)
-            refusals.check_analysed(query.analysed, output.name, flow.location)
-            optimised = query.optimised()
-            tree = read(optimised)
-            leaves = mark_leaves(tree, optimised, self.spark, output.name, flow.location)
-            return FlowPlan(
-                name=flow.name,
-                tree=tree,
-                leaves=tuple(self.outputs[leaf.lower()].name for leaf in leaves),
-                json=optimised.toJSON(),
-                analysed_json=query.analysed.toJSON(),
-                text=optimised.toString(),
-                location=flow.location,
-            )
+            plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
+            return replace(plan, leaves=tuple(self.outputs[leaf.lower()].name for leaf in plan.leaves))
 
     def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
         """The flow's query, analysed; what it reads is resolved on the way. Each try makes one more name known."""

@@ -37,6 +37,20 @@ def read(java: Any) -> TreeNode:
     return _complete(parse(java.toJSON()), java)
 
 
+def column_metadata(java: Any, identifier: int) -> dict[str, Any]:
+    """The metadata of the column with this expression id, in the JVM's `LogicalPlan` or in a subquery of it; empty if there is none."""
+    subqueries = java.subqueriesAll()
+    waiting = [java, *_items(subqueries)]
+    while waiting:
+        plan = waiting.pop()
+        for column in _items(plan.output()):
+            if column.exprId().id() == identifier:
+                found: dict[str, Any] = json.loads(column.metadata().json())
+                return found
+        waiting += _items(plan.children())
+    return {}
+
+
 def _lossy(node: TreeNode) -> bool:
     if node.kind == "Literal":
         type_ = node["dataType"]

@@ -17,12 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from engine.circuit import Constant, Expression, Map, Node
+from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.subqueries import refuse_subqueries
 from stepwell.lowering.trees import attribute, attributes, conjunction, conjuncts, expression_id, plain, substitute
 
 Rule = Callable[["Lowering", TreeNode], Relation]
@@ -34,12 +36,16 @@ _NO_RULE_REMEDY = "Write the view without it, or compute this part outside and r
 class Lowering:
     """The state of lowering one plan into `builder`.
 
+    `analysed`: what the user wrote, as opposed to what the optimiser made of it.
     `leaf`: a LogicalRDD or LocalRelation of this plan -> the circuit node that holds its rows.
     `refusals` and `notes` grow as rules find things; a note is for `dry-run` and changes nothing.
     """
 
-    def __init__(self, plan: TreeNode, builder: CircuitBuilder, rules: Mapping[str, Rule], leaf: Leaf) -> None:
+    def __init__(
+        self, plan: TreeNode, analysed: Analysed, builder: CircuitBuilder, rules: Mapping[str, Rule], leaf: Leaf
+    ) -> None:
         self.plan = plan
+        self.analysed = analysed
         self.builder = builder
         self.leaf = leaf
         self.refusals: list[UnsupportedPlan] = []
@@ -183,22 +189,6 @@ class Lowering:
                         known.setdefault(expression_id(leaf), leaf)
         types = [_type_or_null(leaf) for leaf in known.values()]
         return self.add(Constant((), tuple(types), b""), list(known))
-
-
-_SUBQUERIES = frozenset(
-    {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "DynamicPruningSubquery"}
-)
-
-
-def refuse_subqueries(tree: TreeNode) -> None:
-    """Most subqueries are joins by now; raises UnsupportedPlan for one that Catalyst left in an expression."""
-    for node in tree.walk():
-        if node.kind in _SUBQUERIES:
-            raise UnsupportedPlan(
-                node.kind,
-                "a subquery that stands for a value, and does not refer to the query around it, is not supported yet",
-                "Make it a materialized view of its own, and CROSS JOIN that",
-            )
 
 
 def _expressions(values: Iterable[Any]) -> Iterable[TreeNode]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from engine.circuit import Circuit, Constant, LastByKey, Output, Source, View
 from engine.content import derive_contents
+from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_schema
 from stepwell.errors import ProjectError, UnsupportedError, raise_all
@@ -124,7 +125,7 @@ class _Driver:
         contexts: list[Lowering] = []
         relations: list[Relation] = []
         for flow in view.flows:
-            context = Lowering(flow.tree, self.builder, RULES, self.leaf)
+            context = Lowering(flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf)
             relations.append(self._flow(context, flow, types))
             contexts.append(context)
             self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)

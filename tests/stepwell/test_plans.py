@@ -11,8 +11,8 @@ import pytest
 from pyspark.pipelines import init_cli
 from pyspark.sql import SparkSession
 
+from stepwell.catalyst.tree import walk_all
 from stepwell.errors import ProjectError, ProjectErrors, UnsupportedError
-from stepwell.leaves import walk_all
 from stepwell.plans import ResolvedProject, ResolvedView, resolve
 from stepwell.project import load_project
 from tests.stepwell.folder import project
