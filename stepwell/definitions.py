@@ -37,7 +37,7 @@ from stepwell.elements import (
 )
 from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, raise_all
 from stepwell.project import Project
-from stepwell.session import FIXED_SQL
+from stepwell.session import FIXED_SQL, connection_lost
 from stepwell.sql_files import read_sql
 
 __all__ = [
@@ -71,6 +71,8 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
             try:
                 _load_file(file, registry, own)
             except ProjectError as error:
+                if connection_lost(error):
+                    raise
                 errors.append(error)
     if not files:
         raise ProjectError(

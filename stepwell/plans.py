@@ -29,9 +29,19 @@ from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
 from stepwell.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in
 from stepwell.elements import KIND_NAMES, FlowDefinition, Kind, OutputDefinition, PythonQuery, SqlQuery
-from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, did_you_mean, raise_all
+from stepwell.errors import (
+    Location,
+    OwnMistake,
+    ProjectError,
+    ProjectErrors,
+    StepwellError,
+    UnsupportedError,
+    did_you_mean,
+    raise_all,
+)
 from stepwell.leaves import boundary, mark_leaves
 from stepwell.project import Project
+from stepwell.session import connection_lost
 from stepwell.settings import TIME_ZONE_KEY, check_time_zone
 from stepwell.tables import OutputSpec, SourceSpec, check_names, is_source, kept_key, output_spec, source_spec
 
@@ -87,6 +97,14 @@ class ResolvedProject:
 
 def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
     """Loads and resolves everything the project defines. Raises ProjectError, or ProjectErrors for several."""
+    resolved, errors = survey(project, spark)
+    raise_all(errors)
+    return resolved
+
+
+def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list[ProjectError]]:
+    """As `resolve`, for `dry-run`: what could be resolved, and what is wrong with the rest. Raises ProjectError if the definitions cannot
+    even be read."""
     with quiet_spark():
         definitions = load_definitions(project, spark)
         with active(definitions.spark), in_folder(project.root):
@@ -127,7 +145,7 @@ class _Resolver:
         self.shown: dict[str, bool] = {}  # name -> which of the two is registered now
         self.stack: list[OutputDefinition] = []  # being resolved, outermost first
 
-    def run(self) -> ResolvedProject:
+    def run(self) -> tuple[ResolvedProject, list[ProjectError]]:
         with _error_of_time_zone(self.project):
             check_time_zone(str(self.spark.conf.get(TIME_ZONE_KEY)))
         for output in self.definitions.outputs:
@@ -136,8 +154,8 @@ class _Resolver:
                     self._check_temporary(output)
                 else:
                     self._resolve(output)
-        raise_all(self.errors)
-        return ResolvedProject(self.project, tuple(self.sources), tuple(self.views), self.spark)
+        resolved = ResolvedProject(self.project, tuple(self.sources), tuple(self.views), self.spark)
+        return resolved, self.errors
 
     def _resolve(self, output: OutputDefinition) -> None:
         """Makes the boundary `output` known. Raises _Blocked if it cannot be."""
@@ -175,13 +193,21 @@ class _Resolver:
         self.stack.append(output)
         try:
             yield
-        except ProjectError as error:
-            self.failed.add(name)
-            self.errors.append(error)
-            raise _Blocked from error
         except _Blocked:
             self.failed.add(name)
             raise
+        except Exception as error:
+            if connection_lost(error) or (isinstance(error, StepwellError) and not isinstance(error, ProjectError)):
+                raise  # no fault of this view
+            self.failed.add(name)
+            match error:
+                case ProjectErrors():
+                    self.errors.extend(error.errors)
+                case ProjectError():
+                    self.errors.append(error)
+                case _:
+                    self.errors.append(OwnMistake.of(error, output.name, output.location))
+            raise _Blocked from error
         finally:
             self.stack.pop()
 
@@ -211,7 +237,7 @@ class _Resolver:
         )
 
     def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
-        with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name):
+        with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name, users_code=False):
             query = query.in_order(schema, flow)
             plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
             return replace(plan, leaves=tuple(self.outputs[leaf.lower()].name for leaf in plan.leaves))
@@ -224,7 +250,7 @@ class _Resolver:
         while True:
             self._show(streaming)
             try:
-                with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target):
+                with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target, users_code=True):
                     return _analyse(flow, self.spark)
             except _Missing as error:
                 if error.name.lower() in missing:  # it was provided, and Spark does not find it all the same
@@ -421,13 +447,18 @@ def _error_of_time_zone(project: Project, flow: FlowDefinition | None = None) ->
 
 
 @contextlib.contextmanager
-def _translated(flow: FlowDefinition, project: Project, view: str) -> Iterator[None]:
-    """Errors of Spark and of the user's code as errors of ours, at the line where they arose."""
+def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code: bool) -> Iterator[None]:
+    """Errors of Spark and of the user's code as errors of ours, at the line where they arose.
+
+    `users_code`: whether the body runs code of the user's. Where it does not, an exception that is not Spark's is a mistake of ours, and
+    is left as it is."""
     try:
         yield
     except (StepwellError, _Missing, _Blocked):
         raise
     except Exception as error:
+        if connection_lost(error) or not (users_code or isinstance(error, PySparkException)):
+            raise
         location = flow.location
         if isinstance(flow.query, PythonQuery):
             found = where_in(error, project.root / location.file, location.file)

@@ -15,13 +15,11 @@ from stepwell.lowering.trees import expression_id
 
 _WINDOWS = "window functions (OVER) are not supported yet"
 _TOP_OF_GROUP = (
-    "For the rows with the greatest or least value of a group use max or min with GROUP BY, and join back. That is rank() = 1: rows that "
-    "tie all stay. For row_number() = 1 the value must be unique in its group"
+    "For the rows with the greatest or least value of a group use max or min with GROUP BY, and join back. That is "
+    "rank() = 1: rows that tie all stay. For row_number() = 1 the value must be unique in its group"
 )
 _LIMIT_PER_ROW = "LIMIT or ORDER BY in a subquery that refers to the query around it (LATERAL) is not supported yet"
-_LIMIT_PER_ROW_REMEDY = (
-    "For the row with the least or greatest value use min or max in the subquery, and join back to get the other columns of the row"
-)
+_LIMIT_PER_ROW_REMEDY = "For the row with the least or greatest value use min or max in the subquery, and join back to get the other columns of the row"
 _ELSEWHERE = "Compute this part outside and read the result from a topic"
 
 CONSTRUCTS: Mapping[str, tuple[str, str]] = {
