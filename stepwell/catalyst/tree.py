@@ -95,6 +95,6 @@ def _field(name: str, value: Any, children: list[TreeNode]) -> Any:
         return _tree(value)
     if isinstance(value, list):
         return [_field(name, item, children) for item in value]
-    if isinstance(value, int) and not isinstance(value, bool) and name not in _PLAIN_INTEGERS and value < len(children):
+    if type(value) is int and name not in _PLAIN_INTEGERS and 0 <= value < len(children):
         return children[value]
     return value

@@ -19,7 +19,10 @@ _TOP_OF_GROUP = (
     "rank() = 1: rows that tie all stay. For row_number() = 1 the value must be unique in its group"
 )
 _LIMIT_PER_ROW = "LIMIT or ORDER BY in a subquery that refers to the query around it (LATERAL) is not supported yet"
-_LIMIT_PER_ROW_REMEDY = "For the row with the least or greatest value use min or max in the subquery, and join back to get the other columns of the row"
+_LIMIT_PER_ROW_REMEDY = "For the row with the least or greatest value use min or max in the subquery, and join back to get the other columns"
+_OF_PARTITION = (
+    "For an aggregate of the whole partition use GROUP BY in a subquery and join it back, by <=> if the key can be NULL"
+)
 _ELSEWHERE = "Compute this part outside and read the result from a topic"
 
 CONSTRUCTS: Mapping[str, tuple[str, str]] = {
@@ -66,6 +69,8 @@ def lower(context: Lowering, node: TreeNode) -> NoReturn:
     text, remedy = CONSTRUCTS[node.kind]
     if node.kind == "Window" and _made_by_spark(context, node):
         text, remedy = _LIMIT_PER_ROW, _LIMIT_PER_ROW_REMEDY
+    elif node.kind == "Window" and not node["orderSpec"]:
+        remedy = _OF_PARTITION
     raise UnsupportedPlan(node.kind, text, remedy)
 
 
