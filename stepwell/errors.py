@@ -1,14 +1,17 @@
-"""What goes wrong in a user's project, said so that the user can mend it.
+"""What goes wrong in a user's project, said so that the user can correct it.
 
 Every error says what is wrong, where (view, file, line) and what to do next. A mistake of our own is an assertion,
-never one of these. Commands print `str(error)` and exit non-zero; they show no stack trace for them.
+and only becomes one of these where it concerns a single view (`OwnMistake`). Commands print `str(error)` and exit
+non-zero; they show no stack trace for them.
 """
 
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 # More suggestions than this read as noise.
 SUGGESTIONS_MAX = 3
@@ -63,6 +66,25 @@ class ProjectError(StepwellError):
 
 class UnsupportedError(ProjectError):
     """A definition that is right in Spark and that Stepwell does not run (yet)."""
+
+
+class OwnMistake(ProjectError):
+    """A view on which Stepwell itself failed, by an exception that nobody foresaw. It is reported like a refusal of that view, so that it
+    hides nothing that was found in other views. `__cause__` is the exception."""
+
+    @classmethod
+    def of(cls, error: Exception, view: str | None, location: Location | None) -> OwnMistake:
+        """The mistake that `error` is. The text names the innermost line of code, because users see no stack trace."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" at {'/'.join(Path(frames[-1].filename).parts[-2:])}:{frames[-1].lineno}" if frames else ""
+        made = cls(
+            f"Stepwell fails here, which is a mistake of ours: {type(error).__name__}: {error}{place}",
+            "Please report it with this text and the definition. Until it is fixed, write this part in another way.",
+            view=view,
+            location=location,
+        )
+        made.__cause__ = error
+        return made
 
 
 class ProjectErrors(ProjectError):

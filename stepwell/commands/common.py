@@ -93,7 +93,8 @@ def note(text: str) -> None:
 
 @contextmanager
 def reported(as_json: bool = False) -> Iterator[None]:
-    """Turns the world's faults into a text and an exit code; a mistake of ours keeps its stack trace."""
+    """Turns the world's faults into a text and an exit code. A mistake of ours keeps its stack trace, unless it was found to concern one
+    view (`OwnMistake`)."""
     try:
         yield
     except KeyboardInterrupt:
@@ -109,7 +110,7 @@ def reported(as_json: bool = False) -> Iterator[None]:
 
 
 def exit_code_of(error: Exception) -> Exit | None:
-    """None for a mistake of ours."""
+    """None for a mistake of ours that is known as nothing but an exception: it keeps its stack trace."""
     from stepwell.commands import exit_codes  # which knows the errors of all rooms: a second of imports
 
     return exit_codes.exit_code_of(error)

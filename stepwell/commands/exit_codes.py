@@ -11,7 +11,7 @@ from io_kafka.formats import FormatError
 from io_kafka.step_log.output_progress import DigestMismatch
 from stepwell.commands.common import Exit
 from stepwell.commands.spark import SparkUnavailable
-from stepwell.errors import StepwellError
+from stepwell.errors import OwnMistake, ProjectErrors, StepwellError
 from stepwell.inspection.query import NoState
 from stepwell.service.client import NotRunning
 from stepwell.service.holder import HeldByAnother
@@ -35,11 +35,14 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (CoordinatorError, Exit.STATE),
     (NoCommonVersion, Exit.STATE),
     (EngineError, Exit.DATA),
+    (OwnMistake, Exit.INTERNAL),
     (StepwellError, Exit.PROJECT),
 )
 """The first that fits: subclasses stand before their bases."""
 
 
 def exit_code_of(error: Exception) -> Exit | None:
-    """None for a mistake of ours."""
+    """None for a mistake of ours that is known as nothing but an exception."""
+    if isinstance(error, ProjectErrors) and any(isinstance(each, OwnMistake) for each in error.errors):
+        return Exit.INTERNAL
     return next((code for kind, code in _CODES if isinstance(error, kind)), None)

@@ -38,7 +38,7 @@ from stepwell.project.elements import (
 )
 from stepwell.project.loading import Project
 from stepwell.project.sql_files import read_sql
-from stepwell.spark.session import FIXED_SQL
+from stepwell.spark.session import FIXED_SQL, connection_lost
 
 __all__ = [
     "KIND_NAMES",
@@ -71,6 +71,8 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
             try:
                 _load_file(file, registry, own)
             except ProjectError as error:
+                if connection_lost(error):
+                    raise
                 errors.append(error)
     if not files:
         raise ProjectError(

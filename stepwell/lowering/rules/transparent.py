@@ -1,5 +1,5 @@
 """Nodes that leave the rows as they are: order, partitioning, hints, names. A table of rows with weights has none of
-these."""
+these. A WindowGroupLimit is a hint too: the Filter above its Window removes the same rows."""
 
 from __future__ import annotations
 
