@@ -8,7 +8,6 @@ what to do next. A mistake of Stepwell's own is an assertion or any other except
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
 
 
 class ExitCode(IntEnum):
@@ -43,7 +42,7 @@ class Fault(Exception):
     Each class of faults has an `exit_code`, its own or its base's. Faults are pickled on their way from a worker to the driver; they are copied
     as they are, because their constructors take other arguments than their texts."""
 
-    exit_code: ClassVar[ExitCode]
+    exit_code: ExitCode
 
     def __init__(self, message: str, what_to_do: str = "") -> None:
         super().__init__(message, what_to_do)

@@ -1,10 +1,15 @@
-"""What goes wrong in a user's project, in words with which the user can fix it: view, file and line, and what to do next."""
+"""What goes wrong in a user's project, in words with which the user can fix it: view, file and line, and what to do next.
+
+A mistake of Stepwell's own becomes one of these errors only where it concerns a single view (`OwnMistake`).
+"""
 
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from base.fault import ExitCode, Fault
 
@@ -60,14 +65,37 @@ class UnsupportedError(ProjectError):
     """A definition that is right in Spark and that Stepwell does not run (yet)."""
 
 
+class OwnMistake(ProjectError):
+    """A view on which Stepwell itself failed, by an exception that nobody foresaw. It is reported like a refusal of that view, so that it
+    hides nothing that was found in other views. `__cause__` is the exception."""
+
+    exit_code = ExitCode.INTERNAL
+
+    @classmethod
+    def of(cls, error: Exception, view: str | None, location: Location | None) -> OwnMistake:
+        """The mistake that `error` is. The text names the innermost line of code, because users see no stack trace."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" at {'/'.join(Path(frames[-1].filename).parts[-2:])}:{frames[-1].lineno}" if frames else ""
+        made = cls(
+            f"Stepwell fails here, which is a mistake of ours: {type(error).__name__}: {error}{place}",
+            "Please report it with this text and the definition. Until it is fixed, write this part in another way.",
+            view=view,
+            location=location,
+        )
+        made.__cause__ = error
+        return made
+
+
 class ProjectErrors(ProjectError):
-    """Several errors of one project, so that a user mends them in one go. `errors` has at least two."""
+    """Several errors of one project, so that a user can fix them together. `errors` has at least two."""
 
     def __init__(self, errors: Sequence[ProjectError]) -> None:
         assert len(errors) > 1
         first = errors[0]
         super().__init__(f"{len(errors)} errors in this project", view=first.view, location=first.location)
         self.errors = tuple(errors)
+        if any(isinstance(error, OwnMistake) for error in errors):
+            self.exit_code = ExitCode.INTERNAL
 
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.errors)

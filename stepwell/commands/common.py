@@ -65,7 +65,8 @@ def note(text: str) -> None:
 
 @contextmanager
 def reported(as_json: bool = False) -> Iterator[None]:
-    """Turns a fault into a text and an exit code. A mistake of Stepwell's own keeps its stack trace."""
+    """Turns a fault into a text and an exit code. A mistake of Stepwell's own keeps its stack trace, unless it was found to concern one
+    view (`OwnMistake`)."""
     try:
         yield
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from rich.table import Table
 from base.fault import ExitCode
 from io_kafka.clients.topics import Topics
 from stepwell.commands.common import JsonOption, SpecOption, project_of, reported, show
-from stepwell.commands.spark import spark_session
+from stepwell.commands.spark import SparkUnavailable, spark_session
 from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output_checks
 from stepwell.doctor.machine import machine_checks
@@ -59,6 +59,8 @@ def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
     try:
         with spark_session(project) as session:
             resolved = resolve(project, session)
+    except SparkUnavailable as error:
+        return [Check("spark", "FAIL", error.message, error.what_to_do)]
     except StepwellError as error:
         return [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
     found = f"{len(resolved.sources)} sources, {len(resolved.views)} views"

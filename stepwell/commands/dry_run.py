@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
 
 from base.fault import ExitCode
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import spark_session
-from stepwell.inspection.dry_run import describe
-from stepwell.planning.plans import resolve
+from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
+from stepwell.inspection.dry_run import Description, describe
+from stepwell.lowering import driver
+from stepwell.lowering.driver import Lowered
+from stepwell.planning import plans
+from stepwell.planning.plans import ResolvedProject
 
 
 def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
@@ -16,7 +22,23 @@ def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption
     with reported(as_json):
         project = project_of(spec, conf)
         with spark_session(project) as session:
-            description = describe(resolve(project, session))
+            resolved, unresolved = plans.survey(project, session)
+        lowered = driver.survey(resolved)
+        description = _described(resolved, lowered, unresolved)
         show(description.to_json(), as_json=as_json, text=description.renderable())
         if description.errors:
-            raise typer.Exit(int(ExitCode.PROJECT))
+            raise typer.Exit(int(_exit_code([*unresolved, *lowered.errors])))
+
+
+def _described(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
+    """What is shown. If that fails by a mistake of ours, then the errors found so far are raised with it."""
+    try:
+        return describe(resolved, lowered, unresolved)
+    except Exception as error:
+        mistake = OwnMistake.of(error, None, Location(resolved.project.spec_file.name))
+        raise_all([*unresolved, *lowered.errors, mistake])
+        raise
+
+
+def _exit_code(errors: Sequence[ProjectError]) -> ExitCode:
+    return max((error.exit_code for error in errors), key=lambda code: code is ExitCode.INTERNAL)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark import SparkContext, accumulators
 from pyspark.core import context as spark_context
 from pyspark.errors import PySparkRuntimeError
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from base.fault import ExitCode
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.spark.session import make_session
+from stepwell.spark.session import connection_lost, make_session
 
 SPARK_LOG = "spark.log"
 TAIL_LINES = 8
@@ -32,7 +32,8 @@ TAIL_LINES = 8
 
 
 DEATH_SECONDS_MAX = 10.0
-"""From the loss of its connections to the end of the JVM; longer means that it lives, and something else is wrong."""
+"""From the loss of its connections to the end of the JVM: it closes them first, and then frees gigabytes. Longer means that it lives, and
+something else is wrong."""
 
 
 class SparkUnavailable(StepwellError):
@@ -51,10 +52,16 @@ def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSe
                 session = make_session(project.name, project.settings.spark)
         except PySparkRuntimeError as error:
             raise _unavailable("Spark does not start", file) from error
+        except Exception as error:
+            if connection_lost(error) or jvm_is_gone():
+                raise _unavailable(
+                    "Spark's JVM has ended while it started; nothing is lost, run again", file
+                ) from error
+            raise
         try:
             yield session
         except Exception as error:
-            if jvm_is_gone(DEATH_SECONDS_MAX if _came_by_connection(error) else 0.0):
+            if jvm_is_gone(DEATH_SECONDS_MAX if connection_lost(error) else 0.0):
                 raise _unavailable("Spark's JVM has ended; nothing is lost, run again", file) from error
             raise
         finally:
@@ -87,17 +94,6 @@ def jvm_is_gone(seconds_max: float = 0.0) -> bool:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds_max)
     return process.poll() is not None
-
-
-def _came_by_connection(error: BaseException | None) -> bool:
-    """A JVM that was killed closes its connections before it counts as ended, and frees gigabytes in between."""
-    met: list[BaseException] = []  # causes may go in a circle
-    while error is not None and error not in met:
-        if isinstance(error, ConnectionError | Py4JNetworkError):
-            return True
-        met.append(error)
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @contextlib.contextmanager

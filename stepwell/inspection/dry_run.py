@@ -7,6 +7,7 @@ will run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.analysis.retraction import append_only_inputs, retraction_reason
 from engine.analysis.stages import Plan, plan
 from engine.model.circuit import Circuit, Constant, Output, View
 from engine.operators.table import operator_of
+from stepwell.errors import ProjectError
 from stepwell.lowering.driver import Lowered, survey
 from stepwell.lowering.text import node_text
 from stepwell.planning.plans import ResolvedProject, ResolvedView
@@ -72,8 +74,11 @@ class Description:
         return Group(*(Text(line, style=_style(line)) for line in _lines(self)))
 
 
-def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Description:
-    """All views in order of dependency. Errors are part of the description; this raises nothing for them."""
+def describe(
+    project: ResolvedProject, lowered: Lowered | None = None, unresolved: Sequence[ProjectError] = ()
+) -> Description:
+    """All views in order of dependency. Errors are part of the description; this raises nothing for them. `unresolved`: what is wrong with
+    views that are not in `project` for that reason."""
     lowered = lowered or survey(project)
     circuit = lowered.circuit
     stages = plan(circuit)
@@ -105,10 +110,13 @@ def describe(project: ResolvedProject, lowered: Lowered | None = None) -> Descri
     exchanges = {channel for channel in stages.last_read if channel.key is not None}
     return Description(
         views=tuple(views),
-        unread_sources=tuple(source.handle for source in project.sources if source.handle not in read),
+        # A view that could not be resolved may be what reads a source.
+        unread_sources=()
+        if unresolved
+        else tuple(source.handle for source in project.sources if source.handle not in read),
         exchanges=len(exchanges),
-        fingerprint="" if lowered.errors else circuit.fingerprint,
-        errors=tuple(map(str, lowered.errors)),
+        fingerprint="" if lowered.errors or unresolved else circuit.fingerprint,
+        errors=tuple(map(str, (*unresolved, *lowered.errors))),
     )
 
 
@@ -154,10 +162,12 @@ def _lines(description: Description) -> list[str]:
     lines: list[str] = []
     for view in description.views:
         lines += _view_lines(view)
+    shown = {error for view in description.views for error in view.errors}
+    lines += [f"error: {error}".replace("\n", "\n  ") for error in description.errors if error not in shown]
     for source in description.unread_sources:
         lines.append(f"note: no view reads source {source}; it is not consumed")
     if description.errors:
-        lines.append(f"error: {len(description.errors)} not supported")
+        lines.append(f"error: {len(description.errors)} found")
     else:
         lines.append(
             f"{len(description.views)} views, {description.exchanges} exchanges, circuit {description.fingerprint}"

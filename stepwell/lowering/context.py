@@ -11,7 +11,8 @@ everything that is not supported. A circuit is only made if there was none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +21,13 @@ from engine.model.circuit import Constant, Expression, Map, Node
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
+from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.subqueries import refuse_subqueries
 from stepwell.lowering.trees import attribute, attributes, conjunction, conjuncts, expression_id, plain, substitute
+from stepwell.planning.catalyst.analysed import Analysed
 from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import UnsupportedType, arrow_type
+from stepwell.planning.catalyst.types import YEAR_MONTH, UnsupportedType, arrow_type
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]
@@ -34,12 +38,16 @@ _NO_RULE_REMEDY = "Write the view without it, or compute this part outside and r
 class Lowering:
     """The state of lowering one plan into `builder`.
 
+    `analysed`: what the user wrote, as opposed to what the optimiser made of it.
     `leaf`: a LogicalRDD or LocalRelation of this plan -> the circuit node that holds its rows.
     `refusals` and `notes` grow as rules find things; a note is for `dry-run` and changes nothing.
     """
 
-    def __init__(self, plan: TreeNode, builder: CircuitBuilder, rules: Mapping[str, Rule], leaf: Leaf) -> None:
+    def __init__(
+        self, plan: TreeNode, analysed: Analysed, builder: CircuitBuilder, rules: Mapping[str, Rule], leaf: Leaf
+    ) -> None:
         self.plan = plan
+        self.analysed = analysed
         self.builder = builder
         self.leaf = leaf
         self.refusals: list[UnsupportedPlan] = []
@@ -52,20 +60,34 @@ class Lowering:
         """The relation that `node` describes; a stand-in after a refusal."""
         self._open.append(node)
         try:
-            rule = self._rules.get(node.kind)
-            if rule is None:
-                raise UnsupportedPlan(
-                    node.kind, f"the plan has a {node.kind}, for which there is no rule", _NO_RULE_REMEDY
-                )
-            return rule(self, node)
-        except UnsupportedPlan as refusal:
-            self.refuse(refusal)
-        except UnsupportedType as error:
-            self.refuse(UnsupportedPlan(node.kind, str(error), "Cast the column in the view that reads it"))
+            with self._refusing(node):
+                rule = self._rules.get(node.kind)
+                if rule is None:
+                    raise UnsupportedPlan(
+                        node.kind, f"the plan has a {node.kind}, for which there is no rule", _NO_RULE_REMEDY
+                    )
+                return rule(self, node)
         finally:
             self._open.pop()
         self._survey(node)
         return self._stand_in()
+
+    def lower_whole(self, plan: TreeNode) -> Relation:
+        """The relation of the root of a plan, settled; a stand-in after a refusal."""
+        relation = self.lower(plan)
+        with self._refusing(plan):
+            return self.settle(relation)
+        return self._stand_in()
+
+    @contextmanager
+    def _refusing(self, node: TreeNode) -> Iterator[None]:
+        """Notes what the body refuses, and goes on after it."""
+        try:
+            yield
+        except UnsupportedPlan as refusal:
+            self.refuse(refusal)
+        except UnsupportedType as error:
+            self.refuse(UnsupportedPlan(node.kind, str(error), "Cast the column in the view that reads it"))
 
     @property
     def above(self) -> Sequence[TreeNode]:
@@ -112,9 +134,12 @@ class Lowering:
         return Relation(relation.node, relation.columns, relation.outputs, predicates)
 
     def settle(self, relation: Relation) -> Relation:
-        """The same rows and outputs, with nothing pending: column i of the circuit node is output i."""
+        """The same rows and outputs, with nothing pending: column i of the circuit node is output i, and has its id.
+
+        A projection that only renames costs no node, but it gives the columns new ids. They are taken over here, because a
+        caller that puts a node on top knows the columns by the ids of the outputs."""
         if not relation.pending:
-            return relation
+            return self.over(relation.node, relation.identifiers)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
         projections = tuple(self.emit(output.tree, relation) for output in relation.outputs)
@@ -157,11 +182,18 @@ class Lowering:
         except UnsupportedPlan as refusal:
             self.refuse(refusal)
         except UnsupportedExpression as error:
-            text = f"expression {error.kind} is not supported" + (f": {error.text}" if error.text else "")
+            text = f"{self._written(error.kind)} is not supported" + (f": {error.text}" if error.text else "")
             self.refuse(UnsupportedPlan(error.kind, text, error.advice))
         except UnsupportedType as error:
             self.refuse(UnsupportedPlan(tree.kind, str(error), "Cast the column in the view that reads it"))
         return Expression("NULL", pa.null())
+
+    def _written(self, kind: str) -> str:
+        """An expression class as users know it. For a call of Java code the optimised plan only has the method's name."""
+        written = functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
+        if not written:
+            return f"expression {kind}"
+        return f"the function {written[0]}" if len(written) == 1 else f"one of the functions {', '.join(written)}"
 
     def type_of(self, tree: TreeNode, relation: Relation) -> pa.DataType:
         """The type of `tree`, which reads the columns of the relation's circuit node."""
@@ -178,7 +210,7 @@ class Lowering:
     def _survey(self, node: TreeNode) -> None:
         """After a refusal of `node`: what else is wrong below it. What was found before is not reported again."""
         for child in node.children:
-            self.settle(self.lower(child))
+            self.lower_whole(child)
 
     def _stand_in(self) -> Relation:
         """Rows of every column that occurs in the plan, so that the nodes above a refused one can be looked at too."""
@@ -190,22 +222,6 @@ class Lowering:
                         known.setdefault(expression_id(leaf), leaf)
         types = [_type_or_null(leaf) for leaf in known.values()]
         return self.add(Constant((), tuple(types), b""), list(known))
-
-
-_SUBQUERIES = frozenset(
-    {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "DynamicPruningSubquery"}
-)
-
-
-def refuse_subqueries(tree: TreeNode) -> None:
-    """Most subqueries are joins by now; raises UnsupportedPlan for one that Catalyst left in an expression."""
-    for node in tree.walk():
-        if node.kind in _SUBQUERIES:
-            raise UnsupportedPlan(
-                node.kind,
-                "a subquery that stands for a value, and does not refer to the query around it, is not supported yet",
-                "Make it a materialized view of its own, and CROSS JOIN that",
-            )
 
 
 def _expressions(values: Iterable[Any]) -> Iterable[TreeNode]:
@@ -224,7 +240,7 @@ def _type_or_null(leaf: TreeNode) -> pa.DataType:
 
 
 def catalyst_type(type_: pa.DataType) -> Any:
-    """The type's name in Catalyst's trees: the inverse of `arrow_type`."""
+    """The type's name in Catalyst's trees: the inverse of `arrow_type`. Raises UnsupportedType for a type that no column can have."""
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_list(type_):
@@ -234,6 +250,8 @@ def catalyst_type(type_: pa.DataType) -> Any:
             {"name": field.name, "type": catalyst_type(field.type), "nullable": True, "metadata": {}} for field in type_
         ]
         return {"type": "struct", "fields": fields}
+    if type_ not in _CATALYST_NAMES:
+        raise UnsupportedType("interval year to month" if type_ == YEAR_MONTH else str(type_))
     return _CATALYST_NAMES[type_]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from engine.model.circuit import Circuit, Constant, LastByKey, Output, Source, View
-from stepwell.errors import ProjectError, UnsupportedError, raise_all
+from stepwell.errors import OwnMistake, ProjectError, UnsupportedError, raise_all
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
@@ -22,8 +22,9 @@ from stepwell.lowering.retractions import append_refusals
 from stepwell.lowering.rules import RULES
 from stepwell.lowering.rules.constant import constant
 from stepwell.lowering.rules.union import unite
+from stepwell.planning.catalyst.analysed import Analysed
 from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import arrow_schema
+from stepwell.planning.catalyst.types import UnsupportedType, arrow_schema, arrow_type
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 
 # What a keyed source's message has besides the columns: deleted, partition, offset.
@@ -52,7 +53,11 @@ def survey(project: ResolvedProject) -> Lowered:
     driver = _Driver(project)
     for name in sorted(driver.views):
         driver.view(name)
-    lowered = Lowered(optimised(driver.builder.circuit()), driver.errors, driver.notes)
+    lowered = Lowered(driver.builder.circuit(), driver.errors, driver.notes)
+    try:
+        lowered.circuit = optimised(lowered.circuit)
+    except Exception as error:  # a mistake of ours; what was found before it is shown all the same
+        lowered.errors.append(OwnMistake.of(error, None, None))
     for handle, reason in append_refusals(lowered.circuit).items():
         view = driver.outputs[handle]
         lowered.errors.append(
@@ -105,9 +110,12 @@ class _Driver:
         return self.builder.add(LastByKey((messages,), types, handle, key))
 
     def _lower(self, view: ResolvedView) -> int:
-        schema = arrow_schema(view.schema)
-        columns, types = tuple(schema.names), tuple(schema.types)
-        node = self._content(view, types)
+        columns, types = tuple(view.schema.names), self._types(view)
+        try:
+            node = self._content(view, types)
+        except Exception as error:  # a mistake of ours, in this view: the others are looked at all the same
+            self.errors.append(OwnMistake.of(error, view.name, view.location))
+            node = self._stand_in(types)
         output = view.output
         kept = output is None or output.mode != "append"
         key = tuple(columns.index(column) for column in view.key) if kept else ()
@@ -118,24 +126,46 @@ class _Driver:
             self.builder.add(Output((boundary,), (), output.handle, output.mode, columns, output_key))
         return boundary
 
+    def _types(self, view: ResolvedView) -> tuple[pa.DataType, ...]:
+        """The types of the view's columns; null in place of one that is not supported."""
+        types: list[pa.DataType] = []
+        for column in view.schema.jsonValue()["fields"]:
+            try:
+                types.append(arrow_type(column["type"]))
+            except UnsupportedType as error:
+                types.append(pa.null())
+                self.errors.append(
+                    UnsupportedError(
+                        f"column {column['name']} has the type {error.name}, which is not supported",
+                        f"CAST({column['name']} AS a supported type), or leave the column out.",
+                        view=view.name,
+                        location=view.location,
+                    )
+                )
+        return tuple(types)
+
+    def _stand_in(self, types: tuple[pa.DataType, ...]) -> int:
+        """In place of a content that was refused, so that the views that read it can be looked at."""
+        return self.builder.add(Constant((), types, b""))
+
     def _content(self, view: ResolvedView, types: tuple[pa.DataType, ...]) -> int:
         """The node with the rows of all flows; a stand-in if one was refused, so that its readers can be looked at."""
         contexts: list[Lowering] = []
         relations: list[Relation] = []
         for flow in view.flows:
-            context = Lowering(flow.tree, self.builder, RULES, self.leaf)
+            context = Lowering(flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf)
             relations.append(self._flow(context, flow, types))
             contexts.append(context)
             self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)
             self.notes.setdefault(view.name, []).extend(context.notes)
-        if any(context.refusals for context in contexts):
-            return self.builder.add(Constant((), types, b""))
+        if any(context.refusals for context in contexts) or pa.null() in types:
+            return self._stand_in(types)
         return unite(contexts[0], relations).node
 
     def _flow(self, context: Lowering, flow: FlowPlan, types: tuple[pa.DataType, ...]) -> Relation:
-        relation = context.settle(context.lower(flow.tree))
+        relation = context.lower_whole(flow.tree)
         found = context.builder.types(relation.node)
-        if found != types and not context.refusals:
+        if found != types and pa.null() not in types and not context.refusals:
             context.refuse(
                 UnsupportedPlan(
                     flow.tree.kind,

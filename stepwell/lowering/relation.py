@@ -39,6 +39,11 @@ class Relation:
             for output, column in zip(self.outputs, self.columns, strict=True)
         )
 
+    @property
+    def identifiers(self) -> tuple[int, ...]:
+        """The ids under which the nodes above refer to the outputs."""
+        return tuple(output.id for output in self.outputs)
+
     def position(self, identifier: int) -> int:
         """The column of the circuit node with this id."""
         return self.columns.index(identifier)

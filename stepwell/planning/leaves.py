@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location, UnsupportedError
-from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.planning.catalyst.tree import TreeNode, walk_all
 from stepwell.planning.catalyst.types import arrow_type
 
 BOUNDARY_PREFIX = "stepwell:"
@@ -64,25 +64,6 @@ def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, 
             else:
                 node.fields["data"] = _rows(leaf, spark)
     return names
-
-
-def walk_all(tree: TreeNode) -> Iterator[TreeNode]:
-    """Every node once: a node, what its fields hold (subqueries in expressions), then its children."""
-    yield tree
-    children = {id(child) for child in tree.children}
-    for inner in _inner(list(tree.fields.values())):
-        if id(inner) not in children:
-            yield from walk_all(inner)
-    for child in tree.children:
-        yield from walk_all(child)
-
-
-def _inner(values: list[Any]) -> Iterator[TreeNode]:
-    for value in values:
-        if isinstance(value, TreeNode):
-            yield value
-        elif isinstance(value, list):
-            yield from _inner(value)
 
 
 def _java_leaves(plan: Any) -> Iterator[Any]:

@@ -16,15 +16,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, did_you_mean, raise_all
+from stepwell.errors import (
+    Location,
+    OwnMistake,
+    ProjectError,
+    ProjectErrors,
+    StepwellError,
+    UnsupportedError,
+    did_you_mean,
+    raise_all,
+)
 from stepwell.planning.catalyst.read import read
 from stepwell.planning.catalyst.tree import TreeNode
 from stepwell.planning.leaves import boundary, mark_leaves
@@ -34,6 +43,7 @@ from stepwell.project.elements import KIND_NAMES, FlowDefinition, Kind, OutputDe
 from stepwell.project.loading import Project
 from stepwell.project.settings import TIME_ZONE_KEY, check_time_zone
 from stepwell.project.tables import OutputSpec, SourceSpec, check_names, is_source, kept_key, output_spec, source_spec
+from stepwell.spark.session import connection_lost
 
 _NOT_STREAMING = (
     "_LEGACY_ERROR_TEMP_1008"  # Spark has no better name for "is not a temp view of streaming logical plan"
@@ -87,10 +97,31 @@ class ResolvedProject:
 
 def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
     """Loads and resolves everything the project defines. Raises ProjectError, or ProjectErrors for several."""
+    resolved, errors = survey(project, spark)
+    raise_all(errors)
+    return resolved
+
+
+def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list[ProjectError]]:
+    """As `resolve`, for `dry-run`: what could be resolved, and what is wrong with the rest. Raises ProjectError if the definitions cannot
+    even be read."""
     with quiet_spark():
         definitions = load_definitions(project, spark)
         with active(definitions.spark), in_folder(project.root):
             return _Resolver(project, definitions).run()
+
+
+def flow_plan(
+    name: str, analysed: Any, optimise: Callable[[], Any], spark: SparkSession, view: str, location: Location
+) -> FlowPlan:
+    """The plan of one query. `analysed` is the JVM's plan; `optimise` gives the optimised one, and is called only if nothing in
+    `analysed` is refused. Raises UnsupportedError or ProjectErrors."""
+    analysed_json = analysed.toJSON()
+    refusals.check_analysed(analysed, analysed_json, view, location)
+    optimised = optimise()
+    tree = read(optimised)
+    leaves = mark_leaves(tree, optimised, spark, view, location)
+    return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
 
 
 class _Blocked(Exception):
@@ -114,7 +145,7 @@ class _Resolver:
         self.shown: dict[str, bool] = {}  # name -> which of the two is registered now
         self.stack: list[OutputDefinition] = []  # being resolved, outermost first
 
-    def run(self) -> ResolvedProject:
+    def run(self) -> tuple[ResolvedProject, list[ProjectError]]:
         with _error_of_time_zone(self.project):
             check_time_zone(str(self.spark.conf.get(TIME_ZONE_KEY)))
         for output in self.definitions.outputs:
@@ -123,8 +154,8 @@ class _Resolver:
                     self._check_temporary(output)
                 else:
                     self._resolve(output)
-        raise_all(self.errors)
-        return ResolvedProject(self.project, tuple(self.sources), tuple(self.views), self.spark)
+        resolved = ResolvedProject(self.project, tuple(self.sources), tuple(self.views), self.spark)
+        return resolved, self.errors
 
     def _resolve(self, output: OutputDefinition) -> None:
         """Makes the boundary `output` known. Raises _Blocked if it cannot be."""
@@ -162,13 +193,21 @@ class _Resolver:
         self.stack.append(output)
         try:
             yield
-        except ProjectError as error:
-            self.failed.add(name)
-            self.errors.append(error)
-            raise _Blocked from error
         except _Blocked:
             self.failed.add(name)
             raise
+        except Exception as error:
+            if connection_lost(error) or (isinstance(error, StepwellError) and not isinstance(error, ProjectError)):
+                raise  # no fault of this view
+            self.failed.add(name)
+            match error:
+                case ProjectErrors():
+                    self.errors.extend(error.errors)
+                case ProjectError():
+                    self.errors.append(error)
+                case _:
+                    self.errors.append(OwnMistake.of(error, output.name, output.location))
+            raise _Blocked from error
         finally:
             self.stack.pop()
 
@@ -198,21 +237,10 @@ class _Resolver:
         )
 
     def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
-        with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name):
+        with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name, users_code=False):
             query = query.in_order(schema, flow)
-            refusals.check_analysed(query.analysed, output.name, flow.location)
-            optimised = query.optimised()
-            tree = read(optimised)
-            leaves = mark_leaves(tree, optimised, self.spark, output.name, flow.location)
-            return FlowPlan(
-                name=flow.name,
-                tree=tree,
-                leaves=tuple(self.outputs[leaf.lower()].name for leaf in leaves),
-                json=optimised.toJSON(),
-                analysed_json=query.analysed.toJSON(),
-                text=optimised.toString(),
-                location=flow.location,
-            )
+            plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
+            return replace(plan, leaves=tuple(self.outputs[leaf.lower()].name for leaf in plan.leaves))
 
     def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
         """The flow's query, analysed; what it reads is resolved on the way. Each try makes one more name known."""
@@ -222,7 +250,7 @@ class _Resolver:
         while True:
             self._show(streaming)
             try:
-                with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target):
+                with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target, users_code=True):
                     return _analyse(flow, self.spark)
             except _Missing as error:
                 if error.name.lower() in missing:  # it was provided, and Spark does not find it all the same
@@ -419,13 +447,18 @@ def _error_of_time_zone(project: Project, flow: FlowDefinition | None = None) ->
 
 
 @contextlib.contextmanager
-def _translated(flow: FlowDefinition, project: Project, view: str) -> Iterator[None]:
-    """Errors of Spark and of the user's code as errors of ours, at the line where they arose."""
+def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code: bool) -> Iterator[None]:
+    """Errors of Spark and of the user's code as errors of ours, at the line where they arose.
+
+    `users_code`: whether the body runs code of the user's. Where it does not, an exception that is not Spark's is a mistake of ours, and
+    is left as it is."""
     try:
         yield
     except (StepwellError, _Missing, _Blocked):
         raise
     except Exception as error:
+        if connection_lost(error) or not (users_code or isinstance(error, PySparkException)):
+            raise
         location = flow.location
         if isinstance(flow.query, PythonQuery):
             found = where_in(error, project.root / location.file, location.file)

@@ -39,6 +39,7 @@ from stepwell.project.elements import (
 from stepwell.project.loading import Project
 from stepwell.project.settings import FIXED_SQL
 from stepwell.project.sql_files import read_sql
+from stepwell.spark.session import connection_lost
 
 __all__ = [
     "KIND_NAMES",
@@ -71,6 +72,8 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
             try:
                 _load_file(file, registry, own)
             except ProjectError as error:
+                if connection_lost(error):
+                    raise
                 errors.append(error)
     if not files:
         raise ProjectError(

@@ -11,7 +11,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from stepwell.errors import Location, ProjectError, UnsupportedError
+from stepwell.errors import Location, ProjectError, UnsupportedError, raise_all
+from stepwell.planning.catalyst.read import column_metadata
+from stepwell.planning.catalyst.tree import parse, walk_all
 
 AUTO_CDC_TODAY = (
     "Let the source keep the last row of a key itself: CREATE STREAMING TABLE name (columns) USING kafka "
@@ -84,12 +86,52 @@ _USER_CODE = {
 }  # fmt: skip
 _USER_CODE_TODAY = "Write it with Spark's own functions, or do it in a service between two topics."
 _SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
+_RECURSION = {"UnionLoop": "a recursive query (WITH RECURSIVE)"}
+_RECURSION_TODAY = (
+    "Write the query for a fixed depth, as a UNION ALL of one SELECT for each level; or compute the closure in a service "
+    "between two topics."
+)
+_SESSION_WINDOW = "session_window"
+_SESSION_METADATA = "spark.sessionWindow"
+"""Key of the metadata by which Spark's planner recognises the column; nothing else in the plan says that sessions are to be merged."""
+_SESSION_TODAY = (
+    "window(ts, '10 minutes') gives windows of fixed length. Sessions can be computed in a service between two topics."
+)
+
+
 _CLASS = re.compile(r'"class":"org\.apache\.spark\.[\w.$]*?(\w+)\$?"')
 
 
-def check_analysed(analysed: Any, view: str, location: Location) -> None:
-    """Refuses what cannot be replayed, in an analysed plan of the JVM: the optimised one has literals in its place."""
-    kinds = set(_CLASS.findall(analysed.toJSON()))
-    for table, what_to_do in ((_IMPURE, _IMPURE_TODAY), (_SAMPLES, _IMPURE_TODAY), (_USER_CODE, _USER_CODE_TODAY)):
-        for kind in sorted(kinds & table.keys()):
-            raise UnsupportedError(f"{table[kind]} is not supported", what_to_do, view=view, location=location)
+def check_analysed(analysed: Any, text: str, view: str, location: Location) -> None:
+    """Refuses what can be recognised in the analysed plan only, because the optimised one has literals or other nodes in its place.
+
+    `analysed` is the JVM's plan, `text` its `toJSON`. Raises UnsupportedError, or ProjectErrors for several."""
+    kinds = set(_CLASS.findall(text))  # of the whole text: also of what is nested where a tree does not reach
+    found: list[ProjectError] = []
+    for table, what_to_do in (
+        (_IMPURE, _IMPURE_TODAY),
+        (_SAMPLES, _IMPURE_TODAY),
+        (_USER_CODE, _USER_CODE_TODAY),
+        (_RECURSION, _RECURSION_TODAY),
+    ):
+        names = sorted({table[kind] for kind in kinds & table.keys()})
+        found += [
+            UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
+        ]
+    if _has_session_window(analysed, text):
+        message = "session_window() is not supported yet"
+        found.append(UnsupportedError(message, _SESSION_TODAY, view=view, location=location))
+    raise_all(found)
+
+
+def _has_session_window(analysed: Any, text: str) -> bool:
+    """Spark replaces session_window(ts, gap) by a struct of each row's own start and end while it analyses the query. It merges the
+    sessions in its physical plan. Whoever runs the struct as it stands makes every row a session of its own."""
+    if f'"{_SESSION_WINDOW}"' not in text:
+        return False
+    candidates = [
+        node
+        for node in walk_all(parse(text))
+        if node.kind == "Alias" and node["name"] == _SESSION_WINDOW and node.children[0].kind == "CreateNamedStruct"
+    ]
+    return any(_SESSION_METADATA in column_metadata(analysed, node["exprId"]["id"]) for node in candidates)

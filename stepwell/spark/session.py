@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from stepwell.project.settings import FIXED_SQL
@@ -36,6 +37,26 @@ _DEFAULTS = {
     # Blobs are compressed Arrow already where that pays; the network is loopback.
     "spark.shuffle.compress": "false",
 }
+
+
+def connection_lost(error: BaseException) -> bool:
+    """Whether `error`, or what caused it, says that the JVM did not answer: then nothing is wrong with the definition at hand.
+
+    Py4J turns a connection that breaks into a Py4JError without a cause; an exception of the JVM is a Py4JJavaError, and a call that does
+    not exist brings a trace."""
+    waiting: list[BaseException | None] = [error]
+    met: set[int] = set()  # causes may go in a circle
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in met:
+            continue
+        if isinstance(found, ConnectionError | EOFError | Py4JNetworkError):
+            return True
+        if type(found) is Py4JError and "Trace:" not in str(found):
+            return True
+        met.add(id(found))
+        waiting += [found.__cause__, found.__context__]
+    return False
 
 
 def cores() -> int:

@@ -38,4 +38,4 @@ def test_errors_stand_with_their_view_and_there_is_no_fingerprint(spark: SparkSe
     description = describe(bench.project())
     assert [view.errors for view in description.views] == [description.errors, ()]
     assert description.fingerprint == ""
-    assert "error: 1 not supported" in description.text()
+    assert "error: 1 found" in description.text()

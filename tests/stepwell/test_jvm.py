@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
 from stepwell.commands import spark
+from stepwell.commands.common import Exit
 from stepwell.commands.spark import SparkUnavailable, spark_session
+from stepwell.spark.session import connection_lost
+from tests.conftest import Broker
+from tests.stepwell.command_line import COMMAND_SECONDS_MAX, ROOMS
+from tests.stepwell.folder import write
 
 
 @pytest.fixture
@@ -72,3 +81,57 @@ def test_py4j_says_nothing_of_its_own(jvm: subprocess.Popen[bytes], caplog: pyte
             record = logging.LogRecord("root", logging.ERROR, f"/lib/{folder}/client.py", 1, folder, (), None)
             logging.getLogger().handle(record)
     assert [record.getMessage() for record in caplog.records] == ["stepwell"]
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (ConnectionResetError(), True),
+        (EOFError(), True),
+        (Py4JNetworkError("Answer from Java side is empty"), True),
+        (Py4JError("An error occurred while calling o7.toJSON"), True),
+        (Py4JError("An error occurred while calling o7.nothing. Trace:\npy4j.Py4JException: no such method"), False),
+        (ValueError("an error occurred while calling"), False),
+    ],
+)
+def test_what_says_that_the_jvm_did_not_answer(error: Exception, lost: bool) -> None:
+    consequence = KeyError("x")
+    consequence.__context__ = error
+    assert connection_lost(error) == connection_lost(consequence) == lost
+
+
+PROJECT_FILE = """
+CREATE STREAMING TABLE t (a BIGINT, s STRING) USING kafka TBLPROPERTIES ('subscribe' = '{prefix}t');
+CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM t GROUP BY a;
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "command"),
+    [
+        ("launched", "run --available-now"),
+        ("connected", "dry-run"),
+        ("context", "dry-run"),
+        ("context", "doctor"),
+        ("definitions", "dry-run"),
+        ("analysed", "query 'SELECT * FROM v'"),
+        ("analysed", "run --available-now"),
+        ("leaves", "dry-run"),
+    ],
+)
+def test_a_jvm_that_is_killed_early_ends_the_command_with_a_text(
+    tmp_path: Path, broker: Broker, topic_prefix: str, moment: str, command: str
+) -> None:
+    spec = write(tmp_path, {"v.sql": PROJECT_FILE.format(prefix=topic_prefix)})
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.stepwell.jvm_killer", moment, *shlex.split(command), "--spec", str(spec), "--json"],
+        env={**os.environ, "PYTHONPATH": str(ROOMS), "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers},
+        capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert ended.returncode == Exit.MACHINE, ended
+    assert "Traceback" not in ended.stderr and "nanobind" not in ended.stderr, ended.stderr
+    answer = json.loads(ended.stdout)
+    texts = [answer["error"]] if "error" in answer else [f"{c['found']} {c['mend']}" for c in answer["checks"]]
+    assert any(
+        "Spark" in text and ("has ended" in text or "does not start" in text) and "doctor" in text for text in texts
+    ), texts

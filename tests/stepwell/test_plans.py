@@ -11,8 +11,11 @@ import pytest
 from pyspark.pipelines import init_cli
 from pyspark.sql import SparkSession
 
-from stepwell.errors import ProjectError, ProjectErrors, UnsupportedError
-from stepwell.planning.leaves import walk_all
+from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
+from stepwell.inspection.dry_run import describe
+from stepwell.planning import plans
+from stepwell.planning.catalyst.read import read
+from stepwell.planning.catalyst.tree import TreeNode, walk_all
 from stepwell.planning.plans import ResolvedProject, ResolvedView, resolve
 from stepwell.project.loading import load_project
 from tests.stepwell.folder import project
@@ -297,6 +300,49 @@ def test_every_error_is_told_once(tmp_path: Path, spark: SparkSession) -> None:
         CREATE MATERIALIZED VIEW good AS SELECT 1 AS x;
     """
     assert [error.view for error in refused(tmp_path, spark, {"v.sql": text})] == ["bad", "lost"]
+
+
+def test_what_no_one_foresaw_is_an_error_of_its_view(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+        CREATE MATERIALIZED VIEW good AS SELECT 1 AS x;
+        CREATE MATERIALIZED VIEW impure AS SELECT rand() AS x, uuid() AS y;
+        CREATE MATERIALIZED VIEW odd AS SELECT 7 AS x;
+        CREATE MATERIALIZED VIEW reads_odd AS SELECT * FROM odd;
+    """
+    known = plans.mark_leaves
+
+    def fail(tree: TreeNode, *rest: Any) -> list[str]:
+        assert rest[2] != "odd", "nobody foresaw this"
+        return known(tree, *rest)
+
+    monkeypatch.setattr(plans, "mark_leaves", fail)
+    found, errors = plans.survey(project(tmp_path, {"v.sql": text}), spark)
+    assert [v.name for v in found.views] == ["good"]
+    assert [(type(error), error.view) for error in errors] == [
+        (UnsupportedError, "impure"),
+        (UnsupportedError, "impure"),
+        (OwnMistake, "odd"),
+    ]
+    assert re.search(r"v\.sql:\d: odd: .*a mistake of ours: AssertionError: nobody foresaw this", str(errors[2]))
+    shown = describe(found, None, errors)
+    assert shown.errors == tuple(map(str, errors)) and not shown.fingerprint
+    assert all(str(error).splitlines()[0] in shown.text() for error in errors)
+
+
+def test_fields_that_sparks_json_leaves_out_are_read(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT x, count(DISTINCT y) AS m, count(DISTINCT z) AS n FROM "
+        "(SELECT id + 1 AS x, id AS y, id * 2 AS z, array(id) AS w FROM range(9)) LATERAL VIEW explode(w) AS v GROUP BY x % 3, x"
+    )
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    nodes = {node.kind: node for node in walk_all(read(plan))}
+    assert '"projections":null' in plan.toJSON().replace(" ", "")
+    copies = nodes["Expand"]["projections"]
+    assert [len(copy) for copy in copies] == [len(nodes["Expand"]["output"])] * 2
+    assert all(isinstance(tree, TreeNode) for copy in copies for tree in copy)
+    assert all(isinstance(index, int) for index in nodes["Generate"]["unrequiredChildIndex"])
 
 
 def test_two_projects_of_one_process_do_not_see_each_other(tmp_path: Path, spark: SparkSession) -> None:

@@ -43,5 +43,6 @@ RULES: Mapping[str, Rule] = {
     "Repartition": transparent.lower,
     "RepartitionByExpression": transparent.lower,
     "RebalancePartitions": transparent.lower,
+    "WindowGroupLimit": transparent.lower,
     **dict.fromkeys(not_yet.CONSTRUCTS, not_yet.lower),
 }

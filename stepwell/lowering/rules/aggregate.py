@@ -9,8 +9,8 @@ the calls (`sum(x) / count(*) + 1`) a projection that waits for the nodes above.
                        |
                      child
 
-Three forms are not an Aggregate node: without calls it is a Distinct of the keys; with `first` of every other column
-it is dropDuplicates; with count(DISTINCT a, b) and nothing else it is a Distinct below a count.
+Three forms are not an Aggregate node: without calls it is a Distinct of the keys; what Spark made of a dropDuplicates
+(`first` of every other column) is one again; with count(DISTINCT a, b) and nothing else it is a Distinct below a count.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate
 from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
-from stepwell.lowering.rules.distinct_order import in_order_of_use
+from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
+from stepwell.planning.catalyst.analysed import Analysed
 from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    node = in_order_of_use(node)
+    number = number_column(node, context.analysed)
+    if number is not None:
+        node = in_order_of_use(node, number)
     child = context.lower(node.children[0])
     results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
-    if keys := _duplicates_dropped(node):
-        kept = deduplicate.by_key(context, child, keys)
-        references = {expression_id(item): _column_of(item) for item in node["aggregateExpressions"]}
-        return context.project(kept, (Output(output.id, references[output.id]) for output in results))
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
-    calls = _calls(node, results)
+    if values := _duplicates_dropped(node, context.analysed):
+        # A key that is a constant in every row is written as one: it tells no rows apart.
+        kept = deduplicate.by_key(context, child, [expression_id(key) for key in grouping if key.kind != "Literal"])
+        return context.project(kept, (Output(output.id, values[output.id]) for output in results))
+    calls = _calls(results, number, context.analysed)
     several = [call for call in calls.values() if call.distinct and len(call.arguments) > 1]
     if several:
         return _count_distinct_rows(context, child, grouping, calls, results)
@@ -126,13 +129,13 @@ def _type_of(context: Lowering, child: Relation, tree: TreeNode) -> pa.DataType:
     return context.type_of(over_node.outputs[0].tree, over_node)
 
 
-def _calls(node: TreeNode, results: Sequence[Output]) -> dict[Hashable, Call]:
-    """Every different aggregate call in the results, in order of appearance."""
+def _calls(results: Sequence[Output], number: int | None, analysed: Analysed) -> dict[Hashable, Call]:
+    """Every different aggregate call in the results, in order of appearance. `number`: see `number_column`."""
     calls: dict[Hashable, Call] = {}
     for output in results:
         for tree in output.tree.walk():
             if tree.kind == "AggregateExpression":
-                calls.setdefault(canonical(tree), read_call(tree, node))
+                calls.setdefault(canonical(tree), read_call(tree, number, analysed))
     return calls
 
 
@@ -154,33 +157,30 @@ def _results(
     return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))
 
 
-def _duplicates_dropped(node: TreeNode) -> list[int]:
-    """The keys, if this is what Spark makes of dropDuplicates: `first` of every column that is no key, under its own
-    name."""
-    if any(key.kind != "AttributeReference" for key in node["groupingExpressions"]):
-        return []
-    keys = [expression_id(key) for key in node["groupingExpressions"]]
+def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNode]:
+    """If this is what Spark makes of dropDuplicates: the value of each result in the row that is kept, by the result's id. Else empty.
+
+    Spark (ReplaceDeduplicateWithAggregate) groups by the keys and takes `first` of every other column, in a new column. A user's own
+    first(x) AS x is none, because its column stands in the analysed plan."""
+    if "Deduplicate" not in analysed.kinds or node.children[0].kind == "Expand":
+        return {}
+    values: dict[int, TreeNode] = {}
     firsts = 0
     for item in node["aggregateExpressions"]:
-        if item.kind == "AttributeReference" and expression_id(item) in keys:
-            continue
-        column = _first_of(item)
-        if column is None or column["name"] != item["name"]:
-            return []
-        firsts += 1
-    return keys if firsts else []
+        tree = unalias(item)
+        if any(part.kind == "AggregateExpression" for part in tree.walk()):
+            first = _first_argument(tree)
+            if first is None or not analysed.made_by_spark(expression_id(item)):
+                return {}
+            tree = first
+            firsts += 1
+        values[expression_id(item)] = tree
+    return values if firsts else {}
 
 
-def _first_of(item: TreeNode) -> TreeNode | None:
-    """The column of `first(column) AS ...`, without FILTER, nulls included."""
-    tree = unalias(item)
-    if item.kind != "Alias" or tree.kind != "AggregateExpression" or len(tree.children) != 1:
+def _first_argument(tree: TreeNode) -> TreeNode | None:
+    """x, if `tree` is first(x) without FILTER, nulls included."""
+    if tree.kind != "AggregateExpression" or len(tree.children) != 1:
         return None
-    first = tree.children[0]
-    if first.kind != "First" or first["ignoreNulls"] or first.children[0].kind != "AttributeReference":
-        return None
-    return first.children[0]
-
-
-def _column_of(item: TreeNode) -> TreeNode:
-    return _first_of(item) or item
+    function = tree.children[0]
+    return function.children[0] if function.kind == "First" and not function["ignoreNulls"] else None

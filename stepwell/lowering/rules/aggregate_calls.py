@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from engine.model.circuit import AggregateFunction
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.trees import call, conjunction, literal
+from stepwell.lowering.trees import call, conjunction, expression_id, literal
+from stepwell.planning.catalyst.analysed import Analysed
 from stepwell.planning.catalyst.tree import TreeNode
 from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
@@ -26,12 +27,27 @@ _SUM_DIGITS_MORE = 10
 _AVERAGE_SCALE_MORE = 4
 
 _ORDER_REMEDY = (
-    "Its answer depends on the order of rows, which a table does not have: use min or max, or dropDuplicates"
+    "Its answer depends on the order of rows, which a table does not have: use min or max for a value, or dropDuplicates([keys]) "
+    "for one whole row of each key"
 )
-_INSTEAD: dict[str, str] = dict.fromkeys(
-    ("First", "Last", "AnyValue", "CollectList", "ListAgg", "Nth", "Mode"), _ORDER_REMEDY
-)
+_PIVOT_REMEDY = "Write one aggregate for each value: sum(x) FILTER (WHERE pivoted = 'value') AS value, with GROUP BY"
+_INSTEAD: dict[str, str] = {
+    **dict.fromkeys(("First", "Last", "CollectList", "ListAgg", "Mode", "MaxBy", "MinBy"), _ORDER_REMEDY),
+    "PivotFirst": _PIVOT_REMEDY,
+}
 _ELSE = "Use count, sum, avg, min or max, or compute it outside"
+# Where the SQL name is not the class's name with underscores.
+_SQL_NAMES = {
+    "StddevSamp": "stddev_samp",
+    "StddevPop": "stddev_pop",
+    "VarianceSamp": "var_samp",
+    "VariancePop": "var_pop",
+    "HyperLogLogPlusPlus": "approx_count_distinct",
+    "ApproximatePercentile": "percentile_approx",
+    "CovSample": "covar_samp",
+    "CovPopulation": "covar_pop",
+    "ListAgg": "listagg",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +82,19 @@ class Call:
         return call("If", predicate=condition, trueValue=value, falseValue=literal(None, type_of(value)))
 
 
-def read_call(tree: TreeNode, node: TreeNode) -> Call:
-    """The call of an AggregateExpression that stands in the Aggregate `node`."""
+def read_call(tree: TreeNode, number: int | None, analysed: Analysed) -> Call:
+    """The call of an AggregateExpression. `number`: the column of Spark's rewrite of several count(DISTINCT), if the call stands in its
+    upper Aggregate."""
     function, *filters = tree.children
     condition = filters[0] if filters else None
-    if _of_one_row(function, condition, node):
+    if number is not None and _of_one_row(function, condition, number):
         return Call("max", function.children[:1], False, condition)
     name = _FUNCTIONS.get(function.kind)
     if name is None:
-        text = f"the aggregate function {_spoken(function.kind)} is not supported"
+        if function.kind == "PivotFirst":
+            text = "PIVOT is not supported yet"
+        else:
+            text = f"the aggregate function {_spoken(function.kind, analysed)} is not supported"
         raise UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
     if function.get("evalMode") not in (None, "ANSI"):
         text = f"{name} in {function['evalMode']} mode (try_{name}, or ANSI mode switched off) is not supported"
@@ -114,23 +134,20 @@ def _decimal(function: str, precision: int, scale: int) -> pa.DataType:
     )
 
 
-def _of_one_row(function: TreeNode, condition: TreeNode | None, node: TreeNode) -> bool:
+def _of_one_row(function: TreeNode, condition: TreeNode | None, number: int) -> bool:
     """Whether this is `first(x) FILTER (WHERE gid = 0)` over the inner of the two Aggregates that Spark makes of
-    several count(DISTINCT): each group has exactly one row with gid = 0 there, so that first, like max, is that row's
-    value."""
+    several count(DISTINCT), where `number` is the id of gid: each group has exactly one row with gid = 0 there, so that
+    first, like max, is that row's value."""
     if function.kind != "First" or condition is None or condition.kind != "EqualTo":
         return False
     column, zero = condition.children
-    below = node.children[0]
-    return (
-        column.get("name") == "gid"
-        and zero.get("value") == "0"
-        and below.kind == "Aggregate"
-        and below.children[0].kind == "Expand"
-        and any(key.get("exprId") == column["exprId"] for key in below["groupingExpressions"])
-    )
+    return column.kind == "AttributeReference" and expression_id(column) == number and zero.get("value") == "0"
 
 
-def _spoken(kind: str) -> str:
+def _spoken(kind: str, analysed: Analysed) -> str:
     """CollectList -> collect_list."""
+    if kind == "First" and "First" not in analysed.kinds and "AnyValue" in analysed.kinds:
+        return "any_value"  # the optimiser has replaced it
+    if kind in _SQL_NAMES:
+        return _SQL_NAMES[kind]
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("_")

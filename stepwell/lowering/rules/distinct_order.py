@@ -7,6 +7,9 @@ follow the order in which the query uses them, so that the same query always has
     Aggregate            uses of columns and of `gid = n`, in the order of the query: they decide
       Aggregate          grouping columns and calls, in the order of those uses
         Expand           columns in the order of the Aggregate above, copies by their new number
+
+The rewrite is recognised by its column of numbers (`number_column`) and not by that column's name alone: a user may call a column
+`gid` too, and may group by it over a ROLLUP, which is an Expand as well.
 """
 
 from __future__ import annotations
@@ -14,20 +17,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stepwell.lowering.trees import attributes, expression_id, literal, transform
+from stepwell.planning.catalyst.analysed import Analysed
 from stepwell.planning.catalyst.tree import TreeNode
 
 _GROUP_NUMBER = "gid"
 
 
-def in_order_of_use(node: TreeNode) -> TreeNode:
-    """The Aggregate `node`, with the two nodes below it in order of use; another Aggregate is given back as it is."""
+def number_column(node: TreeNode, analysed: Analysed) -> int | None:
+    """The id of the column that numbers the copies, if the Aggregate `node` is the upper one of Spark's rewrite; else None.
+
+    Spark makes that column in the optimiser, as an integer that is written into each copy, and puts it last among the grouping
+    columns of the inner Aggregate (RewriteDistinctAggregates)."""
     inner = node.children[0]
-    if inner.kind != "Aggregate" or inner.children[0].kind != "Expand":
-        return node
+    if inner.kind != "Aggregate" or inner.children[0].kind != "Expand" or not inner["groupingExpressions"]:
+        return None
+    expand, last = inner.children[0], inner["groupingExpressions"][-1]
+    if last.kind != "AttributeReference" or last["name"] != _GROUP_NUMBER:
+        return None
+    number = expression_id(last)
+    places = [place for place, column in enumerate(expand["output"]) if expression_id(column) == number]
+    if len(places) != 1 or not analysed.made_by_spark(number):
+        return None
+    values = [copy[places[0]] for copy in expand["projections"]]
+    written = all(value.kind == "Literal" and value["dataType"] == "integer" for value in values)
+    return number if written else None
+
+
+def in_order_of_use(node: TreeNode, number: int) -> TreeNode:
+    """The upper Aggregate of the rewrite, with the two nodes below it in order of use. `number`: its `number_column`."""
+    inner = node.children[0]
     expand = inner.children[0]
-    number = next((expression_id(item) for item in expand["output"] if item["name"] == _GROUP_NUMBER), None)
-    if number is None:
-        return node
     renumbered = _renumbered(node["aggregateExpressions"], number)
 
     def renumber(tree: TreeNode) -> TreeNode | None:

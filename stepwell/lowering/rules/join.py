@@ -17,12 +17,19 @@ from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import attribute, conjunction, literal
+from stepwell.planning.catalyst.analysed import join_type
 from stepwell.planning.catalyst.tree import TreeNode
 
 _NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
 _OUTER_REMEDY = (
     "Use an inner JOIN; or a UNION ALL of the inner JOIN and of the rows without a match (LEFT ANTI JOIN), "
     "with NULLs for the other side"
+)
+_CORRELATED = "a subquery that stands for a value and refers to the query around it is not supported here"
+_CORRELATED_REMEDY = (
+    "In a WHERE condition that only a value can satisfy (b > (SELECT ...)) it runs. Elsewhere, aggregate in a subquery with GROUP BY and "
+    "JOIN it; rows without a match have no partner there, so add them by UNION ALL with a LEFT ANTI JOIN, with NULL for the value "
+    "(0 for a count)"
 )
 
 
@@ -39,8 +46,8 @@ class Sides:
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    left, right = (context.lower(child) for child in node.children)
-    kind = _kind(node)
+    kind = join_type(node)
+    left, right = (context.lower(child) for child in _sides_of(node, kind))
     condition = take_apart(node.get("condition"), _ids(left), _ids(right))
     match kind:
         case "Inner" | "Cross":
@@ -51,8 +58,19 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
             return semi(context, left, right, condition, anti=True)
         case "ExistenceJoin":
             return existence(context, left, right, condition, _exists_id(node))
+    if kind == "LeftSingle" or (kind == "LeftOuter" and context.analysed.joined_for_a_subquery(node)):
+        raise UnsupportedPlan("Join", _CORRELATED, _CORRELATED_REMEDY)
     name = {"LeftOuter": "LEFT OUTER", "RightOuter": "RIGHT OUTER", "FullOuter": "FULL OUTER"}.get(kind, kind)
     raise UnsupportedPlan("Join", f"{name} JOIN is not supported yet", _OUTER_REMEDY)
+
+
+def _sides_of(node: TreeNode, kind: str) -> tuple[TreeNode, TreeNode]:
+    """Both children. A semi or anti join without a condition only asks whether the right side has a row, so Spark puts a LocalLimit there
+    (LimitPushDown); the answer is the same without it. A user's own LIMIT is a GlobalLimit."""
+    left, right = node.children
+    if kind in ("LeftSemi", "LeftAnti") and node.get("condition") is None and right.kind == "LocalLimit":
+        right = right.children[0]
+    return left, right
 
 
 def inner(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
@@ -108,12 +126,6 @@ def _sides(
 
 def _ids(relation: Relation) -> frozenset[int]:
     return frozenset(output.id for output in relation.outputs)
-
-
-def _kind(node: TreeNode) -> str:
-    join_type = node["joinType"]
-    name: str = join_type.get("object") or join_type["product-class"]
-    return name.rsplit(".", 1)[-1].rstrip("$")
 
 
 def _exists_id(node: TreeNode) -> int:

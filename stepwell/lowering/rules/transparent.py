@@ -1,5 +1,5 @@
 """Nodes that leave the rows as they are: order, partitioning, hints, names. A table of rows with weights has none of
-these.
+these. A WindowGroupLimit is a hint too: the Filter above its Window removes the same rows.
 
 An order has one use in a view: it decides which rows a LIMIT takes. So a Sort may not be left out below a LIMIT. The rule of a LIMIT has to find
 the Sort itself, take its order, and lower the Sort's child; if it lowers the Sort instead, that is an error and not a view with other rows.

@@ -4,6 +4,10 @@
 the JSON: the evaluation mode of casts and arithmetic (`try_add(a, b)` and `a + b` have the same JSON), the values of an
 `InSet` (here: `Literal` children after the operand), the escape character of LIKE, the patterns of LIKE ALL, and literals
 of binary, date, timestamp, array and struct type. A field `evalMode` is "ANSI", "TRY" or "LEGACY".
+
+`toJSON` also writes null for a sequence of sequences whose inner ones are Vectors (`Expand.projections`; whether they are depends on
+the optimiser's rules that touched the node), for sequences of integers (`Generate.unrequiredChildIndex`), and `{}` for all metadata.
+The former two are read here. Metadata is read by `column_metadata`, for the one column that asks for it.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ _MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDi
 _SUMS = frozenset({"Sum"})
 _ESCAPES = frozenset({"Like"})
 _PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
+_TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+# Fields that toJSON may write as null although they never are.
+_SEQUENCES = {"Expand": "projections", "Generate": "unrequiredChildIndex"}
 # Their JSON is a rendering for people, or the name of a Java object.
 _RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz"})
 
@@ -28,6 +35,20 @@ _RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz"})
 def read(java: Any) -> TreeNode:
     """The tree of a Java `LogicalPlan` or `Expression` (a py4j object)."""
     return _complete(parse(java.toJSON()), java)
+
+
+def column_metadata(java: Any, identifier: int) -> dict[str, Any]:
+    """The metadata of the column with this expression id, in the JVM's `LogicalPlan` or in a subquery of it; empty if there is none."""
+    subqueries = java.subqueriesAll()
+    waiting = [java, *_items(subqueries)]
+    while waiting:
+        plan = waiting.pop()
+        for column in _items(plan.output()):
+            if column.exprId().id() == identifier:
+                found: dict[str, Any] = json.loads(column.metadata().json())
+                return found
+        waiting += _items(plan.children())
+    return {}
 
 
 def _lossy(node: TreeNode) -> bool:
@@ -40,7 +61,12 @@ def _lossy(node: TreeNode) -> bool:
         or node.kind in _ESCAPES
         or node.kind in _PATTERNS
         or node.kind == "InSet"
+        or _has_lost_sequence(node)
     )
+
+
+def _has_lost_sequence(node: TreeNode) -> bool:
+    return node.kind in _SEQUENCES and node[_SEQUENCES[node.kind]] is None
 
 
 def _needs(node: TreeNode) -> bool:
@@ -97,7 +123,23 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
         fields["patterns"] = [None if p is None else p.toString() for p in _items(java.patterns())]
     if node.kind == "InSet":
         children += _set_members(java)
+    if _has_lost_sequence(node):
+        name = _SEQUENCES[node.kind]
+        fields[name] = _sequence(getattr(java, name)())
     return TreeNode(node.kind, fields, children)
+
+
+def _sequence(values: Any) -> list[Any]:
+    """A Scala sequence of expressions, of integers, or of such sequences."""
+    found: list[Any] = []
+    for value in _items(values):
+        if not isinstance(value, JavaObject):
+            found.append(value)
+        elif _is_a(value, _TREE):
+            found.append(read(value))
+        else:
+            found.append(_sequence(value))
+    return found
 
 
 def _java_trees(values: Iterable[Any]) -> list[Any]:
@@ -106,7 +148,7 @@ def _java_trees(values: Iterable[Any]) -> list[Any]:
     for value in values:
         if not isinstance(value, JavaObject):
             continue
-        if _is_a(value, "org.apache.spark.sql.catalyst.trees.TreeNode"):
+        if _is_a(value, _TREE):
             found.append(value)
         elif _is_a(value, "scala.collection.IterableOnce"):
             found += _java_trees(_items(value))

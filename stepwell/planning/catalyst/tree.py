@@ -39,6 +39,25 @@ def parse(text: str) -> TreeNode:
     return _tree(json.loads(text))
 
 
+def walk_all(tree: TreeNode) -> Iterator[TreeNode]:
+    """Every node once: a node, what its fields hold (subqueries in expressions), then its children."""
+    yield tree
+    children = {id(child) for child in tree.children}
+    for inner in _inner(list(tree.fields.values())):
+        if id(inner) not in children:
+            yield from walk_all(inner)
+    for child in tree.children:
+        yield from walk_all(child)
+
+
+def _inner(values: list[Any]) -> Iterator[TreeNode]:
+    for value in values:
+        if isinstance(value, TreeNode):
+            yield value
+        elif isinstance(value, list):
+            yield from _inner(value)
+
+
 def _is_tree(value: Any) -> bool:
     return (
         isinstance(value, list)
@@ -76,6 +95,6 @@ def _field(name: str, value: Any, children: list[TreeNode]) -> Any:
         return _tree(value)
     if isinstance(value, list):
         return [_field(name, item, children) for item in value]
-    if isinstance(value, int) and not isinstance(value, bool) and name not in _PLAIN_INTEGERS and value < len(children):
+    if type(value) is int and name not in _PLAIN_INTEGERS and 0 <= value < len(children):
         return children[value]
     return value

@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location
-from stepwell.planning.catalyst.read import read
-from stepwell.planning.leaves import boundary, mark_leaves
-from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
+from stepwell.planning.leaves import boundary
+from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
 from stepwell.project.tables import Mode, OutputSpec, SourceSpec
 
 Query = str | Callable[[SparkSession], DataFrame]
@@ -71,10 +70,8 @@ class Workbench:
         return ResolvedProject(cast(Any, None), tuple(self.sources), tuple(self.views), self.spark)
 
     def _flow(self, name: str, frame: DataFrame, place: Location) -> FlowPlan:
-        optimised = frame._jdf.queryExecution().optimizedPlan()
-        tree = read(optimised)
-        leaves = mark_leaves(tree, optimised, self.spark, name, place)
-        return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), "", optimised.toString(), place)
+        execution = frame._jdf.queryExecution()
+        return flow_plan(name, execution.analyzed(), execution.optimizedPlan, self.spark, name, place)
 
     def _show(self, name: str, schema: StructType) -> None:
         boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)

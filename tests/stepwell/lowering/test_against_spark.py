@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
@@ -46,12 +47,39 @@ QUERIES: dict[str, Query] = {
         "SELECT s, count(DISTINCT b) FILTER (WHERE a > 1) AS m, count(DISTINCT a) AS n, avg(b) AS mean FROM t GROUP BY s"
     ),
     "rollup": "SELECT a, s, count(*) AS n FROM t GROUP BY ROLLUP (a, s)",
+    "two count distinct, by an expression": (
+        "SELECT a + 1 AS g, count(DISTINCT b) AS m, count(DISTINCT s) AS n, sum(b) AS total FROM t GROUP BY a + 1"
+    ),
+    "rollup over a union": (
+        "SELECT a, s, count(*) AS n FROM (SELECT a, s FROM t UNION ALL SELECT c, s FROM u) GROUP BY ROLLUP (a, s)"
+    ),
+    "cube over a union, with distincts": (
+        "SELECT a, s, count(DISTINCT b) AS m, count(DISTINCT d) AS n "
+        "FROM (SELECT a, s, b, d FROM t UNION ALL SELECT a, s, c, d FROM u) GROUP BY CUBE (a, s)"
+    ),
+    "several count distinct, of columns called gid": lambda spark: (
+        spark.table("t")
+        .select(F.col("a").alias("gid"), "b", "s")
+        .groupBy("s")
+        .agg(F.count_distinct("gid").alias("x"), F.count_distinct("b").alias("y"), F.max("gid").alias("z"))
+    ),
+    "group by a column called gid, over a rollup": (
+        "SELECT gid, count(DISTINCT s) AS x, count(DISTINCT n) AS y, max(n) AS z "
+        "FROM (SELECT a AS gid, s, count(*) AS n FROM t GROUP BY ROLLUP (a, s)) GROUP BY gid"
+    ),
     "distinct": "SELECT DISTINCT a, s FROM t",
     "distinct doubles": "SELECT DISTINCT d FROM t",
     "group by doubles": "SELECT d, count(*) AS n FROM t GROUP BY d",
     "aggregate without calls": "SELECT count(*) AS n FROM (SELECT DISTINCT a FROM t)",
     "union all": "SELECT a, s FROM t UNION ALL SELECT c, s FROM u UNION ALL SELECT 7L, 'seven'",
     "union": "SELECT a, d FROM t UNION SELECT c, 1.0D FROM u",
+    "union of all columns, renamed": (
+        "SELECT k, v, count(*) AS n FROM (SELECT a AS k, c AS v, s, d FROM u UNION ALL SELECT * FROM t) GROUP BY k, v"
+    ),
+    "drop duplicates of all columns, renamed": lambda spark: spark.table("u").toDF("k", "v", "w", "x").dropDuplicates(),
+    "drop duplicates, with a constant key": lambda spark: (
+        spark.table("t").groupBy("a").count().selectExpr("a", "count", "1 AS one").dropDuplicates(["a", "one"])
+    ),
     "except": "SELECT a, s FROM t EXCEPT SELECT a, s FROM u",
     "except doubles": "SELECT d FROM t EXCEPT SELECT d FROM u",
     "intersect": "SELECT a, d FROM t INTERSECT SELECT a, d FROM u",
@@ -94,6 +122,9 @@ QUERIES: dict[str, Query] = {
     "not in, correlated": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u WHERE u.s = t.s)",
     "not in, two columns": "SELECT a, b, s FROM t WHERE (a, s) NOT IN (SELECT c, s FROM u WHERE c > 1)",
     "not in, under or": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u) OR b = 1",
+    "a constant in": "SELECT a, b FROM t WHERE 2 IN (SELECT c FROM u)",
+    "a constant not in": "SELECT a, b FROM t WHERE 1 NOT IN (SELECT 1 FROM u WHERE c > 7)",
+    "lateral": "SELECT t.a, x.c FROM t, LATERAL (SELECT c FROM u WHERE u.a = t.a) x",
     "exists": "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c > t.b)",
     "not exists": "SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c > t.b)",
     "correlated scalar subquery": "SELECT a, b FROM t WHERE b >= (SELECT max(c) FROM u WHERE u.a = t.a)",

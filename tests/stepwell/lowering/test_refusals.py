@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import SparkSession
+import re
+from typing import NoReturn
 
-from stepwell.errors import ProjectError, UnsupportedError
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
+from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.rules import aggregate
 from tests.stepwell.lowering.projects import FILE, Workbench, output
 
 REFUSED = {
@@ -16,8 +22,26 @@ REFUSED = {
     "SELECT a FROM t LIMIT 3": "LIMIT",
     "SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a": "LEFT OUTER JOIN",
     "SELECT t.a, u.c FROM t FULL JOIN u ON t.a = u.a": "FULL OUTER JOIN",
-    "SELECT a FROM t WHERE b > (SELECT avg(c) FROM u)": "subquery",
-    "SELECT a, first(b) FROM t GROUP BY a": "first",
+    "SELECT a FROM t WHERE b > (SELECT avg(c) FROM u)": "a subquery that stands for a value, and does not refer",
+    "SELECT a, (SELECT max(c) FROM u WHERE u.a = t.a) AS m FROM t": "a subquery that stands for a value and refers",
+    "SELECT a, (SELECT c FROM u WHERE u.a = t.a) AS m FROM t": "a subquery that stands for a value and refers",
+    "SELECT a FROM t WHERE 0 = (SELECT count(*) FROM u WHERE u.a = t.a)": "a subquery that stands for a value and refers",
+    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u)": "EXISTS with a subquery that does not refer",
+    "SELECT t.a, x.c FROM t, LATERAL (SELECT c FROM u WHERE u.a = t.a ORDER BY c LIMIT 1) x": "LIMIT or ORDER BY in a subquery",
+    "SELECT t.a, x.c FROM t LEFT JOIN LATERAL (SELECT c FROM u WHERE u.a = t.a) x": "LEFT OUTER JOIN",
+    "SELECT * FROM (SELECT a, b, s FROM t) PIVOT (sum(b) FOR s IN ('x', 'y'))": "PIVOT is not supported",
+    "SELECT to_json(struct(a, s)) AS j FROM t": "the function to_json",
+    "SELECT url_encode(s) AS x, parse_url(s, 'HOST') AS y FROM t": "one of the functions parse_url, url_encode",
+    "SELECT a, first(b) FROM t GROUP BY a": "the aggregate function first",
+    "SELECT a, first(b) AS b FROM t GROUP BY a": "the aggregate function first",
+    "SELECT a, any_value(b) AS b FROM t GROUP BY a": "the aggregate function any_value",
+    "SELECT a, first(b) AS b, count(DISTINCT s) AS m, count(DISTINCT ts) AS n FROM t GROUP BY a": "the aggregate function first",
+    "SELECT s, first(n) FILTER (WHERE gid = 0) AS n FROM (SELECT gid, s, count(*) AS n FROM g GROUP BY ROLLUP (gid, s)) GROUP BY s": (
+        "the aggregate function first"
+    ),
+    "SELECT a, map(a, s) AS m FROM t": "column m has the type map",
+    "SELECT a, INTERVAL '1' MONTH AS m FROM t": "column m has the type interval month",
+    "SELECT a, NULL AS m FROM t": "column m has the type void",
     "SELECT a, collect_list(b) FROM t GROUP BY a": "collect_list",
     "SELECT a, stddev(b) FROM t GROUP BY a": "the aggregate function",
     "SELECT a, try_sum(b) AS x FROM t GROUP BY a": "sum in TRY mode",
@@ -30,14 +54,111 @@ REFUSED = {
 
 @pytest.mark.parametrize("query", REFUSED)
 def test_a_refusal_names_the_construct_the_view_and_its_line(spark: SparkSession, query: str) -> None:
-    bench = Workbench(spark).tables("t", "u").view("fine", "SELECT a FROM t").view("v", query)
+    bench = Workbench(spark).tables("t", "u").source("g", "gid bigint, s string")
+    bench.view("fine", "SELECT a FROM t").view("v", query)
     with pytest.raises(ProjectError):
         lower(bench.project())
     first = survey(bench.project()).errors[0]
     assert isinstance(first, UnsupportedError)
     assert REFUSED[query] in first.message
     assert first.what_to_do
+    assert not any(isinstance(error, OwnMistake) for error in survey(bench.project()).errors)
     assert str(first).startswith(f"{FILE}:2: v: ")
+
+
+SESSIONS = (
+    "SELECT session_window(ts, '10 seconds').start AS x, count(*) AS n FROM t GROUP BY session_window(ts, '10 seconds')",
+    "SELECT session_window AS w, a, count(*) AS n FROM t GROUP BY a, session_window(ts, CASE WHEN a = 1 THEN '5 s' ELSE '9 s' END)",
+    "SELECT a FROM t WHERE b IN (SELECT count(*) FROM t GROUP BY session_window(ts, '1 hour'))",
+    "WITH w AS (SELECT session_window(ts, '1 hour') AS w, count(*) AS n FROM t GROUP BY 1) SELECT x.n FROM w x JOIN w y ON x.n = y.n",
+)
+
+
+@pytest.mark.parametrize("query", SESSIONS)
+def test_session_windows_are_refused_before_their_placeholder_can_run(spark: SparkSession, query: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"views\.sql:1: v: session_window\(\) is not supported yet"):
+        Workbench(spark).tables("t").view("v", query)
+
+
+def test_a_column_that_is_only_called_session_window_is_none(spark: SparkSession) -> None:
+    query = "SELECT named_struct('start', ts, 'end', ts) AS session_window, window(ts, '1 hour') AS w FROM t"
+    lower(Workbench(spark).tables("t").view("v", query).project())
+
+
+def test_all_that_cannot_be_replayed_in_a_view_is_found_at_once(spark: SparkSession) -> None:
+    with pytest.raises(ProjectErrors) as raised:
+        Workbench(spark).tables("t").view("v", f"SELECT rand() AS x, uuid() AS y, {SESSIONS[0][7:]}")
+    assert [error.message.split("()")[0] for error in raised.value.errors] == ["rand", "uuid", "session_window"]
+
+
+def test_a_recursive_query_is_called_so(spark: SparkSession) -> None:
+    query = "WITH RECURSIVE r(n) AS (SELECT a FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r"
+    with pytest.raises(UnsupportedError, match="a recursive query"):
+        Workbench(spark).tables("t").view("v", query)
+
+
+def test_a_users_first_beside_a_drop_duplicates_is_still_refused(spark: SparkSession) -> None:
+    def query(session: SparkSession) -> DataFrame:
+        kept = session.table("t").dropDuplicates(["a"])
+        return kept.groupBy("s").agg(F.first("b").alias("b"), F.count_distinct("a"), F.count_distinct("b"))
+
+    errors = survey(Workbench(spark).tables("t").view("v", query).project()).errors
+    assert [error.message for error in errors] == ["the aggregate function first is not supported (Spark's First)"]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELECT a FROM t WHERE b > (SELECT avg(c) FROM u)", "always has exactly one row"),
+        ("SELECT a FROM t WHERE b > (SELECT c FROM u WHERE a = 1)", "Where it has no row Spark gives NULL"),
+        ("SELECT a, row_number() OVER (PARTITION BY a ORDER BY b) AS r FROM t", "rows that tie all stay"),
+        ("SELECT a, sum(b) OVER (PARTITION BY a) AS r FROM t", "use GROUP BY in a subquery and join it back"),
+    ],
+)
+def test_the_advice_loses_no_rows(spark: SparkSession, query: str, says: str) -> None:
+    (error,) = survey(Workbench(spark).tables("t", "u").view("v", query).project()).errors
+    assert says in error.what_to_do
+
+
+def test_an_outer_join_beside_a_correlated_subquery_keeps_its_name(spark: SparkSession) -> None:
+    query = "SELECT t.a, (SELECT max(c) FROM u WHERE u.a = t.a) AS m, w.c FROM t LEFT JOIN u w ON w.a = t.a"
+    found = {
+        error.message.split(" (Spark")[0]
+        for error in survey(Workbench(spark).tables("t", "u").view("v", query).project()).errors
+    }
+    assert found == {
+        "LEFT OUTER JOIN is not supported yet",
+        "a subquery that stands for a value and refers to the query around it is not supported here",
+    }
+
+
+def test_an_exception_that_nobody_foresaw_is_an_error_of_its_view_and_hides_no_other(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Workbench(spark).tables("t")
+    bench.view("a", "SELECT a FROM t LIMIT 1").view("b", "SELECT DISTINCT a FROM t").view(
+        "c", "SELECT soundex(s) AS x FROM t"
+    )
+    bench.view("d", "SELECT a FROM b")
+
+    def fail(*_: object) -> NoReturn:
+        raise IndexError("nobody foresaw this")
+
+    monkeypatch.setattr(aggregate, "_results", fail)
+    lowered = survey(bench.project())
+    assert [(type(error), error.view) for error in lowered.errors] == [
+        (UnsupportedError, "a"),
+        (OwnMistake, "b"),
+        (UnsupportedError, "c"),
+    ]
+    mistake = lowered.errors[1]
+    assert str(mistake).startswith(f"{FILE}:2: b: ")
+    assert re.search(
+        r"a mistake of ours: IndexError: nobody foresaw this at \w+/test_refusals\.py:\d+\n.*report", str(mistake)
+    )
+    assert "nobody foresaw this" in describe(bench.project(), lowered).text()
+    with pytest.raises(ProjectErrors):
+        lower(bench.project())
 
 
 def test_everything_is_found_at_once_in_a_view_and_in_those_that_read_it(spark: SparkSession) -> None:
