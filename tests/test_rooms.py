@@ -35,8 +35,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
     },
     "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
     "stepwell": {
-        "project": set(),
-        "spark": {"project"},
+        "spark": set(),
+        "project": {"spark"},
         "planning": {"project", "spark"},
         "lowering": {"planning"},
         "inspection": {"project", "planning", "lowering"},

@@ -41,8 +41,9 @@ from stepwell.project import refusals
 from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in
 from stepwell.project.elements import KIND_NAMES, FlowDefinition, Kind, OutputDefinition, PythonQuery, SqlQuery
 from stepwell.project.loading import Project
-from stepwell.project.settings import TIME_ZONE_KEY, check_time_zone
+from stepwell.project.settings import check_time_zone
 from stepwell.project.tables import OutputSpec, SourceSpec, check_names, is_source, kept_key, output_spec, source_spec
+from stepwell.spark.fixed import TIME_ZONE_KEY
 from stepwell.spark.session import connection_lost
 
 _NOT_STREAMING = (

@@ -37,8 +37,8 @@ from stepwell.project.elements import (
     check,
 )
 from stepwell.project.loading import Project
-from stepwell.project.settings import FIXED_SQL
 from stepwell.project.sql_files import read_sql
+from stepwell.spark.fixed import FIXED_SQL
 from stepwell.spark.session import connection_lost
 
 __all__ = [

@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from base.options import OnError
 from stepwell.errors import SettingsError, did_you_mean, nearest
+from stepwell.spark.fixed import TIME_ZONE_KEY
 
 BOOTSTRAP_SERVERS_DEFAULT = "127.0.0.1:9092"
 
@@ -124,16 +125,6 @@ class Settings:
     spark: dict[str, str] = field(default_factory=dict)
 
 
-# One time zone everywhere: functions that depend on it would otherwise differ from one machine to the next.
-TIME_ZONE_KEY = "spark.sql.session.timeZone"
-# What a project may not change, because steps would be slower or wrong. It is in force in every session of the process.
-FIXED_SQL = {
-    TIME_ZONE_KEY: "UTC",
-    # It sums small decimals as unscaled longs and averages them as doubles; our sums are exact without that.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates",
-    # Plans over sources marked streaming are only resolved here, never run by Structured Streaming.
-    "spark.sql.streaming.unsupportedOperationCheck": "false",
-}
 _UTC_NAMES = ("utc", "etc/utc", "z", "+00:00", "gmt", "etc/gmt")
 
 _ENVIRONMENT_PREFIX = "STEPWELL_"

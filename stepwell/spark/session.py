@@ -15,8 +15,8 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from stepwell.project.settings import FIXED_SQL
 from stepwell.spark import class_archive
+from stepwell.spark.fixed import FIXED_SQL
 
 DAEMON_MODULE = "engine.run.daemon"
 
