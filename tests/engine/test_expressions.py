@@ -157,11 +157,26 @@ def test_a_forked_process_makes_its_own_connection() -> None:
     assert child.exitcode == 0
 
 
-@pytest.mark.parametrize("written", ["12:34:56", "2020-01-01 01:02:03 America/New_York"])
-def test_text_whose_moment_depends_on_the_machine_is_no_timestamp(written: str) -> None:
-    rows = pa.table({"c0": [written]})
-    with pytest.raises(ExpressionError, match="CAST_INVALID_INPUT"):
+def test_a_time_without_a_date_is_no_timestamp() -> None:
+    """Spark takes today's date; a step's output must not depend on the clock."""
+    rows = pa.table({"c0": ["12:34:56"]})
+    with pytest.raises(ExpressionError, match="CAST_INVALID_INPUT.*depend on the clock"):
         evaluate(None, (Expression("spark_read_timestamp(c0)", pa.timestamp("us", "UTC")),), rows)
+
+
+def test_reading_a_column_at_once_is_reading_its_texts_one_by_one() -> None:
+    texts = ["2020-01-02", None, "2020-1-2", "2020-01-02 03:04:05.5Z", "2020-01-02T03:04:05 Europe/Paris", "2020"]
+    for function, type_ in (
+        ("date", pa.date32()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+    ):
+        read = Expression(f"spark_read_{function}(c0)", type_)
+        together = evaluate(None, (read,), pa.table({"c0": texts})).column(0).to_pylist()
+        alone = [
+            evaluate(None, (read,), pa.table({"c0": [text]})).column(0)[0].as_py() for text in texts[:1] + texts[2:]
+        ]
+        assert together == [alone[0], None, *alone[1:]] and None not in alone
 
 
 def test_transcendental_functions_are_javas_to_the_last_bit() -> None:
