@@ -14,11 +14,14 @@ import atexit
 import os
 import re
 import threading
+from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
 
+from engine import expression_faults
 from engine.errors import DataError
+from engine.expression_faults import Fault
 from engine.expressions import functions as expression_functions
 from engine.expressions.types import duck_type, inside, relabel
 from engine.model.circuit import Expression
@@ -38,7 +41,8 @@ class ExpressionError(DataError):
 def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table:
     """The rows for which `predicate` is true, as `c0`, `c1`, ... of `projections`; a last column `weight` stays with its row.
 
-    `table` has the columns `c0`, `c1`, ..., and maybe `weight`. Raises `ExpressionError`.
+    `table` has the columns `c0`, `c1`, ..., and maybe `weight`. Raises `ExpressionError`, which names the expression and the values
+    of the first row on which it fails. SQL that fails without any row is a mistake of ours: an AssertionError.
     """
     outputs = [*projections]
     names = [f"c{index}" for index in range(len(projections))]
@@ -56,7 +60,17 @@ def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], 
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def _query(predicate: Expression | None, outputs: list[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
+def _query(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
+    try:
+        return _run(predicate, outputs, table)
+    except Exception as error:
+        fault = expression_faults.find(_run, predicate, outputs, table)
+        if fault is None:
+            raise AssertionError(f"an expression that DuckDB cannot run: {error}") from error
+        raise _expression_error(fault) from fault.error
+
+
+def _run(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
     # Two columns of one name (a self-join's both weights) cannot happen: a circuit's columns are named by position.
     columns = [relabel(column, inside(column.type)) for column in table.columns]
     visible = pa.table(columns, names=table.column_names) if columns else pa.table({"none": pa.nulls(table.num_rows)})
@@ -67,8 +81,6 @@ def _query(predicate: Expression | None, outputs: list[Expression], table: pa.Ta
     connection.register(relation, visible)
     try:
         result = connection.sql(f"SELECT {', '.join(items) or '1'} FROM {relation}{where}").to_arrow_table()
-    except duckdb.Error as error:
-        raise _expression_error(error) from error
     finally:
         connection.unregister(relation)
     return [
@@ -121,12 +133,21 @@ _TRANSLATIONS = (
 )  # fmt: skip
 
 
-def _expression_error(error: duckdb.Error) -> Exception:
-    text = str(error)
+UNFORESEEN = "INTERNAL_ERROR"
+"""Spark's name for an error without a name of its own."""
+
+
+def _expression_error(fault: Fault) -> ExpressionError:
+    """What the row raises, under Spark's name. An error that has none still stops the step as an error of the data: the next
+    row may be evaluated, and only the user can change this one or the view."""
+    error_class, text = _named(str(fault.error))
+    return ExpressionError(error_class, f"{text} ({expression_faults.described(fault)})")
+
+
+def _named(text: str) -> tuple[str, str]:
     if named := _NAMED.search(text):
-        return ExpressionError(named[1], named[2].strip())
-    if isinstance(error, duckdb.DataError | duckdb.InvalidInputException):
-        for pattern, error_class in _TRANSLATIONS:
-            if pattern.search(text):
-                return ExpressionError(error_class, text)
-    return AssertionError(f"an expression that DuckDB cannot run: {text}")
+        return named[1], named[2].strip()
+    for pattern, error_class in _TRANSLATIONS:
+        if pattern.search(text):
+            return error_class, text
+    return UNFORESEEN, text

@@ -16,10 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from base.text.dates import INT32_MAX
+from base.text.timestamps import DAY_US, INT64_MAX
 from io_kafka.formats import javatext
 from io_kafka.formats.exact import Reader, RowReader, read_members, reader, shown
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, parse_object, rendered
-from io_kafka.formats.javatext import DAY_US, INT32_MAX, INT64_MAX
 
 # Microseconds = number * first // second, by logical type.
 _INSTANTS = {

@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from io_kafka.formats import vector
+from base.text.columns import Bools, Ints, nulls_of
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys, read_keys
 from io_kafka.formats.parse import parse
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
-from io_kafka.formats.vector import Bools, Ints
 
 Faults = dict[int, str]
 OPS = {"c", "r", "u", "d"}
@@ -62,7 +61,7 @@ def _not_null(
     """Adds a fault for every checked row with a null where none may be."""
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
-            for row in np.flatnonzero(checked & vector.nulls_of(column)):
+            for row in np.flatnonzero(checked & nulls_of(column)):
                 faults.setdefault(int(at[row]), f"column {place}{field.name}: null, but declared NOT NULL")
 
 
@@ -83,7 +82,7 @@ def _is(ops: pa.Array, which: set[str]) -> Bools:
 
 
 def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
-    given = np.flatnonzero(~vector.nulls_of(values))  # a tombstone follows its delete, which has said it all
+    given = np.flatnonzero(~nulls_of(values))  # a tombstone follows its delete, which has said it all
     schema = _envelope(source, nullable(source.schema))
     parsed = parse(values.take(pa.array(given)), schema, EnvelopeReader(schema))
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
@@ -91,11 +90,11 @@ def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults
     _op_faults(ops, at, faults)
     takes, gives = _is(ops, {"u", "d"}), _is(ops, {"c", "r", "u"})
     for image, needed, name in ((before, takes, "before"), (after, gives, "after")):
-        for row in np.flatnonzero(needed & vector.nulls_of(image)):
+        for row in np.flatnonzero(needed & nulls_of(image)):
             faults.setdefault(
                 int(at[row]), f"op {ops[row]} without {name}; declare a key if the source does not send it"
             )
-        present = needed & ~vector.nulls_of(image)
+        present = needed & ~nulls_of(image)
         _not_null(source.schema, image.flatten(), present, at, faults, f"{name}.")
     good = ~np.isin(at, list(faults))
     rows = np.arange(len(at))
@@ -123,29 +122,29 @@ def _spread(columns: list[pa.Array], at: Ints, count: int) -> list[pa.Array]:
 
 
 def _upserts(source: SourceFormat, values: pa.Array) -> Images:
-    given = np.flatnonzero(~vector.nulls_of(values))
+    given = np.flatnonzero(~nulls_of(values))
     parsed = parse(values.take(pa.array(given)), nullable(source.schema))
     faults = {int(given[position]): reason for position, reason in parsed.faults}
     columns = _spread(parsed.rows.columns, given[parsed.at], len(values))
-    return Images(columns, vector.nulls_of(values), faults)
+    return Images(columns, nulls_of(values), faults)
 
 
 def _changes(source: SourceFormat, values: pa.Array) -> Images:
-    given = np.flatnonzero(~vector.nulls_of(values))
+    given = np.flatnonzero(~nulls_of(values))
     schema = _envelope(source, nullable(_key_schema(source)))
     parsed = parse(values.take(pa.array(given)), schema, EnvelopeReader(schema))
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
     _op_faults(ops, at, faults)
     deletes = _is(ops, {"d"})
-    for row in np.flatnonzero(_is(ops, {"c", "r", "u"}) & vector.nulls_of(after)):
+    for row in np.flatnonzero(_is(ops, {"c", "r", "u"}) & nulls_of(after)):
         faults.setdefault(int(at[row]), f"op {ops[row]} without after")
     columns = after.flatten()
     old = dict(zip(source.key, before.flatten(), strict=True))
     gone = pa.array(deletes)
     for index, field in enumerate(source.schema):
         columns[index] = pc.if_else(gone, old.get(field.name, pa.scalar(None, field.type)), columns[index])
-    deleted = vector.nulls_of(values)
+    deleted = nulls_of(values)
     deleted[at[deletes]] = True
     return Images(_spread(columns, at, len(values)), deleted, faults)
 
@@ -169,7 +168,7 @@ def _keyed(
             shown = f"{of_key[int(position)]} in the message's key, {own[int(position)]} in its value"
             faults.setdefault(int(position), f"column {name}: {shown}")
         columns[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
-        named |= ~vector.nulls_of(columns[index])
+        named |= ~nulls_of(columns[index])
     for position in np.flatnonzero(images.deleted & ~keys.present & ~named):
         faults.setdefault(int(position), "a deletion that names no key")
     _not_null(source.schema, columns, ~images.deleted, everywhere, faults)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from base.text import doubles
 from io_kafka.formats import javatext
 from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, rendered
 
@@ -59,7 +59,8 @@ def _float(column: str, kind: pa.DataType) -> Reader:
         if node.text in NOT_FINITE:
             return NOT_FINITE[node.text]
         # Parsed straight to the type's own width; 0.0 is added for an integer's -0 is 0.
-        value = float(pc.cast(pa.scalar(node.text), kind).as_py()) if kind == pa.float32() else float(node.text)
+        value = doubles.single_value(node.text) if kind == pa.float32() else float(node.text)
+        assert value is not None, f"Jackson's grammar of numbers is a part of Java's: {node.text}"
         return value + 0.0 if node.integral else value
 
     return read

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, TypeAlias, cast
 
-from io_kafka.formats.javatext import double_text
+from base.text.doubles import double_text
 
 # Jackson's StreamReadConstraints, which Spark leaves as they are.
 DEPTH_MAX = 1000

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from io_kafka.formats import vector
+from base.text.columns import Bools, nulls_of
 from io_kafka.formats.debezium import column_reader, unwrap
 from io_kafka.formats.exact import RowReader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, parse, text_of
 from io_kafka.formats.parse import parse as parse_all
-from io_kafka.formats.vector import Bools
 
 # Keys that become objects by putting text around them; whatever else is bare goes the slow way.
 _BARE_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
@@ -37,7 +36,7 @@ class Keys(NamedTuple):
 
 def read_keys(schema: pa.Schema, keys: pa.Array) -> Keys:
     """`schema`: the key columns."""
-    given = np.flatnonzero(~vector.nulls_of(keys))
+    given = np.flatnonzero(~nulls_of(keys))
     required = pa.schema([field.with_nullable(False) for field in schema])
     parsed = parse_all(_as_objects(schema, keys.take(pa.array(given))), required, KeyReader(required))
     present = np.zeros(len(keys), dtype=np.bool_)

@@ -11,8 +11,8 @@ pyarrow.json, which is unsafe on rubbish, so it sees a block only if this holds:
 - it is UTF-8, and not so long that Jackson's limits matter; and it has none of the bare words that RapidJSON takes
   and Jackson does not.
 
-Types it reads otherwise than Spark are read as strings and converted (`vector.py`), or looked at afterwards; what
-stays doubtful goes the slow path, message by message. A block that fails is cut in pieces, so one malformed message
+Types it reads otherwise than Spark are read as strings and converted (`base.text.columns`, `vector.py`), or looked at
+afterwards; what stays doubtful goes the slow path, message by message. A block that fails is cut in pieces, so one malformed message
 does not slow down the rest.
 """
 
@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from base.text.columns import Bools, Bytes, Ints, bytes_of, dates, nulls_of, timestamps
 from io_kafka.formats import vector
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import DEPTH_MAX, NAME_CHARS_MAX, NUMBER_DIGITS_MAX, Malformed
-from io_kafka.formats.vector import Bools, Bytes, Ints
 
 BLOCK_BYTES_MAX = 16 << 20  # one parse stays within the cache's reach, and one failure costs little
 PIECES = 8  # of a block that failed
@@ -127,8 +127,8 @@ def _taken(values: pa.Array, rows: Ints) -> pa.Array:
 
 def _refused_outright(values: pa.Array) -> Bools:
     """Messages the fast side must not see, by their own look."""
-    slow = vector.nulls_of(values)
-    data, ends = vector.bytes_of(values)
+    slow = nulls_of(values)
+    data, ends = bytes_of(values)
     lengths = np.diff(ends)
     slow |= lengths < 2
     if slow.all():
@@ -152,7 +152,7 @@ def _blocks(rows: Ints, values: pa.Array) -> list[Ints]:
     """Rows cut so that each block stays under BLOCK_BYTES_MAX (a single larger message is a block)."""
     if not len(rows):
         return []
-    _, ends = vector.bytes_of(values)
+    _, ends = bytes_of(values)
     sizes = np.cumsum((ends[1:].astype(np.int64) - ends[:-1] + 1)[rows])
     cuts = np.flatnonzero(np.diff(sizes // BLOCK_BYTES_MAX)) + 1
     return np.split(rows, cuts)[::-1]
@@ -186,7 +186,7 @@ def _parse_block(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, B
         if unsure is not None:
             doubtful |= unsure
         if not field.nullable and column.null_count:
-            doubtful |= vector.nulls_of(column)
+            doubtful |= nulls_of(column)
     return pa.RecordBatch.from_arrays(columns, schema=nullable(schema)), doubtful
 
 
@@ -236,13 +236,13 @@ def _converted(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools | N
     if pa.types.is_decimal(kind):
         return _narrowed(column, kind)
     if pa.types.is_date(kind):
-        return vector.dates(column)
+        return dates(column)
     if pa.types.is_timestamp(kind):
-        return vector.timestamps(column, kind)
+        return timestamps(column, kind)
     if pa.types.is_binary(kind):
         return vector.base64s(column)
     if pa.types.is_duration(kind):
-        return pa.nulls(len(column), kind), ~vector.nulls_of(column)
+        return pa.nulls(len(column), kind), ~nulls_of(column)
     return column, None
 
 
@@ -264,7 +264,7 @@ def _narrowed(column: pa.Array, kind: pa.Decimal128Type) -> tuple[pa.Array, Bool
 
 def _converted_struct(column: pa.StructArray, kind: pa.StructType) -> tuple[pa.Array, Bools | None]:
     if kind.num_fields == 0:
-        return column, ~vector.nulls_of(column)
+        return column, ~nulls_of(column)
     fields = [kind.field(i) for i in range(kind.num_fields)]
     # flatten() puts the struct's own nulls into its children.
     pairs = [_converted(child, field.type) for child, field in zip(column.flatten(), fields, strict=True)]
@@ -272,12 +272,12 @@ def _converted_struct(column: pa.StructArray, kind: pa.StructType) -> tuple[pa.A
     for _, of_child in pairs:
         if of_child is not None:
             unsure = of_child if unsure is None else unsure | of_child
-    mask = pa.array(vector.nulls_of(column)) if column.null_count else None
+    mask = pa.array(nulls_of(column)) if column.null_count else None
     return pa.StructArray.from_arrays([child for child, _ in pairs], fields=fields, mask=mask), unsure
 
 
 def _converted_list(column: pa.ListArray, kind: pa.ListType) -> tuple[pa.Array, Bools | None]:
-    null = vector.nulls_of(column)
+    null = nulls_of(column)
     items, unsure_items = _converted(column.flatten(), kind.value_type)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, dtype=np.int32)

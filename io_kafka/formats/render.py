@@ -2,7 +2,7 @@
 
 Doubles have the shortest digits that read back, as Java writes them from version 19 on (older ones add a digit to a few values):
 the same rows give the same bytes under every Java. Values outside of what Arrow prints as Spark does (years before 1 or
-after 9999, doubles in scientific notation, intervals) are spelt by `javatext`, once for each distinct value.
+after 9999, doubles in scientific notation, intervals) are spelt by `base.text`, once for each distinct value.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from base.text.columns import Bools, bytes_of, nulls_of
+from base.text.dates import date_text
+from base.text.timestamps import timestamp_text_of_ms
 from io_kafka.formats import javatext
-from io_kafka.formats.vector import Bools, bytes_of, nulls_of
 
 # Arrow and Spark print years of four digits alike.
 FIRST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days
@@ -126,7 +128,7 @@ def _dates(column: pa.Array) -> pa.Array:
     values = days.fill_null(0).to_numpy(zero_copy_only=False)
     usual = (values >= FIRST_DAY) & (values <= LAST_DAY)
     inside = pc.if_else(pa.array(usual), days, pa.scalar(0, pa.int32())).cast(pa.date32())
-    return _where(usual, days, inside.cast(pa.string()), javatext.date_text)
+    return _where(usual, days, inside.cast(pa.string()), date_text)
 
 
 def _timestamps(column: pa.Array) -> pa.Array:
@@ -136,7 +138,7 @@ def _timestamps(column: pa.Array) -> pa.Array:
     usual = (ms >= FIRST_DAY * DAY_MS) & (ms < (LAST_DAY + 1) * DAY_MS)
     inside = pa.array(np.where(usual, ms, 0), pa.int64(), mask=nulls_of(us)).cast(pa.timestamp("ms"))
     texts = pc.binary_replace_slice(inside.cast(pa.string()).cast(pa.binary()), 10, 11, b"T").cast(pa.string())
-    return _where(usual, pa.array(ms, mask=nulls_of(us)), texts, javatext.timestamp_text)
+    return _where(usual, pa.array(ms, mask=nulls_of(us)), texts, timestamp_text_of_ms)
 
 
 def _base64(column: pa.Array) -> pa.Array:

@@ -141,6 +141,54 @@ def test_sql_that_cannot_run_is_our_own_mistake() -> None:
         evaluate(None, (Expression("no_such_function(c0)", INT),), ROWS)
 
 
+@pytest.mark.parametrize(
+    ("sql", "type_", "error_class"),
+    [
+        ("CAST(spark_read_decimal(c0, 10, 2) AS DECIMAL(10,2))", pa.decimal128(10, 2), "CAST_INVALID_INPUT"),
+        ("spark_read_date(c1)", pa.date32(), "CAST_INVALID_INPUT"),
+        ("spark_round_decimal(c2, 2, c3, 10, 2)", pa.string(), "INTERNAL_ERROR"),  # KeyError: no such mode
+    ],
+)
+def test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value(
+    sql: str, type_: pa.DataType, error_class: str
+) -> None:
+    """Whatever is raised: the first failing row of many, and the one failing expression of several."""
+    count = 5000
+    columns = {
+        "c0": ["1"] * count,
+        "c1": ["2020-01-01"] * count,
+        "c2": ["1.5"] * count,
+        "c3": ["ROUND_HALF_UP"] * count,
+    }
+    for row in (3210, 4000):
+        columns["c0"][row] = "1e99999999999999999999" + str(row)
+        columns["c1"][row] = "5881581-01-01" + " " * 100
+        columns["c3"][row] = "no such mode"
+    columns["c0"][4000] = "x"
+    outputs = (Expression("c0 || c1", pa.string()), Expression(sql, type_), Expression("c2", pa.string(), 2))
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(Expression("c0 <> 'never'", pa.bool_()), outputs, pa.table(columns))
+    assert caught.value.error_class == error_class
+    assert f"(expression {sql} with c" in caught.value.text
+    values = {"c0": "'1e999999999999999999993210'", "c1": "'5881581-01-01  ", "c3": "'no such mode'"}
+    named = [f"{name} = {value}" for name, value in values.items() if name in sql]
+    assert named and all(part in caught.value.text for part in named), caught.value.text
+    assert len(caught.value.text) < 1000
+
+
+def test_a_predicate_that_fails_is_named_too() -> None:
+    predicate = Expression("(spark_read_integer(c0, 32) > 0)", pa.bool_())
+    with pytest.raises(ExpressionError, match=r"expression \(spark_read_integer\(c0, 32\) > 0\) with c0 = 'x'"):
+        evaluate(predicate, (Expression("c0", pa.string(), 0),), pa.table({"c0": ["1", "x", "y"]}))
+
+
+def test_a_value_beyond_pythons_calendar_is_shown() -> None:
+    far = pa.array([2**31 - 2], pa.int32()).cast(pa.date32())
+    fails = Expression("CASE WHEN c0 > DATE '9999-12-31' THEN error('[SOME_ERROR] y')::DATE END", pa.date32())
+    with pytest.raises(ExpressionError, match=r"with c0 = .*out of range"):
+        evaluate(None, (fails,), pa.table({"c0": far}))
+
+
 def _in_child(results: multiprocessing.queues.Queue[list[int | None]]) -> None:
     results.put(evaluate(None, (Expression("(c0 + 1)", INT),), ROWS).column(0).to_pylist())
 
@@ -157,11 +205,26 @@ def test_a_forked_process_makes_its_own_connection() -> None:
     assert child.exitcode == 0
 
 
-@pytest.mark.parametrize("written", ["12:34:56", "2020-01-01 01:02:03 America/New_York"])
-def test_text_whose_moment_depends_on_the_machine_is_no_timestamp(written: str) -> None:
-    rows = pa.table({"c0": [written]})
-    with pytest.raises(ExpressionError, match="CAST_INVALID_INPUT"):
+def test_a_time_without_a_date_is_no_timestamp() -> None:
+    """Spark takes today's date; a step's output must not depend on the clock."""
+    rows = pa.table({"c0": ["12:34:56"]})
+    with pytest.raises(ExpressionError, match=r"CAST_INVALID_INPUT.*depend on the clock"):
         evaluate(None, (Expression("spark_read_timestamp(c0)", pa.timestamp("us", "UTC")),), rows)
+
+
+def test_reading_a_column_at_once_is_reading_its_texts_one_by_one() -> None:
+    texts = ["2020-01-02", None, "2020-1-2", "2020-01-02 03:04:05.5Z", "2020-01-02T03:04:05 Europe/Paris", "2020"]
+    for function, type_ in (
+        ("date", pa.date32()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+    ):
+        read = Expression(f"spark_read_{function}(c0)", type_)
+        together = evaluate(None, (read,), pa.table({"c0": texts})).column(0).to_pylist()
+        alone = [
+            evaluate(None, (read,), pa.table({"c0": [text]})).column(0)[0].as_py() for text in texts[:1] + texts[2:]
+        ]
+        assert together == [alone[0], None, *alone[1:]] and None not in alone
 
 
 def test_transcendental_functions_are_javas_to_the_last_bit() -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import decimal
 from decimal import Decimal
 
-from engine.expressions.functions.function import Failure, each
+from base.text.decimals import to_scale
+from engine.expressions.functions.function import Failure, each, shown
 
 # The widest exact value: a product of two decimals of 38 digits, or a sum whose operands' scales differ by 38.
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP, Emax=999999, Emin=-999999)
 _QUOTIENT_SCALE = 39  # Spark rounds a quotient to one digit more than a decimal has, then to the result's scale
 
 
-def fit(value: Decimal, precision: int, scale: int, mode: str = decimal.ROUND_HALF_UP) -> str:
-    """The value rounded to the scale, as text; a value of too many digits raises as Spark's ANSI mode does."""
-    exponent = Decimal((0, (1,), -scale))
-    if not value.is_finite() or value.adjusted() > precision:
-        raise Failure("NUMERIC_VALUE_OUT_OF_RANGE", f"{value} cannot be represented as Decimal({precision}, {scale}).")
-    rounded = value.quantize(exponent, rounding=mode, context=_EXACT)
-    if rounded and rounded.adjusted() >= precision - scale:
-        raise Failure("NUMERIC_VALUE_OUT_OF_RANGE", f"{value} cannot be represented as Decimal({precision}, {scale}).")
-    return f"{rounded:f}"
+def fit(value: Decimal, precision: int, scale: int) -> str:
+    """The value rounded half up to the scale, as text; a value of too many digits raises as Spark's ANSI mode does."""
+    fitted = to_scale(value, precision, scale) if value.is_finite() else None
+    if fitted is None:
+        raise Failure(
+            "NUMERIC_VALUE_OUT_OF_RANGE", f"{shown(str(value))} cannot be represented as Decimal({precision}, {scale})."
+        )
+    return f"{fitted:f}"
 
 
 def quotient(a: Decimal, b: Decimal) -> Decimal:

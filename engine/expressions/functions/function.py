@@ -17,6 +17,15 @@ class Failure(ValueError):
         super().__init__(f"[{error_class}] {text}")
 
 
+SHOWN_CHARACTERS_MAX = 60  # of a value in an error: enough to find it, and a message of some MB stays readable
+
+
+def shown(value: object) -> str:
+    """A value of the data in the text of an error, shortened."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}... ({len(text)} characters)"
+
+
 @dataclass(frozen=True)
 class Function:
     """`arguments` and `result` are DuckDB types. Nulls reach `body`."""

@@ -1,7 +1,7 @@
-"""Dates and timestamps written as text and read from it, in UTC; months between two moments.
+"""Datetime patterns (date_format, to_timestamp, from_unixtime) in UTC, and the months between two moments.
 
-Dates are days and timestamps microseconds since 1970, in the proleptic Gregorian calendar; years beyond 1 to 9999 have a sign when
-they are written. A named zone is refused in the data: its rules differ from one machine's zone files to another's.
+Dates are days and timestamps microseconds since 1970, in the proleptic Gregorian calendar. CAST without a pattern is in
+`written.py`.
 """
 
 from __future__ import annotations
@@ -10,128 +10,11 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from base.text.dates import civil, days, exists, is_leap, month_length, year_text
+from base.text.timestamps import DAY_US, SECOND_US
 from engine.expressions.functions.function import Failure, each
-from engine.expressions.functions.written import BLANK, invalid
 
-SECOND_US = 1_000_000
-DAY_US = 86_400 * SECOND_US
 FORMATS_KEPT_MAX = 256
-ZONE_SECONDS_MAX = 18 * 3600  # Java's limit of an offset
-
-
-def days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a date that exists. Years begin in March here, so that the leap day is the last."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
-
-
-def civil(day_number: int) -> tuple[int, int, int]:
-    """Year, month and day; the inverse of `days`."""
-    era, of_era = divmod(day_number + 719468, 146097)
-    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    shifted = (5 * of_year + 2) // 153
-    month = shifted + (3 if shifted < 10 else -9)
-    return year + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
-
-
-def is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-def month_length(year: int, month: int) -> int:
-    return 29 if month == 2 and is_leap(year) else (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
-
-
-def exists(year: int, month: int, day: int) -> bool:
-    return 1 <= month <= 12 and 1 <= day <= month_length(year, month)
-
-
-_DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
-_TIMESTAMP = re.compile(
-    r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?(.*))?)?)?",
-    re.DOTALL,
-)
-_TIME_ONLY = re.compile(r"T?[0-9]{1,2}:[0-9]{1,2}", re.DOTALL)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{1,2})(?::?([0-9]{2}))?)?")
-
-
-def _read_date(text: str) -> int:
-    match = _DATE.fullmatch(text.strip(BLANK))
-    if not match:
-        raise invalid(text, "DATE")
-    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
-    if not exists(year, month, day):
-        raise invalid(text, "DATE")
-    return days(year, month, day)
-
-
-def _read_timestamp(text: str) -> int:
-    return _moment(text, "TIMESTAMP", zoned=True)
-
-
-def _read_local(text: str) -> int:
-    return _moment(text, "TIMESTAMP_NTZ", zoned=False)
-
-
-def _moment(text: str, type_: str, zoned: bool) -> int:
-    trimmed = text.strip(BLANK)
-    match = _TIMESTAMP.fullmatch(trimmed)
-    if not match:
-        if zoned and _TIME_ONLY.match(trimmed):
-            raise Failure(
-                "CAST_INVALID_INPUT", f"{text!r} is a time without a date: its day would depend on the clock."
-            )
-        raise invalid(text, type_)
-    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
-    hour, minute, second = int(match[4] or 0), int(match[5] or 0), int(match[6] or 0)
-    if not exists(year, month, day) or hour > 23 or minute > 59 or second > 59:
-        raise invalid(text, type_)
-    fraction = int((match[7] or "")[:6].ljust(6, "0"))
-    offset = _zone_seconds(match[8] or "", text, type_)
-    seconds = days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - (offset if zoned else 0)
-    micros = seconds * SECOND_US + fraction
-    if not -(1 << 63) <= micros < 1 << 63:
-        raise invalid(text, type_)
-    return micros
-
-
-def _zone_seconds(written: str, text: str, type_: str) -> int:
-    zone = written.strip(BLANK)
-    if zone in ("", "Z", "UTC", "GMT", "UT"):
-        return 0
-    match = _OFFSET.fullmatch(zone)
-    if not match:
-        if re.fullmatch(r"[A-Za-z]+(?:/[A-Za-z_+-]+[0-9]*)+", zone):
-            raise Failure("CAST_INVALID_INPUT", f"{text!r} names a zone: only offsets like +02:00 and UTC are read.")
-        raise invalid(text, type_)
-    hours, minutes, seconds = int(match[2]), int(match[3] or 0), int(match[4] or 0)
-    total = hours * 3600 + minutes * 60 + seconds
-    if minutes > 59 or seconds > 59 or total > ZONE_SECONDS_MAX:
-        raise invalid(text, type_)
-    return total if match[1] == "+" else -total
-
-
-def _year_text(year: int, width: int = 4) -> str:
-    if year < 0:
-        return f"-{-year:0{width}d}"
-    return f"{'+' if year >= 10**width else ''}{year:0{width}d}"
-
-
-def _write_date(day_number: int) -> str:
-    year, month, day = civil(day_number)
-    return f"{_year_text(year)}-{month:02d}-{day:02d}"
-
-
-def _write_timestamp(micros: int) -> str:
-    day_number, rest = divmod(micros, DAY_US)
-    seconds, fraction = divmod(rest, SECOND_US)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    after = f".{fraction:06d}".rstrip("0") if fraction else ""
-    return f"{_write_date(day_number)} {clock}{after}"
 
 
 # --- patterns of date_format, to_timestamp, from_unixtime ---------------------------------------------------------------
@@ -215,7 +98,7 @@ def _field(letter: str, count: int, pattern: str) -> Callable[[int, int, int, in
     if letter == "y" and count <= 6:
         if count == 2:
             return lambda y, mo, d, n, us: f"{y % 100:02d}"
-        return lambda y, mo, d, n, us: _year_text(y, count) if count > 1 else str(y)
+        return lambda y, mo, d, n, us: year_text(y, count) if count > 1 else str(y)
     if letter in "ML" and count <= 4:
         names = {3: tuple(name[:3] for name in _MONTHS), 4: _MONTHS}.get(count)
         if names:
@@ -361,11 +244,6 @@ def _months_between(later: int, earlier: int, rounded: bool) -> float:
 
 
 FUNCTIONS = (
-    each("spark_read_date", "VARCHAR", "DATE", _read_date),
-    each("spark_read_timestamp", "VARCHAR", "TIMESTAMP", _read_timestamp),
-    each("spark_read_local", "VARCHAR", "TIMESTAMP", _read_local),
-    each("spark_write_date", "DATE", "VARCHAR", _write_date),
-    each("spark_write_timestamp", "TIMESTAMP", "VARCHAR", _write_timestamp),
     each("spark_date_format", "TIMESTAMP VARCHAR", "VARCHAR", lambda micros, pattern: formatter(pattern)(micros)),
     each("spark_parse_timestamp", "VARCHAR VARCHAR", "TIMESTAMP", lambda text, pattern: parser(pattern)(text)),
     each("spark_months_between", "TIMESTAMP TIMESTAMP BOOLEAN", "DOUBLE", _months_between),

@@ -1,0 +1,79 @@
+"""Which expression fails on which row: what an error must name, and DuckDB does not say.
+
+DuckDB evaluates all expressions of a node over all rows in one query, and its error names neither. So after an error the
+query runs again, over no row, then for each expression alone, then over halves of the rows. This costs about two more
+evaluations of the rows, and only where the step fails anyway.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from engine.expressions.functions.function import shown
+from engine.model.circuit import Expression
+
+SQL_CHARACTERS_SHOWN_MAX = 300  # of an expression in an error: a long one is known by its beginning
+COLUMNS_SHOWN_MAX = 6  # of a row in an error: the columns that the expression reads
+_COLUMN = re.compile(r"\bc([0-9]+)\b")
+
+Run = Callable[[Expression | None, Sequence[Expression], pa.Table], object]
+"""Evaluates a predicate and outputs over rows, and raises if one of them fails."""
+
+
+class Fault(NamedTuple):
+    expression: Expression
+    row: pa.Table
+    """The first row on which it fails."""
+    error: Exception
+    """What it raises on this row alone."""
+
+
+def find(run: Run, predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> Fault | None:
+    """None if no row is at fault: the query fails without any, or no expression fails on a row alone."""
+    if _raised(run, predicate, outputs, table.slice(0, 0)) is not None:
+        return None
+    if predicate is not None and _raised(run, predicate, (), table) is not None:
+        return _first(lambda rows: _raised(run, predicate, (), rows), predicate, table)
+    for output in outputs:
+        if _raised(run, predicate, (output,), table) is not None:
+            return _first(lambda rows, output=output: _raised(run, predicate, (output,), rows), output, table)  # type: ignore[misc]
+    return None
+
+
+def _raised(run: Run, predicate: Expression | None, outputs: Sequence[Expression], rows: pa.Table) -> Exception | None:
+    try:
+        run(predicate, outputs, rows)
+    except Exception as error:
+        return error
+    return None
+
+
+def _first(raised: Callable[[pa.Table], Exception | None], expression: Expression, table: pa.Table) -> Fault | None:
+    """The first failing row, by halves."""
+    while table.num_rows > 1:
+        half = table.num_rows // 2
+        front = table.slice(0, half)
+        table = front if raised(front) is not None else table.slice(half)
+    error = raised(table)
+    return None if error is None else Fault(expression, table, error)
+
+
+def described(fault: Fault) -> str:
+    """The expression and the values that it read, shortened."""
+    sql = fault.expression.sql
+    sql = sql if len(sql) <= SQL_CHARACTERS_SHOWN_MAX else f"{sql[:SQL_CHARACTERS_SHOWN_MAX]}..."
+    read = sorted({int(number) for number in _COLUMN.findall(fault.expression.sql)} & set(range(fault.row.num_columns)))
+    values = [f"c{column} = {_cell(fault.row.column(column))}" for column in read[:COLUMNS_SHOWN_MAX]]
+    values += ["..."] if len(read) > COLUMNS_SHOWN_MAX else []
+    return f"expression {sql}" + (f" with {', '.join(values)}" if values else "")
+
+
+def _cell(column: pa.ChunkedArray) -> str:
+    try:
+        return shown(column[0].as_py())
+    except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
+        return " ".join(column.to_string().split())
