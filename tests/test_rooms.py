@@ -36,9 +36,10 @@ WITHIN: dict[str, dict[str, set[str]]] = {
     "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
     "stepwell": {
         "spark": set(),
-        "project": {"spark"},
-        "planning": {"project", "spark"},
-        "lowering": {"planning"},
+        "catalyst": set(),
+        "project": {"spark", "catalyst"},
+        "planning": {"project", "spark", "catalyst"},
+        "lowering": {"planning", "catalyst"},
         "inspection": {"project", "planning", "lowering"},
         "service": set(),
         "doctor": {"project", "service"},

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from engine import expression_faults
 from engine.errors import DataError
-from engine.expression_faults import Fault
 from engine.expressions import functions as expression_functions
+from engine.expressions.faults import Fault
 from engine.expressions.types import duck_type, inside, relabel
 from engine.model.circuit import Expression
 

@@ -40,7 +40,7 @@ def duck_type(type_: pa.DataType) -> str:
         return f"{duck_type(type_.value_type)}[]"
     if pa.types.is_struct(type_):
         return "STRUCT(" + ", ".join(f"{quote_name(f.name)} {duck_type(f.type)}" for f in type_) + ")"
-    raise AssertionError(f"no DuckDB form of {type_}: stepwell.planning.catalyst.types lets it pass")
+    raise AssertionError(f"no DuckDB form of {type_}: stepwell.catalyst.types lets it pass")
 
 
 def quote_name(name: str) -> str:

@@ -18,6 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from engine.model.circuit import Constant, Expression, Map, Node
+from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import YEAR_MONTH, UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
@@ -25,9 +28,6 @@ from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.subqueries import refuse_subqueries
 from stepwell.lowering.trees import attribute, attributes, conjunction, conjuncts, expression_id, plain, substitute
-from stepwell.planning.catalyst.analysed import Analysed
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import YEAR_MONTH, UnsupportedType, arrow_type
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]

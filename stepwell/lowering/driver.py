@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from engine.model.circuit import Circuit, Constant, LastByKey, Output, Source, View
+from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError, raise_all
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
@@ -22,9 +25,6 @@ from stepwell.lowering.retractions import append_refusals
 from stepwell.lowering.rules import RULES
 from stepwell.lowering.rules.constant import constant
 from stepwell.lowering.rules.union import unite
-from stepwell.planning.catalyst.analysed import Analysed
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import UnsupportedType, arrow_schema, arrow_type
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 
 # What a keyed source's message has besides the columns: deleted, partition, offset.

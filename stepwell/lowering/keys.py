@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call
-from stepwell.planning.catalyst.tree import TreeNode
 
 # What Spark itself puts around the keys of a join.
 _NORMAL = ("NormalizeNaNAndZero", "KnownFloatingPointNormalized")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.trees import expression_id
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.planning.catalyst.tree import TreeNode
 
 _SUBQUERIES = frozenset(
     {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "DynamicPruningSubquery"}

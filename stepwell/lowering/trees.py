@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
-from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.catalyst.tree import TreeNode
 
 # Fields that tell two occurrences of one expression apart without changing its value.
 _MEANINGLESS_FIELDS = frozenset(

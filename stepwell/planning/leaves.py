@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.tree import TreeNode, walk_all
+from stepwell.catalyst.types import arrow_type
 from stepwell.errors import Location, UnsupportedError
-from stepwell.planning.catalyst.tree import TreeNode, walk_all
-from stepwell.planning.catalyst.types import arrow_type
 
 BOUNDARY_PREFIX = "stepwell:"
 

@@ -10,7 +10,7 @@ from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
 from io_kafka.step_log.division import Limits
-from stepwell.planning.catalyst.types import arrow_schema
+from stepwell.catalyst.types import arrow_schema
 from stepwell.planning.plans import ResolvedProject
 from stepwell.project.settings import EVERY_STEP
 from stepwell.project.tables import OutputSpec, SourceSpec

@@ -24,6 +24,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.read import read
+from stepwell.catalyst.tree import TreeNode
 from stepwell.errors import (
     Location,
     OwnMistake,
@@ -34,8 +36,6 @@ from stepwell.errors import (
     did_you_mean,
     raise_all,
 )
-from stepwell.planning.catalyst.read import read
-from stepwell.planning.catalyst.tree import TreeNode
 from stepwell.planning.leaves import boundary, mark_leaves
 from stepwell.project import refusals
 from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in

@@ -11,9 +11,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
+from stepwell.catalyst.read import column_metadata
+from stepwell.catalyst.tree import parse, walk_all
 from stepwell.errors import Location, ProjectError, UnsupportedError, raise_all
-from stepwell.planning.catalyst.read import column_metadata
-from stepwell.planning.catalyst.tree import parse, walk_all
 
 AUTO_CDC_TODAY = (
     "Let the source keep the last row of a key itself: CREATE STREAMING TABLE name (columns) USING kafka "

@@ -11,11 +11,11 @@ import pytest
 from pyspark.pipelines import init_cli
 from pyspark.sql import SparkSession
 
+from stepwell.catalyst.read import read
+from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.planning import plans
-from stepwell.planning.catalyst.read import read
-from stepwell.planning.catalyst.tree import TreeNode, walk_all
 from stepwell.planning.plans import ResolvedProject, ResolvedView, resolve
 from stepwell.project.loading import load_project
 from tests.stepwell.folder import project

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from stepwell.errors import SettingsError
-from stepwell.project.settings import TIME_ZONE_KEY, load_settings, parse_bytes, parse_duration
+from stepwell.project.settings import load_settings, parse_bytes, parse_duration
+from stepwell.spark.fixed import TIME_ZONE_KEY
 
 
 def test_defaults() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from engine.model.circuit import Column, Expression
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import UnsupportedType
 from stepwell.lowering.expressions import (
     arithmetic,
     casts,
@@ -26,8 +28,6 @@ from stepwell.lowering.expressions import (
     strings,
 )  # fmt: skip
 from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import UnsupportedType
 
 __all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
 

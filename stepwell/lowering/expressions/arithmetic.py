@@ -9,9 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.expressions.types import duck_type
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, failure, strict, unsupported
-from stepwell.planning.catalyst.tree import TreeNode
 
 DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
 OVERFLOW = failure("ARITHMETIC_OVERFLOW", "The negative of the least value overflows.")

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from engine.expressions.types import duck_type
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -19,8 +21,6 @@ from stepwell.lowering.expressions.fragment import (
     floor_divide,
     unsupported,
 )
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import expression_type
 
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US

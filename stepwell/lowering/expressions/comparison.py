@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import Fragment, Rule, derived, strict, unsupported
-from stepwell.planning.catalyst.tree import TreeNode
 
 BOOL = pa.bool_()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from engine.expressions.functions import Failure, times
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DURATION, TIMESTAMP, YEAR_MONTH, arrow_type
 from stepwell.lowering.expressions.casts import DAY_US, SECOND_US
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -25,8 +27,6 @@ from stepwell.lowering.expressions.fragment import (
     text,
     unsupported,
 )  # fmt: skip
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import DURATION, TIMESTAMP, YEAR_MONTH, arrow_type
 
 INT, BIGINT, DATE, STRING = pa.int32(), pa.int64(), pa.date32(), pa.string()
 MINUTE_US, HOUR_US = 60 * SECOND_US, 3600 * SECOND_US

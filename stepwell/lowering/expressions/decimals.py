@@ -10,8 +10,8 @@ import decimal
 
 import pyarrow as pa
 
+from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions.fragment import Fragment, cast, derived
-from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 SCALE_KEPT_MIN = 6  # Spark gives up digits after the point down to this many, so that those before it fit
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.expressions.types import duck_type
 from engine.model.circuit import Column
-from stepwell.planning.catalyst.tree import TreeNode
+from stepwell.catalyst.tree import TreeNode
 
 SQL_CHARACTERS_MAX = (
     1_000_000  # an operand is written more than once by some rules: a limit against blow-up when nested

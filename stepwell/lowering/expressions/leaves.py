@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from engine.expressions.types import duck_type
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, text, unsupported
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import expression_type
 
 _EPOCH = datetime.date(1970, 1, 1)
 

@@ -11,6 +11,8 @@ import math
 
 import pyarrow as pa
 
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.arithmetic import OVERFLOW, negated
 from stepwell.lowering.expressions.fragment import (
@@ -24,8 +26,6 @@ from stepwell.lowering.expressions.fragment import (
     strict,
     unsupported,
 )  # fmt: skip
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 DOUBLE, BIGINT = pa.float64(), pa.int64()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.expressions.types import quote_name
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -16,8 +18,6 @@ from stepwell.lowering.expressions.fragment import (
     text,
     unsupported,
 )  # fmt: skip
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import arrow_type
 
 INT, BOOL = pa.int32(), pa.bool_()
 INDEX = failure("INVALID_ARRAY_INDEX", "The index is out of bounds of the array.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.expressions.functions import Failure, patterns
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -16,7 +17,6 @@ from stepwell.lowering.expressions.fragment import (
     text,
     unsupported,
 )  # fmt: skip
-from stepwell.planning.catalyst.tree import TreeNode
 
 STRING, INT, BOOL, BINARY = pa.string(), pa.int32(), pa.bool_(), pa.binary()
 STRINGS = pa.list_(pa.field("element", STRING))

@@ -21,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from engine.model.circuit import Aggregate, AggregateCall, Distinct
+from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import normal
@@ -29,8 +31,6 @@ from stepwell.lowering.rules import deduplicate
 from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
-from stepwell.planning.catalyst.analysed import Analysed
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from engine.model.circuit import AggregateFunction
+from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call, conjunction, expression_id, literal
-from stepwell.planning.catalyst.analysed import Analysed
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import DECIMAL_DIGITS_MAX
 
 _FUNCTIONS: dict[str, AggregateFunction] = {
     "Count": "count",

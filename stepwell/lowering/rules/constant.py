@@ -8,11 +8,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.model.circuit import Constant
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.trees import expression_id
-from stepwell.planning.catalyst.tree import TreeNode
 
 # The rows are part of the circuit, which travels to every worker and is written beside the state: a few megabytes at
 # most.

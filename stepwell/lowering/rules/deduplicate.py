@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.circuit import Deduplicate, Distinct
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.trees import attribute, expression_id
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

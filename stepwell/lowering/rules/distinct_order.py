@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.trees import attributes, expression_id, literal, transform
-from stepwell.planning.catalyst.analysed import Analysed
-from stepwell.planning.catalyst.tree import TreeNode
 
 _GROUP_NUMBER = "gid"
 

@@ -3,11 +3,11 @@ CUBE."""
 
 from __future__ import annotations
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import expression_id, literal
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.model.circuit import Expression, Join, SemiJoin
+from stepwell.catalyst.analysed import join_type
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import attribute, conjunction, literal
-from stepwell.planning.catalyst.analysed import join_type
-from stepwell.planning.catalyst.tree import TreeNode
 
 _NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
 _OUTER_REMEDY = (

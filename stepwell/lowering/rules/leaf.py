@@ -3,10 +3,10 @@ which."""
 
 from __future__ import annotations
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.trees import expression_id
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

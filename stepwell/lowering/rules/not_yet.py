@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import expression_id
-from stepwell.planning.catalyst.tree import TreeNode
 
 _WINDOWS = "window functions (OVER) are not supported yet"
 _TOP_OF_GROUP = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.trees import expression_id, unalias
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

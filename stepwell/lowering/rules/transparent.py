@@ -7,9 +7,9 @@ the Sort itself, take its order, and lower the Sort's child; if it lowers the So
 
 from __future__ import annotations
 
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
-from stepwell.planning.catalyst.tree import TreeNode
 
 LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
 """Nodes whose rows depend on the order of what is below."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.circuit import Union
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Relation
-from stepwell.planning.catalyst.tree import TreeNode
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

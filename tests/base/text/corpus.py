@@ -21,9 +21,9 @@ from base.text.trimming import JAVA_BLANK as JAVA_BLANK
 from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.model.circuit import Expression
 from io_kafka.formats.parse import parse_slowly
+from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.casts import convert
 from stepwell.lowering.expressions.fragment import Fragment
-from stepwell.planning.catalyst.tree import TreeNode
 from tests.io_kafka.formats import messages
 
 ROOT = Path(__file__).parents[3]

@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 
 from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.model.circuit import Expression
+from stepwell.catalyst.read import read
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions import emit
-from stepwell.planning.catalyst.read import read
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import arrow_type
 from tests.stepwell.expressions.edges import DDL, edge_table
 
 RAISES = "raises"

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from stepwell.planning.catalyst.read import read
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import UnsupportedType, arrow_schema, arrow_type
+from stepwell.catalyst.read import read
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type
 from tests.stepwell.expressions.harness import Oracle
 
 

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.model.circuit import Source
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_schema
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering, Rule
 from stepwell.lowering.rules import RULES, transparent
 from stepwell.lowering.rules.transparent import LIMITS
-from stepwell.planning.catalyst.tree import TreeNode
-from stepwell.planning.catalyst.types import arrow_schema
 from tests.stepwell.lowering.projects import Workbench
 
 CARELESS: Mapping[str, Rule] = {**RULES, **dict.fromkeys(LIMITS, transparent.lower)}

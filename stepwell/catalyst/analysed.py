@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell.planning.catalyst.tree import TreeNode, parse, walk_all
+from stepwell.catalyst.tree import TreeNode, parse, walk_all
 
 OUTER_JOINS = frozenset({"LeftOuter", "RightOuter", "FullOuter"})
 

@@ -19,7 +19,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject, is_instance_of
 from pyspark import SparkContext
 
-from stepwell.planning.catalyst.tree import TreeNode, parse
+from stepwell.catalyst.tree import TreeNode, parse
 
 _MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"})
 _SUMS = frozenset({"Sum"})
