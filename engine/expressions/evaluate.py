@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from engine import expression_faults
 from engine.errors import DataError
+from engine.expressions import faults as expression_faults
 from engine.expressions import functions as expression_functions
 from engine.expressions.faults import Fault
 from engine.expressions.types import duck_type, inside, relabel
