@@ -29,7 +29,7 @@ W2 = WORKLOADS["W2"]
 
 
 def runs(bench: Bench, rows: int, broker: int) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
-    """Pairs of a name and a function that runs the measurement and returns its rows of the tables. `rows`: rows of the topic bids, which exists."""
+    """Pairs of a name and a function that measures and returns rows of the tables. `rows`: rows of the topic bids, which exists."""
     for keys in KEYS[:-1]:
         yield f"{keys:,} keys", partial(_keys, bench, keys, broker)
     yield f"{HISTORY_ROWS:,} rows", partial(_history, bench, broker)

@@ -57,7 +57,7 @@ class Arrivals:
 
 
 def measure(bench: Bench, output: str, seconds: int, ready: Callable[[], None]) -> tuple[float, float, float]:
-    """(p50, p99, share that never arrived), the first two in milliseconds, over `seconds` after the warm-up. `ready` blocks until the engine reads.
+    """(p50 in ms, p99 in ms, share that never arrived) over `seconds` after the warm-up. `ready` blocks until the engine reads.
 
     The engine is running already and reads TOPIC from its end on."""
     arrivals, over = Arrivals(), threading.Event()

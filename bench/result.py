@@ -63,8 +63,8 @@ LATEST = (
 
 @dataclass(frozen=True)
 class Step:
-    """A step as the engine recorded it. `end`: seconds since 1970. `rows`: the number of bids it read. `ms`: its duration; None if that is the time
-    since the end of the step before."""
+    """A step as the engine recorded it. `end`: seconds since 1970. `rows`: the number of bids it read. `ms`: its duration; None if that is
+    the time since the end of the step before."""
 
     end: float
     rows: int

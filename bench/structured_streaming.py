@@ -21,7 +21,7 @@ SPARK_VERSION = "4.0.0"
 WORKLOADS = ("W1", "W2", "W3")
 SCRIPT = Path(__file__).with_name("jobs") / "structured_streaming_job.py"
 DEFAULT_STEP_ROWS = 500_000
-"""Its own default reads the whole backlog as one batch. Half a million rows gave its best rate in our measurements, and enough batches for a p50."""
+"""Its own default reads the whole backlog as one batch. Half a million rows gave its best rate here, and enough batches for a p50."""
 
 OUTPUT_PARTITIONS = 4
 """Partitions of the output topics, as many as Stepwell makes."""

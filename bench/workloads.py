@@ -38,7 +38,7 @@ WORKLOADS = {
             "W3", "join a changing table, average per category and seller", "bids",
             ("category", "seller"), ("category", "seller", "bids", "mean_price"),
         ),
-        Workload("W4", "W2 with a third taken back", "changes", ("auction",), ("auction", "bids", "total", "top")),
+        Workload("W4", "W2 with a third of its input retracted", "changes", ("auction",), ("auction", "bids", "total", "top")),
     )
 }  # fmt: skip
 
