@@ -1,5 +1,5 @@
-"""Writes the results to bench/results/latest.json and BENCHMARKS.md. Absolute figures belong to one machine and one hour. The ratios were measured
-in one run over one input, so they are what to compare.
+"""Writes the results to bench/results/latest.json and BENCHMARKS.md. Absolute figures belong to one machine and one hour. The ratios were
+measured in one run over one input, so they are what to compare.
 
 latest.json has the form that tools read. bench/results/details.json has everything that was measured, and the tables are made from it.
 """
