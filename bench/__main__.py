@@ -1,13 +1,13 @@
-"""`python -m bench`: makes the input, runs every engine over it, checks what they wrote, reports.
+"""`python -m bench` makes the input, runs every engine over it, checks the outputs and writes the report.
 
-    QUICK=1    W1 to W3 at 1k and 100k rows a step with Structured Streaming: under 8 minutes on two quiet cores
-    GROWTH=1   also how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
-    GROWTH=only   that alone; the results of the last benchmark stay beside it
-    RUNS=3     everything so many times, in rounds; the tables show medians
+    QUICK=1    only W1 to W3 at 1k and 100k rows per step, with Structured Streaming: under 8 minutes on two quiet cores
+    GROWTH=1   also measures how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
+    GROWTH=only   measures that alone, and keeps the results of the last benchmark
+    RUNS=3     runs everything that many times, in rounds; the tables show medians
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
 
-An engine that fails, or cannot be installed, is shown as failed, and the benchmark goes on. Results are written after every run, so that
-an interrupted benchmark leaves what it has. ExitCode status 1 if an output of ours was wrong or a run of ours failed.
+An engine that fails, or that cannot be installed, is shown as failed, and the benchmark continues. Results are written after every run, so an
+interrupted benchmark keeps what it has measured. The exit status is 1 if one of our outputs was wrong or one of our runs failed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Run:
         return pid
 
     def jobs(self, engines: tuple[str, ...], workloads: tuple[str, ...]) -> list[Job]:
-        """In order: each workload's engines one after another, so that they meet the machine in the same state."""
+        """The jobs in their order. The engines of a workload run one after another, so that they find the machine in the same state."""
         jobs: list[Job] = []
         for workload in workloads:
             if ours.ENGINE in engines:
@@ -109,7 +109,7 @@ class Run:
         return _named(floor.ENGINE, case), lambda: floor.run(self.bench.shape, case, self.plan.rows, self.broker_pid)
 
     def compare(self, result: Result, case: Case, output: str) -> None:
-        """Sets `equal`, and deletes the output; the batch answer of a range is computed once."""
+        """Sets `equal` and deletes the output. The batch answer of a range is computed once."""
         asked = (case.workload.name, case.rows)
         if asked not in self.answers:
             self.answers[asked] = check.answer(

@@ -1,8 +1,8 @@
-"""Whether an output is right: compared with the batch answer that DuckDB gives over the same generated rows.
+"""Checks whether an output is right: it is compared with DuckDB's batch answer over the same generated rows.
 
-The oracle shares nothing with the engines: it starts from the generator's columns and never sees a message. Integers and texts are
-compared exactly, doubles within DOUBLE_ERROR_MAX. A peer that writes at least once may repeat a row; of an upsert topic only the last
-message of a key counts, and an append topic is compared with its repetitions.
+The oracle shares nothing with the engines. It starts from the generator's columns and never sees a message. Integers and texts are
+compared exactly, doubles within DOUBLE_ERROR_MAX. A peer that writes at least once may repeat a row. In an upsert topic only the last
+message of a key counts. An append topic is compared with its repetitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.topics import Messages
 from bench.workloads import Workload
 
 DOUBLE_ERROR_MAX = 1e-12
-"""Relative: sums of doubles depend on their order in every engine but ours."""
+"""A relative error. In every engine but ours, the sum of doubles depends on their order."""
 
 ANSWERS = {
     "W1": """select auction, bidder, price * 89 // 100 as price_eur, upper(channel) as channel,
@@ -53,7 +53,7 @@ def _rows(workload: Workload, shape: Shape, start: int, end: int) -> Iterator[pa
         yield from (table.select(needed) for table in generate.bids(shape, start, end))
         return
     for table, weights in generate.changes(shape, start, end):
-        # A bid and its retraction are the same row, bidder, price and moment included: what is left is a difference of multisets.
+        # A bid and its retraction are the same row, including bidder, price and time. So the result is a difference of multisets.
         with duckdb.connect() as database:
             database.register("came", table.select(needed).filter(pa.array(weights > 0)))
             database.register("went", table.select(needed).filter(pa.array(weights < 0)))
@@ -61,7 +61,7 @@ def _rows(workload: Workload, shape: Shape, start: int, end: int) -> Iterator[pa
 
 
 def difference(workload: Workload, messages: Messages, expected: pa.Table) -> str | None:
-    """None where the output is the expected table; else what is wrong with it."""
+    """None if the output is the expected table, otherwise what is wrong with it."""
     found = rows_of(workload, messages)
     with duckdb.connect() as database:
         database.register("found", found)
@@ -92,7 +92,7 @@ def _keyed_difference(database: duckdb.DuckDBPyConnection, workload: Workload) -
 
 
 def rows_of(workload: Workload, messages: Messages) -> pa.Table:
-    """The table that a topic stands for: all its rows, or the last of each key without those that a null deleted."""
+    """The table that a topic represents: all its rows or, with a key, the last row of each key that was not deleted by a null value."""
     values = messages.value
     if workload.key:
         values = _last_of_each_key(messages)
@@ -106,7 +106,7 @@ def rows_of(workload: Workload, messages: Messages) -> pa.Table:
     table = pyarrow.json.read_json(pa.BufferReader(text), read_options=read, parse_options=options)
     assert table.num_rows == len(values), "a message holds one JSON object"
     if "date_time" in workload.columns:
-        # Engines write a moment with T or a space, with Z or without, with three digits of a second or only those that are not zero.
+        # Engines write a timestamp with T or a space, with or without Z, with three digits of a second or without trailing zeros.
         plain = pc.replace_substring(pc.replace_substring(table["date_time"], "T", " "), "Z", "")
         moments = plain.cast(pa.timestamp("us"))
         table = table.set_column(table.column_names.index("date_time"), "date_time", moments)
@@ -117,7 +117,7 @@ _TYPES = {"channel": pa.string(), "date_time": pa.string(), "mean_price": pa.flo
 
 
 def _last_of_each_key(messages: Messages) -> pa.Array:
-    """Keys stay in their partition, so the last by position is the last by offset."""
+    """A key stays in its partition, so its last message by position is its last by offset."""
     table = pa.table({"key": messages.key, "at": pa.array(np.arange(len(messages.key)))})
     last = table.group_by("key").aggregate([("at", "max")])["at_max"].combine_chunks()
     return messages.value.take(last)

@@ -1,8 +1,8 @@
-"""The floor: the same operators on the same bytes in one process, without Spark, Kafka and LMDB. What it leaves is what those cost.
+"""The floor: the same operators on the same bytes in one process, without Spark, Kafka and LMDB. The difference to a service is what those cost.
 
-    python -m bench.floor JOB      JOB: one JSON object, as `run` makes it; the last line of output is the answer
+    python -m bench.floor JOB      JOB is one JSON object, as `run` makes it; the last line of output is the answer
 
-Spark is used once, to lower the project to its circuit, and stopped before anything is measured. One worker, one core.
+Spark is used once, to lower the project to its circuit, and is stopped before anything is measured. There is one worker on one core.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENGINE = "floor"
 
 
 def run(shape: Shape, case: Case, topic_rows: int, broker: int) -> Result:
-    """The floor of a case, in a process of its own so that its CPU and memory are its own. Raises RunFailed."""
+    """Measures the floor of a case in a separate process, so that its CPU and memory can be measured alone. Raises RunFailed."""
     result = Result(ENGINE, case.workload.name, case.step_rows, note="one process, one core, no Spark, Kafka or LMDB")
     job = {
         "workload": case.workload.name,
@@ -45,7 +45,7 @@ def run(shape: Shape, case: Case, topic_rows: int, broker: int) -> Result:
     script.write_text(f"import sys; sys.path.insert(0, {str(ROOT)!r}); from bench.floor import main; main()\n")
     said, watch = peers.run_job(Path(sys.executable), script, job, BUILD / "runs" / f"floor-{case.name}", broker)
     fill(result, [Step(*step[:3]) for step in said["steps"]], case.warm_rows, watch.usage)
-    # Between its steps the process makes the bytes of the next one: neither that time nor that CPU is the operators'.
+    # Between its steps the process makes the bytes of the next step. That time and that CPU do not belong to the operators.
     measured = said["steps"][-(result.steps or 0) :]
     result.rows_per_s = round(1e3 * result.rows / sum(step[2] for step in measured))
     result.cpu_s_per_million = round(1e6 * sum(step[3] for step in measured) / result.rows, 2)
@@ -93,7 +93,7 @@ def _lowered(workload: str) -> PipelineSpec:
 
 
 def _chunks(workload: str, shape: Shape, start: int, end: int, step_rows: int) -> Iterator[RawBatch]:
-    """The messages of each step; made before they are needed, so not within a step's time."""
+    """The messages of each step. They are made before the step begins, so a step's time does not include it."""
     topic = WORKLOADS[workload].topic
     held: list[pa.Array] = []
     lacking = step_rows

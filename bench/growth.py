@@ -1,4 +1,4 @@
-"""How the time of a step grows, which it must not: with the keys in the state, with W, with the views, with the length of the history."""
+"""Measures whether the time of a step grows with the keys in the state, the workers, the views and the length of the history. It should not."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WORKERS = (1, 2, 4)
 VIEWS = (1, 2, 4, 8)
 HISTORY_ROWS = 24_000_000
 AFTER_ROWS = 6_000_000
-"""Read after all keys are in the state: 60 steps, and a checkpoint at least."""
+"""Rows read after all keys are in the state: 60 steps, and at least one checkpoint."""
 
 W2 = WORKLOADS["W2"]
 
 
 def runs(bench: Bench, rows: int, broker: int) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
-    """(what it is, what runs it): each gives its rows of the tables. `rows`: of the topic bids, which is there."""
+    """Pairs of a name and a function that measures and returns rows of the tables. `rows`: rows of the topic bids, which exists."""
     for keys in KEYS[:-1]:
         yield f"{keys:,} keys", partial(_keys, bench, keys, broker)
     yield f"{HISTORY_ROWS:,} rows", partial(_history, bench, broker)
@@ -41,7 +41,7 @@ def runs(bench: Bench, rows: int, broker: int) -> Iterator[tuple[str, Callable[[
 
 
 def _keys(bench: Bench, keys: int, broker: int) -> list[dict[str, Any]]:
-    """First every key once, then bids over all of them; the figures are of the latter."""
+    """Sends every key once, and then bids over all keys. Only the bids are measured."""
     topic = f"bids_{keys}"
     shape = Shape(bench.shape.seed, keys)
     bench.make(topic, _every_key_then_bids(shape, keys))
@@ -66,7 +66,7 @@ def _workers(bench: Bench, rows: int, workers: int, broker: int) -> list[dict[st
 
 
 def _views(bench: Bench, rows: int, views: int, broker: int) -> list[dict[str, Any]]:
-    """W2 as often as `views` says, each over other bids, so that none can be shared."""
+    """Runs `views` copies of W2, each over other bids, so that none can be shared."""
     folder = BUILD / f"views-{views}"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(PROJECTS / "w2", folder)
@@ -86,7 +86,7 @@ def _views(bench: Bench, rows: int, views: int, broker: int) -> list[dict[str, A
 
 
 def _history(bench: Bench, broker: int) -> list[dict[str, Any]]:
-    """One long run; its quarters side by side, and the state at its end."""
+    """Compares the quarters of one long run, and the state at its end."""
     topic = "bids_history"
     bench.make(topic, (generate.as_json(rows) for rows in generate.bids(bench.shape, 0, HISTORY_ROWS)))
     case = Case(W2, STEP_ROWS, HISTORY_ROWS, 5 * STEP_ROWS)

@@ -1,8 +1,8 @@
-"""Latency: from the append of a bid to the first moment at which a read_committed consumer has a result that holds it.
+"""Latency: the time from the append of a bid to the first moment at which a read_committed consumer has a result that includes it.
 
-Bids are sent at a fixed rate, whatever the engine does (open loop): a service that falls behind is not spared. W2 counts the bids of each
-auction, so the k-th bid of an auction is in the result when its count has reached k. The consumer notes when each message came; nothing
-is asked of the engine, so all engines are measured alike.
+Bids are sent at a fixed rate, whatever the engine does (open loop), so a service that falls behind shows it. W2 counts the bids of each
+auction, so the k-th bid of an auction is in the result when its count has reached k. The consumer records when each message arrived.
+Nothing is asked of the engine, so all engines are measured in the same way.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from bench.topics import Bench, consumer_config, producer_config, send
 from bench.workloads import LATENCY_ROWS_PER_S
 
 SEND_SECONDS_BETWEEN = 0.005
-"""100 bids at a time at 20k a second."""
+"""100 bids at a time, at 20,000 bids per second."""
 
 WARM_SECONDS = 20
-"""Sent before the measured seconds: the JVM compiles."""
+"""Bids are sent for this long before the measurement begins, because the JVM compiles at first."""
 
 LAST_SECONDS_MAX = 30
-"""After the last bid, for its result; what is not there then has not come."""
+"""How long the consumer waits for results after the last bid. A result that is missing then counts as never arrived."""
 
 TOPIC = "bids_live"
 
@@ -38,18 +38,18 @@ _COUNT = re.compile(rb'"auction":(\d+),"bids":(\d+)')
 
 
 FIRST_AUCTION = -1
-"""Of the bid that shows that the engine reads."""
+"""The auction of the bid that shows that the engine reads."""
 
 
 def first_bid() -> pa.Array:
-    """One bid of an auction that no other bid has."""
+    """One bid for an auction that no other bid has."""
     bid = next(generate.bids(generate.Shape(), 0, 1))
     return generate.as_json(bid.set_column(0, "auction", pa.array([FIRST_AUCTION])))
 
 
 @dataclass
 class Arrivals:
-    """What the consumer saw: when, which auction, which count."""
+    """What the consumer saw: the time, the auction and its count."""
 
     at: list[float] = field(default_factory=list)
     auction: list[int] = field(default_factory=list)
@@ -57,9 +57,9 @@ class Arrivals:
 
 
 def measure(bench: Bench, output: str, seconds: int, ready: Callable[[], None]) -> tuple[float, float, float]:
-    """(p50, p99, share that never came) in milliseconds, over `seconds` after the warm-up. `ready` blocks until the engine reads.
+    """(p50 in ms, p99 in ms, share that never arrived) over `seconds` after the warm-up. `ready` blocks until the engine reads.
 
-    The engine runs already, and reads TOPIC from its end on."""
+    The engine is running already and reads TOPIC from its end on."""
     arrivals, over = Arrivals(), threading.Event()
     thread = threading.Thread(target=_listen, args=(bench, output, arrivals, over), daemon=True)
     ready()
@@ -79,7 +79,7 @@ def measure(bench: Bench, output: str, seconds: int, ready: Callable[[], None]) 
 
 
 def _send(bench: Bench, rows: int) -> tuple[Weights, np.ndarray]:
-    """Sends at the fixed rate; returns the auction of each bid, and when it was handed to the client."""
+    """Sends bids at the fixed rate. Returns the auction of each bid, and when it was due."""
     tables = list(generate.bids(bench.shape, 0, rows))
     auction = np.concatenate([t["auction"].to_numpy() for t in tables])
     values = [generate.as_json(t) for t in tables]
@@ -94,7 +94,7 @@ def _send(bench: Bench, rows: int) -> tuple[Weights, np.ndarray]:
             if (early := due - time.time()) > 0:
                 time.sleep(early)
             part = chunk.slice(at, burst)
-            # Due, not actual: a sender held up by the machine must not flatter the engine.
+            # The time at which it was due, not at which it was sent: a sender that the machine delays must not make the engine look faster.
             sent_at[number : number + len(part)] = due
             send(producer, TOPIC, PARTITIONS, None, part)
             producer.poll(0)
@@ -126,7 +126,7 @@ def _complete(auction: Weights, arrivals: Arrivals) -> bool:
 
 
 def readable_at(auction: Weights, arrivals: Arrivals) -> np.ndarray:
-    """For each bid, when the count of its auction had reached it; infinite where it never did."""
+    """For each bid, the time at which the count of its auction had reached it; infinite if it never did."""
     result = np.full(len(auction), np.inf)
     places: dict[int, np.ndarray] = {}
     order = np.argsort(auction, kind="stable")

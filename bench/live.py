@@ -1,4 +1,4 @@
-"""The latency runs: an engine that waits at the end of a topic, and bids sent to it at a fixed rate."""
+"""The latency runs: an engine waits at the end of a topic, and bids are sent to it at a fixed rate."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from io_kafka.errors import KafkaFault
 Latency = tuple[float, float, float]
 
 READY_SECONDS_MAX = 180
-"""For an engine to give its first result."""
+"""How long an engine may take for its first result."""
 
 LOST_SHARE_MAX = 0.001
-"""Of the measured bids without a result in time: above it the engine does not keep up, and its p99 would be a fiction."""
+"""The share of measured bids without a result in time. Above it the engine does not keep up, and its p99 would mean nothing."""
 
 CASE = Case(WORKLOADS["W2"], DEFAULT, 0, 0)
 
@@ -70,7 +70,7 @@ def _starts(bench: Bench) -> dict[int, int]:
 
 
 def _ready(bench: Bench, output: str, ended: Callable[[], int | None]) -> Callable[[], None]:
-    """Sends one bid, of an auction that no other bid has, and waits for any output."""
+    """Sends one bid for an auction that no other bid has, and waits for any output."""
 
     def wait() -> None:
         producer = Producer(producer_config(bench.servers))
@@ -88,5 +88,5 @@ def _ready(bench: Bench, output: str, ended: Callable[[], int | None]) -> Callab
 def _has_output(bench: Bench, output: str) -> bool:
     try:
         return sum(bench.topics.end_offsets([output]).values()) > 0
-    except KafkaFault:  # no such topic yet, or no leader of it
+    except KafkaFault:  # the topic does not exist yet, or has no leader
         return False

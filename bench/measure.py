@@ -1,7 +1,7 @@
-"""What a run costs: CPU and memory of a tree of processes, and of the broker apart, sampled while it runs.
+"""What a run costs: the CPU and memory of a tree of processes, and separately of the broker, sampled while it runs.
 
-CPU of a tree at a moment is the sum over its live processes of their own time and of the time of children they have waited for. So a
-process that came and went between two samples is counted, through its parent. Memory is the proportional share (PSS): a page shared
+The CPU time of a tree at a moment is the sum, over its live processes, of their own time and of the time of children they have waited for. So a
+process that started and ended between two samples is counted through its parent. Memory is the proportional share (PSS): a page shared
 by ten forked workers counts once.
 """
 
@@ -17,16 +17,16 @@ import psutil
 
 CPU_SECONDS_BETWEEN = 0.1
 MEMORY_SECONDS_BETWEEN = 2.0
-"""A look at the PSS walks the page tables: 10 to 30 ms for a JVM."""
+"""Reading the PSS walks the page tables, which takes 10 to 30 ms for a JVM."""
 
 
 KINDS = ("root", "jvm", "tasks")
-"""Of processes: the one that was started (ours: the coordinator, in Python), Java below it, and the rest (Python workers)."""
+"""Kinds of processes: the one that was started (in our case the coordinator, in Python), Java below it, and the rest (Python workers)."""
 
 
 @dataclass
 class Usage:
-    """Samples over time: wall clock in seconds since the epoch, CPU seconds since the tree began."""
+    """Samples over time: the wall clock in seconds since 1970, and CPU seconds since the tree started."""
 
     at: list[float] = field(default_factory=list)
     tree_cpu_s: list[float] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Usage:
         return {kind: self._spent(samples, begin, end) for kind, samples in self.kinds_cpu_s.items()}
 
     def others_cpu_s(self, begin: float, end: float) -> float:
-        """CPU seconds of everybody else on the machine: how quiet it was."""
+        """CPU seconds of all other processes on the machine. They say how quiet it was."""
         busy = (psutil.cpu_count() or 1) * (end - begin) - self._spent(self.machine_idle_s, begin, end)
         return max(0.0, busy - sum(self.between(begin, end)))
 
@@ -101,12 +101,12 @@ class Watch:
 
 
 def _rising(samples: list[float], spent: float) -> float:
-    """CPU time never goes back; between the end of a process and its parent's wait it seems to."""
+    """CPU time never goes back. It only seems to, between the end of a process and its parent's wait."""
     return max(spent, samples[-1]) if samples else spent
 
 
 def tree_of(root: psutil.Process) -> list[psutil.Process]:
-    """The process and all below it; empty when it is gone."""
+    """The process and all its descendants; empty if it has ended."""
     try:
         if root.status() == psutil.STATUS_ZOMBIE:
             return []
@@ -116,7 +116,7 @@ def tree_of(root: psutil.Process) -> list[psutil.Process]:
 
 
 def cpu_s(process: psutil.Process) -> float:
-    """Of the process and of the children it has waited for."""
+    """CPU seconds of the process and of the children that it has waited for."""
     try:
         times = process.cpu_times()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -135,7 +135,7 @@ def pss_bytes(process: psutil.Process) -> int:
 
 
 def end_tree(root: psutil.Process) -> None:
-    """SIGTERM, then SIGKILL, for the processes of this tree only."""
+    """Sends SIGTERM and then SIGKILL, to the processes of this tree only."""
     tree = tree_of(root)
     for process in tree:
         try:
@@ -147,5 +147,5 @@ def end_tree(root: psutil.Process) -> None:
 
 
 def folder_bytes(folder: Path) -> int:
-    """As the disk has it: a sparse file counts what it holds."""
+    """The space that a folder occupies on the disk. A sparse file counts with what it holds."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) if folder.exists() else 0

@@ -1,5 +1,5 @@
-"""Of several rounds, in each of which everything ran once, what the tables show: medians. Ratios are taken within a round, where both sides
-met the machine in the same hour, and the median of those is shown."""
+"""What the tables show of several rounds, in each of which everything ran once: medians. Ratios are taken within a round, because both sides
+ran in the same hour there, and the median of the ratios is shown."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.result import Result
 from bench.workloads import StepRows
 
 Case = tuple[str, str, StepRows]
-"""Engine, workload, rows a step."""
+"""Engine, workload, rows per step."""
 
 
 def by_case(results: Sequence[Result]) -> dict[Case, list[Result]]:
-    """In the order in which each case ran first."""
+    """The results of each case, in the order in which the cases ran first."""
     cases: dict[Case, list[Result]] = {}
     for result in results:
         cases.setdefault((result.engine, result.workload, result.rows_per_step), []).append(result)
@@ -24,18 +24,18 @@ def by_case(results: Sequence[Result]) -> dict[Case, list[Result]]:
 
 
 def medians(results: Sequence[Result]) -> list[Result]:
-    """One result a case."""
+    """One result per case."""
     return [_median(rounds) for rounds in by_case(results).values()]
 
 
 def rounds_of(results: Sequence[Result]) -> int:
-    """Of the case that has most: of an interrupted benchmark the others have one less."""
+    """The number of rounds of the case that has most. In an interrupted benchmark other cases have one less."""
     return max((len(rounds) for rounds in by_case(results).values()), default=0)
 
 
 def _median(rounds: Sequence[Result]) -> Result:
-    """A round that failed has no figures; it is told in the note, and is the whole result only where all failed. `equal` holds where it
-    held in every round."""
+    """The median over the rounds that did not fail. The note names a failed round, and it is the whole result only if all rounds failed.
+    `equal` is true if it is true in every round."""
     done = [result for result in rounds if result.failed is None]
     if len(rounds) == 1 or not done:
         return rounds[-1]
@@ -47,7 +47,7 @@ def _median(rounds: Sequence[Result]) -> Result:
 
 
 def _value(found: Sequence[Any]) -> Any:
-    """Numbers have a median, also within a mapping; of what has none, the last round's."""
+    """The median of numbers, also within a mapping; for other values, the value of the last round."""
     known = [value for value in found if value is not None]
     if known and all(isinstance(value, Mapping) for value in known):
         names = dict.fromkeys(name for value in known for name in value)
@@ -59,7 +59,7 @@ def _value(found: Sequence[Any]) -> Any:
 
 
 def ratios(results: Sequence[Result], engine: str, peer: str) -> tuple[float | None, dict[StepRows, float]]:
-    """(best rate to best rate, rate to rate by rows a step) of one workload; None and nothing where one of them has no rate."""
+    """(ratio of the best rates, ratios of the rates by rows per step) of one workload; (None, {}) if one of the engines has no rate."""
     best: list[float] = []
     same: dict[StepRows, list[float]] = {}
     cases = by_case(results)

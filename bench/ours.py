@@ -1,7 +1,7 @@
-"""Stepwell, measured as users run it: `stepwell run --available-now` on a plain project, in a process of its own.
+"""Stepwell, measured as users run it: `stepwell run --available-now` on a plain project, in a separate process.
 
-When a step was done is read from the step log: the record of a step has the moment it was sent to the broker in the step's own transaction.
-Where a step's time goes comes from the service's status, looked at while it runs.
+The end of a step is read from the step log: the record of a step has the time at which it was sent to the broker, in the step's own transaction.
+The parts of a step's time come from the service's status, which is read while it runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A copy of a project with names of its own, so that runs do not meet each other's topics."""
+    """A copy of a project with names of its own, so that runs do not share topics."""
 
     name: str
     folder: Path
@@ -69,7 +69,7 @@ def prepare(
     source: Path | None = None,
     topic: str | None = None,
 ) -> Prepared:
-    """The case's project, reading the last `case.rows` messages of its topic; or `source`, another `topic`, from `starts` on."""
+    """The case's project, which reads the last `case.rows` messages of its topic. With `source`, it reads another `topic` from `starts` on."""
     topic = topic or case.workload.topic
     if starts is None:
         starts = bench.start_offsets(topic, case.rows)
@@ -95,7 +95,7 @@ def settings(case: Case) -> list[str]:
 
 @contextlib.contextmanager
 def started(bench: Bench, prepared: Prepared, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """`stepwell run` as a child; it and its children are ended when the body is left."""
+    """Runs `stepwell run` as a child process. The child and its children are ended when the body of `with` ends."""
     environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "stepwell.cli", "run", "--json", "--spec", str(prepared.spec), *arguments]
@@ -145,13 +145,13 @@ def steps_of(bench: Bench, name: str, topic: str) -> list[Step]:
 
 
 def messages_of(bench: Bench, name: str) -> list[int]:
-    """How many messages each step of a run put out."""
+    """How many messages each step of a run has written."""
     records = (record for record, _ in _log_of(bench, name))
     return [sum(part.messages for part in r.outputs) for r in records if isinstance(r, StepRecord)]
 
 
 def _log_of(bench: Bench, name: str) -> Iterator[tuple[Record, int]]:
-    """(record, timestamp in ms) of the step log."""
+    """The records of the step log, each with its timestamp in ms."""
     log = log_topic_of(name)
     records = read_all(bench.servers, log)
     for offset, (value, at_ms) in enumerate(zip(records.value.to_pylist(), records.at_ms.to_pylist(), strict=True)):
@@ -159,7 +159,7 @@ def _log_of(bench: Bench, name: str) -> Iterator[tuple[Record, int]]:
 
 
 def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[dict[str, Any]]:
-    """The service's status, looked at until the process ends."""
+    """Reads the service's status until the process ends."""
     client = ControlClient(prepared.storage / STATE_FOLDER)
     looks: list[dict[str, Any]] = []
     deadline = time.monotonic() + RUN_SECONDS_MAX
@@ -174,14 +174,14 @@ def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[d
 
 
 def _parts(looks: Sequence[Mapping[str, Any]], warm_steps: int) -> dict[str, float]:
-    """Mean milliseconds of the parts, over the measured steps that were looked at; each step once."""
+    """Mean milliseconds of the parts of a step, over the measured steps that a look has seen; each step counts once."""
     times = {look["step"]: look["last_step"] for look in looks if look["step"] >= warm_steps}
     kept = [t for t in times.values() if isinstance(t, dict)]
     return {name: round(float(np.mean([t[name] for t in kept])), 1) for name in (kept[0] if kept else {})}
 
 
 def _checkpoints(looks: Sequence[Mapping[str, Any]]) -> list[tuple[int, float, float]]:
-    """As `Result.checkpoints`."""
+    """In the form of `Result.checkpoints`."""
     sizes = {
         look["checkpoint_step"]: tuple(
             round(sum(look[what].values()) / (1 << 20), 1) for what in ("disk_bytes", "state_bytes")

@@ -1,6 +1,6 @@
-"""What the peers have in common: an environment of their own under build/, jars from Maven Central, and a job in a process of its own.
+"""What the peers have in common: a virtual environment under build/, jars from Maven Central, and a job in a separate process.
 
-The job is a script that runs in that environment and knows nothing of ours: it gets one JSON object as its argument and writes one as the
+The job is a script that runs in that environment and does not know Stepwell. It gets one JSON object as its argument and writes one as the
 last line of its output.
 """
 
@@ -27,11 +27,11 @@ from io_kafka.broker import jars as broker_jars
 
 INSTALL_SECONDS_MAX = 900
 PYTHONS = ("python3.11", "python3.12", "python3.10")
-"""In which both peers are to be had; the first that is there."""
+"""Versions of Python for which both peers are available. The first one that is installed is used."""
 
 
 def environment(name: str, requirements: Sequence[str]) -> Path:
-    """The Python of a virtual environment that has the requirements; made once. Raises RunFailed where they are not to be had."""
+    """The Python of a virtual environment that has the requirements. It is made once. Raises RunFailed if they are not available."""
     folder = BUILD / name
     python, done = folder / "bin" / "python", folder / ".installed"
     if done.exists() and done.read_text() == "\n".join(requirements):
@@ -44,8 +44,8 @@ def environment(name: str, requirements: Sequence[str]) -> Path:
 
 
 def jars(name: str, modules: Sequence[tuple[str, str, str]], exclude: Sequence[str] = ()) -> list[Path]:
-    """The jars of Maven modules (organisation, name, revision) with what they need, by the Ivy that pyspark brings. `exclude`:
-    organisations that the peer has itself."""
+    """The jars of Maven modules (organisation, name, revision) and of their dependencies, fetched by the Ivy that pyspark brings. `exclude`:
+    organisations whose jars the peer has already."""
     folder = BUILD / f"{name}-jars"
     if not folder.is_dir():
         scratch = folder.with_name(folder.name + ".part")
@@ -80,7 +80,7 @@ def _run(command: Sequence[str], doing: str) -> None:
 
 @contextlib.contextmanager
 def started(python: Path, script: Path, job: dict[str, Any], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The job as a child; it and its children are ended when the body is left."""
+    """Runs the job as a child process. The child and its children are ended when the body of `with` ends."""
     folder.mkdir(parents=True, exist_ok=True)
     hidden = ("PYTHONPATH", "SPARK_HOME", "PYSPARK_PYTHON", "VIRTUAL_ENV")
     clean = {key: value for key, value in os.environ.items() if key not in hidden}
@@ -104,7 +104,7 @@ def run_job(
     broker: int,
     looking: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, Any], Watch]:
-    """Runs the job to its end; `looking` is called now and then. Returns what it said last. Raises RunFailed."""
+    """Runs the job to its end and calls `looking` now and then. Returns the job's last line of output. Raises RunFailed."""
     with started(python, script, job, folder) as child, Watch(child.pid, broker) as watch:
         deadline = time.monotonic() + RUN_SECONDS_MAX
         while child.poll() is None:

@@ -1,7 +1,7 @@
-"""The peer with the same promise: PyFlink SQL with an exactly-once sink and a checkpoint a second.
+"""The peer with the same promise: PyFlink SQL with an exactly-once sink and one checkpoint per second.
 
-It has no steps, so it has no step times, and every size of a step is the same run. Its rate is the slope of its committed output, between
-the moments at which it had a part of it and nearly all of it: the start of a cluster is not counted.
+It has no steps, so it has no step times, and one run stands for every step size. Its rate is the slope of its committed output, between
+the moments at which a first part and nearly all of it was written. The start of a cluster is not counted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CONNECTOR_VERSION = "4.0.1-2.0"
 SCRIPT = Path(__file__).with_name("jobs") / "pyflink_job.py"
 OUTPUT_PARTITIONS = 4
 SLOPE_FROM, SLOPE_TO = 0.3, 0.95
-"""Shares of the output between which the slope is taken."""
+"""The shares of the output between which the slope is measured."""
 
 _CONNECTOR = [("org.apache.flink", "flink-sql-connector-kafka", CONNECTOR_VERSION)]
 _HAS_ITSELF = ("org.slf4j", "com.google.code.findbugs")
 
 
 def install() -> tuple[Path, list[str]]:
-    """(Python, jars). Raises RunFailed where it is not to be had."""
+    """(Python, jars). Raises RunFailed if PyFlink is not available."""
     python = peers.environment("pyflink", [f"apache-flink=={FLINK_VERSION}", "setuptools<81"])
     jars = peers.jars("pyflink", _CONNECTOR, _HAS_ITSELF)
     return python, [str(jar) for jar in jars if jar.name.startswith("flink-sql-connector-kafka")]
@@ -63,7 +63,7 @@ def run(bench: Bench, case: Case, broker: int) -> tuple[Result, str]:
     seen: list[tuple[float, int]] = []
 
     def look() -> None:
-        with contextlib.suppress(KafkaFault):  # the broker may not lead the partitions of a topic made a moment ago
+        with contextlib.suppress(KafkaFault):  # the partitions of a new topic may not have a leader yet
             seen.append((time.time(), sum(bench.topics.end_offsets([output]).values())))
 
     _, watch = peers.run_job(python, SCRIPT, job, folder, broker, look)

@@ -1,7 +1,7 @@
-"""From results to bench/results/latest.json and BENCHMARKS.md. Absolute figures belong to one machine and hour; the ratios, taken in one
-run on one input, are what to read.
+"""Writes the results to bench/results/latest.json and BENCHMARKS.md. Absolute figures belong to one machine and one hour. The ratios were
+measured in one run over one input, so they are what to compare.
 
-latest.json has the form that tools read; bench/results/details.json has all that was measured, and is what the tables are made of.
+latest.json has the form that tools read. bench/results/details.json has everything that was measured, and the tables are made from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = {
     "floor": "floor (one core)",
 }
 QUIET_CORES = 0.1
-"""Of work by others during a run: above it the figures are those of a busy machine, and are marked."""
+"""The number of cores that other processes may use during a run. Above it the figures are marked as those of a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _cpu_model() -> str:
 
 
 def last() -> tuple[Setting, list[Result]]:
-    """What the last benchmark of peers gave. SystemExit where there is none."""
+    """The results of the last benchmark of all engines. Raises SystemExit if there are none."""
     try:
         details = json.loads((RESULTS / "details.json").read_text())
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def last() -> tuple[Setting, list[Result]]:
 
 
 def write(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: Setting) -> None:
-    """Everything: both JSON files, the plots, BENCHMARKS.md."""
+    """Writes everything: both JSON files, the plots and BENCHMARKS.md."""
     RESULTS.mkdir(exist_ok=True)
     rows = [result.row() for result in medians(results) if result.failed is None]
     (RESULTS / "latest.json").write_text(json.dumps(rows, indent=1) + "\n")
@@ -87,8 +87,8 @@ def text(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: S
     parts = [
         "# Benchmarks\n",
         f"Written by `{setting.command}` on {setting.date}: {setting.cores} cores ({setting.cpu}), {setting.memory_gb} GB, {setting.system}.",
-        "The broker (Kafka 4.1.1), the engine under test and nothing else of ours share these cores. One set of input topics, 2 partitions,"
-        " JSON bids of about 200 bytes, is read by all engines.\n",
+        "The broker (Kafka 4.1.1) and the engine under test share these cores, and nothing else of ours runs there. All engines read one set of"
+        " input topics, with 2 partitions and JSON bids of about 200 bytes.\n",
         _rounds(results),
         _quiet(results),
         *[f"![{name}](bench/results/{name})\n" for name in plotted],
@@ -106,8 +106,8 @@ def _rounds(results: Sequence[Result]) -> str:
     if rounds == 1:
         return ""
     return (
-        f"Everything ran {rounds} times, in rounds one after another. Shown are medians, ratios among them (each is taken within a round); "
-        "beside the rate, the least and the most of any round. `bench/results/details.json` has every run.\n"
+        f"Everything ran {rounds} times, in rounds one after another. The tables show medians; a ratio is measured within each round. "
+        "The column beside the rate has the lowest and the highest rate of any round. `bench/results/details.json` has every run.\n"
     )
 
 
@@ -116,13 +116,13 @@ def _quiet(results: Sequence[Result]) -> str:
     if worst <= QUIET_CORES:
         return "The machine was quiet.\n"
     return (
-        f"**The machine was not quiet**: others used up to {worst:.1f} of its cores meanwhile (column *others*). Read the CPU seconds a "
-        "million rows, and compare runs only where *others* is alike.\n"
+        f"**The machine was not quiet**: other processes used up to {worst:.1f} of its cores meanwhile (column *others*). Read the CPU seconds "
+        "per million rows, and compare only runs with similar values of *others*.\n"
     )
 
 
 _COLUMNS: tuple[tuple[str, str], ...] = (
-    ("engine", "engine"), ("rows a step", "rows_per_step"), ("rows/s", "rows_per_s"), ("of rounds", ""), ("step p50 ms", "step_ms_p50"),
+    ("engine", "engine"), ("rows per step", "rows_per_step"), ("rows/s", "rows_per_s"), ("of rounds", ""), ("step p50 ms", "step_ms_p50"),
     ("p99", "step_ms_p99"), ("max", "step_ms_max"), ("latency p50 ms", "latency_ms_p50"), ("p99", "latency_ms_p99"),
     ("CPU s/M", "cpu_s_per_million"), ("broker", "broker_cpu_s_per_million"), ("memory MB", "rss_mb_max"), ("state MB", "state_mb"),
     ("live", "live_mb"), ("log MB", "log_mb"), ("equal", "equal"), ("others", "others_cores"),
@@ -147,7 +147,7 @@ def _table(results: Sequence[Result]) -> str:
 
 
 def _spread(rounds: Sequence[Result]) -> str:
-    """The least and the most rate, in thousands; empty where there is one."""
+    """The lowest and the highest rate, in thousands; empty if there is only one."""
     rates = [result.rows_per_s for result in rounds if result.rows_per_s is not None]
     return f"{min(rates) / 1e3:,.0f}k to {max(rates) / 1e3:,.0f}k" if len(rates) > 1 else ""
 
@@ -163,7 +163,7 @@ def _cell(value: object) -> str:
 
 
 def _ratios(results: Sequence[Result]) -> str:
-    """Ours against each peer at the same rows a step, and against its best at any."""
+    """Our rate compared with each peer at the same number of rows per step, and best rate with best rate."""
     lines = []
     for peer in ("structured_streaming", "pyflink"):
         best, at_equal = ratios(results, "stepwell", peer)
@@ -172,7 +172,7 @@ def _ratios(results: Sequence[Result]) -> str:
         same = [f"{_cell(step)}: {ratio:.2f}x" for step, ratio in at_equal.items()]
         lines.append(
             f"- Stepwell / {NAMES[peer]}: best / best {best:.2f}x"
-            + (f"; at equal rows a step {', '.join(same)}" if same else "")
+            + (f"; at equal rows per step {', '.join(same)}" if same else "")
         )
     return "\n".join(lines) + "\n" if lines else ""
 
@@ -180,7 +180,7 @@ def _ratios(results: Sequence[Result]) -> str:
 def _notes(results: Sequence[Result]) -> str:
     notes = {f"- {NAMES.get(r.engine, r.engine)}: {r.note}." for r in results if r.note}
     failures = [
-        f"- {NAMES.get(r.engine, r.engine)}, {_cell(r.rows_per_step)} rows a step, failed: {r.failed}"
+        f"- {NAMES.get(r.engine, r.engine)}, {_cell(r.rows_per_step)} rows per step, failed: {r.failed}"
         for r in results
         if r.failed
     ]
@@ -188,14 +188,14 @@ def _notes(results: Sequence[Result]) -> str:
 
 
 def _parts(results: Sequence[Result]) -> str:
-    """Where a step's time and CPU go."""
+    """The parts of a step's time and CPU."""
     lines: list[str] = []
     for engine in ("stepwell", "structured_streaming"):
         with_parts = [r for r in results if r.engine == engine and r.parts]
         if not with_parts:
             continue
         names, kinds = list(with_parts[0].parts), list(with_parts[0].cpu_parts)
-        titles = ["workload", "rows a step", "step p50", *names, *(f"CPU s/M {kind}" for kind in kinds)]
+        titles = ["workload", "rows per step", "step p50", *names, *(f"CPU s/M {kind}" for kind in kinds)]
         lines += [f"### {NAMES[engine]}\n", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
         for r in with_parts:
             cells = [
@@ -223,27 +223,27 @@ def _growth(growth: Sequence[dict[str, Any]]) -> str:
 
 _HOW = """## How to read this
 
-- **rows/s**: of the steps after the warm-up (the JVM compiles for some hundred small steps), by the timestamps of the step log's records;
-  of Structured Streaming, by its progress reports; of PyFlink, which has no steps, the slope of its committed output.
-- **latency**: W2, from a bid's append to the first moment a read_committed consumer has a result that holds it, at 20,000 bids a second
-  sent whatever the engine does, default step size.
-- **changed_a_step**: of 100,000 rows over few keys many fall upon the same one; each key that changes is looked up, stored and published
-  once a step, whatever the number of its rows.
-- **CPU s/M**: CPU seconds for a million rows, of the whole process tree; the broker's apart.
-- **memory**: peak of the tree, a shared page counted once (PSS). **state**: on disk at the end; **live**: the keys and values
-  of the last version. **log**: of the input topic's kind none;
-  the step log's bytes.
-- **equal**: every output topic, read back by a read_committed consumer, against DuckDB's batch answer over the generated rows; doubles
-  within 1e-12.
-- **others**: cores used by anything else on the machine during the measured steps.
-- Stepwell and PyFlink write exactly once; Structured Streaming at least once. Stepwell: 2 workers, checkpoint every 10 s, output
-  transactional, step header and digests on. Structured Streaming: HDFS-backed store, 2 shuffle partitions. PyFlink: parallelism 2,
-  checkpoint every second, hash-map state, mini-batches. The floor reads no Kafka and keeps no state on disk.
+- **rows/s**: the rate of the steps after the warm-up (the JVM compiles during some hundred small steps). For Stepwell it is measured by
+  the timestamps of the step log's records, and for Structured Streaming by its progress reports. PyFlink has no steps; its rate is the
+  slope of its committed output.
+- **latency**: the time from a bid's append to the first moment at which a read_committed consumer has a result that includes it. It is
+  measured with W2 at the default step size. 20,000 bids per second are sent, whatever the engine does.
+- **changed_a_step**: the number of keys that change in a step. With few keys, many of the 100,000 rows have the same key. Each key that
+  changes is looked up, stored and published once per step, whatever the number of its rows.
+- **CPU s/M**: CPU seconds per million rows, of the whole process tree. **broker**: the same for the broker alone.
+- **memory**: the peak of the process tree. A shared page is counted once (PSS).
+- **state**: the size on disk at the end. **live**: the size of the keys and values of the last version. **log**: the bytes of the step log.
+- **equal**: whether every output topic, read back by a read_committed consumer, equals DuckDB's batch answer over the generated rows.
+  Doubles may differ by a relative error of 1e-12.
+- **others**: the cores that all other processes on the machine used during the measured steps.
+- Stepwell and PyFlink write exactly once, Structured Streaming at least once. Stepwell runs with 2 workers, a checkpoint every 10 s,
+  transactional output, step headers and digests. Structured Streaming runs with the HDFS-backed store and 2 shuffle partitions. PyFlink
+  runs with parallelism 2, a checkpoint every second, hash-map state and mini-batches. The floor reads no Kafka and keeps no state on disk.
 """
 
 
 def plot(results: Sequence[Result]) -> list[str]:
-    """Bars of rows/s and of CPU seconds, as SVG; nothing where matplotlib is not installed."""
+    """Draws bars of rows/s, CPU seconds and step times as SVG, and returns the files' names; nothing if matplotlib is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -253,7 +253,7 @@ def plot(results: Sequence[Result]) -> list[str]:
     done = []
     for field, title, name in (
         ("rows_per_s", "rows/s (more is better)", "rows_per_s.svg"),
-        ("cpu_s_per_million", "CPU seconds a million rows (less is better)", "cpu.svg"),
+        ("cpu_s_per_million", "CPU seconds per million rows (less is better)", "cpu.svg"),
         ("step_ms_p50", "step p50, ms (less is better)", "step_ms.svg"),
     ):
         if any(getattr(r, field) for r in results):

@@ -1,4 +1,4 @@
-"""What one run gave: the row of bench/results/latest.json, and beside it what the tables of BENCHMARKS.md explain it with."""
+"""The result of one run: the row of bench/results/latest.json, and the further figures in the tables of BENCHMARKS.md."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.workloads import StepRows
 
 @dataclass
 class Result:
-    """None where an engine has no such figure.
+    """The figures of a run. A figure that an engine does not have is None.
 
-    rss_mb_max    peak of the tree's resident memory, a shared page counted once (PSS)
-    equal         the output agrees with the batch answer; None where it was not compared
+    rss_mb_max    peak of the tree's resident memory; a shared page is counted once (PSS)
+    equal         whether the output agrees with the batch answer; None if it was not compared
     parts         mean milliseconds of a step by part
-    cpu_parts     of cpu_s_per_million, by kind of process
-    live_mb       keys and values of the last version, of which state_mb is what they take on the disk
-    checkpoints   of each that a look fell upon: step, MB on disk, MB live
+    cpu_parts     cpu_s_per_million by kind of process
+    live_mb       size of the keys and values of the last version; state_mb is what they occupy on the disk
+    checkpoints   step, MB on disk and MB live of each checkpoint that a look has seen
     """
 
     engine: str
@@ -63,8 +63,8 @@ LATEST = (
 
 @dataclass(frozen=True)
 class Step:
-    """A step as the engine recorded it. `end`: seconds since the epoch; `rows`: of bids it read; `ms`: None where it is the time since the
-    end of the step before."""
+    """A step as the engine recorded it. `end`: seconds since 1970. `rows`: the number of bids it read. `ms`: its duration; None if that is
+    the time since the end of the step before."""
 
     end: float
     rows: int
@@ -72,8 +72,8 @@ class Step:
 
 
 def fill(result: Result, steps: Sequence[Step], warm_rows: int, usage: Usage) -> None:
-    """The figures of the steps that come after `warm_rows` rows."""
-    warm, seen = 1, steps[0].rows  # the first has no step before it, from whose end its time could count
+    """Sets the figures of the steps that follow the first `warm_rows` rows."""
+    warm, seen = 1, steps[0].rows  # no step precedes the first one, so its duration is not known
     while warm < len(steps) - 2 and seen < warm_rows:
         seen += steps[warm].rows
         warm += 1
@@ -90,7 +90,7 @@ def fill(result: Result, steps: Sequence[Step], warm_rows: int, usage: Usage) ->
 
 
 def fill_cost(result: Result, begin: float, end: float, usage: Usage) -> None:
-    """CPU for `result.rows` rows between two moments, and the peak of memory."""
+    """Sets the CPU for `result.rows` rows between two moments, and the peak of memory."""
     tree, broker = usage.between(begin, end)
     result.cpu_s_per_million = round(tree / result.rows * 1e6, 2)
     result.cpu_parts = {k: round(s / result.rows * 1e6, 2) for k, s in usage.kinds_between(begin, end).items()}

@@ -1,7 +1,7 @@
-"""The peer that our users have: Structured Streaming, with its better state store (HDFS-backed) and partitions for these cores.
+"""The peer that our users have: Structured Streaming, with its faster state store (HDFS-backed) and as many partitions as there are cores.
 
-Spark 4.0.0, for its Kafka connector has no later version (its token-provider jar is missing). It writes to Kafka at least once. It has no
-answer to W4: a maximum under retractions is refused.
+It runs Spark 4.0.0, because the Kafka connector has no later version here (its token-provider jar is missing). It writes to Kafka at least
+once. It does not run W4, because it refuses a maximum under retractions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SPARK_VERSION = "4.0.0"
 WORKLOADS = ("W1", "W2", "W3")
 SCRIPT = Path(__file__).with_name("jobs") / "structured_streaming_job.py"
 DEFAULT_STEP_ROWS = 500_000
-"""Its own default takes the whole backlog as one batch; half a million rows is its best rate by our measurements, with room for a p50."""
+"""Its own default reads the whole backlog as one batch. Half a million rows gave its best rate here, and enough batches for a p50."""
 
 OUTPUT_PARTITIONS = 4
-"""As Stepwell makes them."""
+"""Partitions of the output topics, as many as Stepwell makes."""
 
 _CONNECTOR = [("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION)]
 _HAS_ITSELF = ("org.scala-lang", "org.apache.hadoop", "org.slf4j", "com.google.code.findbugs")

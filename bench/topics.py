@@ -1,4 +1,4 @@
-"""The input topics, made once a run of the benchmark and shared by all engines; and what can be asked of topics afterwards."""
+"""The input topics, which are made once per run of the benchmark and shared by all engines, and what can be read from topics afterwards."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 
 SEND_MESSAGES_MAX = 100_000
-"""In the producer's queue: enough to fill its batches, 30 MB at most."""
+"""Messages in the producer's queue: enough to fill its batches, and 30 MB at most."""
 
 READ_SECONDS_MAX = 30.0
-"""Without a message, where the end is not reached: the broker is gone."""
+"""How long a reader may wait without a message before the end is reached. After that the broker counts as gone."""
 
 CONSUME_MESSAGES, CONSUME_SECONDS = 20_000, 0.05
-"""Of one call, which waits its whole time if there are fewer messages."""
+"""Messages per call. A call waits its whole time if there are fewer messages."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """What a topic holds, in order of partition and offset. `at_ms`: the timestamps."""
+    """The messages of a topic, in order of partition and offset. `at_ms`: their timestamps."""
 
     partition: pa.Array
     key: pa.Array
@@ -42,14 +42,14 @@ class Bench:
     """The topics of one broker."""
 
     def __init__(self, servers: str, shape: Shape, data: Path) -> None:
-        """`data`: the broker's folder of logs."""
+        """`data`: the broker's log folder."""
         self.servers = servers
         self.shape = shape
         self._data = data
         self.topics = Topics(KafkaSettings.parse({"bootstrap.servers": servers}))
 
     def make(self, topic: str, values: Iterable[pa.Array]) -> None:
-        """A topic of bids, unless it is there."""
+        """Makes a topic of bids, unless it exists."""
         if topic not in self.topics.names():
             self._make(topic, PARTITIONS, ((None, v) for v in values), lambda n: None)
 
@@ -80,20 +80,20 @@ class Bench:
         assert left == 0, f"{left} messages of {topic} were not taken by the broker"
 
     def forget(self, topic: str) -> None:
-        """Deletes an output that nobody will read again: some gigabytes a round."""
+        """Deletes an output that nobody will read again. All outputs of a round take some gigabytes."""
         client = AdminClient(
             {"bootstrap.servers": self.servers}
-        )  # held until the answer: it would take the request with it
+        )  # kept until the answer arrives: a client that is dropped earlier drops its request
         for done in client.delete_topics([topic]).values():
             done.result(READ_SECONDS_MAX)
 
     def topic_mb(self, topic: str) -> float:
-        """What its partitions take on the broker's disk."""
+        """The size of the topic's partitions on the broker's disk."""
         folders = [f for f in self._data.iterdir() if f.name.rpartition("-")[0] == topic]
         return round(sum(measure.folder_bytes(f) for f in folders) / (1 << 20), 1)
 
     def start_offsets(self, topic: str, rows: int) -> dict[int, int]:
-        """Where the last `rows` messages of a topic begin, by partition."""
+        """The offsets at which the last `rows` messages of a topic begin, by partition."""
         ends = self.topics.end_offsets([topic])
         return {where.partition: max(0, end - rows // len(ends)) for where, end in ends.items()}
 
@@ -109,7 +109,7 @@ def producer_config(servers: str) -> dict[str, object]:
 
 
 def send(producer: Producer, topic: str, partitions: int, keys: pa.Array | None, values: pa.Array) -> None:
-    """Message i to partition i % partitions."""
+    """Sends message i to partition i % partitions."""
     names: Iterable[bytes | None] = [None] * len(values) if keys is None else keys.cast(pa.binary()).to_pylist()
     for i, (key, value) in enumerate(zip(names, values.cast(pa.binary()).to_pylist(), strict=True)):
         while True:
@@ -147,7 +147,7 @@ def consumer_config(servers: str) -> dict[str, object]:
 
 
 def _read_partition(consumer: Consumer, topic: str, partition: int, begin: int, end: int) -> Messages:
-    """Until the position passes the end: markers and aborted messages take offsets too."""
+    """Reads until the position passes the end, because markers and aborted messages occupy offsets too."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
     times: list[pa.Array] = []

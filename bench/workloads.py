@@ -1,7 +1,7 @@
-"""What is measured: the workloads, the sizes of a step, and how many rows each run reads.
+"""What is measured: the workloads, the step sizes, and the number of rows that each run reads.
 
-Small steps get fewer rows, for an engine that needs 0.4 s a step would take an hour over 8 million rows. The first steps of every run
-are left out of the figures: the JVM still compiles after 400 small steps.
+Small steps get fewer rows, because an engine that needs 0.4 s per step would take an hour over 8 million rows. The first steps of every run
+are left out of the figures, because the JVM still compiles after 400 small steps.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ PROJECTS = Path(__file__).with_name("projects")
 BUILD = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 DEFAULT = "default"
-"""In place of a number of rows: the engine divides a backlog as it does by itself."""
+"""Instead of a number of rows: the engine divides a backlog with its own settings."""
 
 StepRows = int | str
 
 
 @dataclass(frozen=True)
 class Workload:
-    """`topic`: what its project subscribes to. `key` is empty where the output is append."""
+    """`topic`: the topic that its project subscribes to. `key` is empty if the output mode is append."""
 
     name: str
     what: str
@@ -38,14 +38,14 @@ WORKLOADS = {
             "W3", "join a changing table, average per category and seller", "bids",
             ("category", "seller"), ("category", "seller", "bids", "mean_price"),
         ),
-        Workload("W4", "W2 with a third taken back", "changes", ("auction",), ("auction", "bids", "total", "top")),
+        Workload("W4", "W2 with a third of its input retracted", "changes", ("auction",), ("auction", "bids", "total", "top")),
     )
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run. `rows`: how many are read, the last of the topic. `warm_rows`: left out of the figures."""
+    """One run. `rows`: the number of rows that it reads, which are the last of the topic. `warm_rows`: rows left out of the figures."""
 
     workload: Workload
     step_rows: StepRows
@@ -54,14 +54,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Fit for a topic and a folder."""
+        """A name that a topic and a folder can have."""
         return f"{self.workload.name.lower()}-{self.step_rows}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`rows`: size of the topics. `ours` and `theirs`: (step rows, rows, warm rows); a step of a peer may take ten times as long, so
-    small steps get fewer of them."""
+    """`rows`: the size of the topics. `ours` and `theirs`: (step rows, rows, warm rows). A step of a peer may take ten times as long, so
+    small steps of a peer read fewer rows."""
 
     quick: bool
     workloads: tuple[str, ...]

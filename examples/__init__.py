@@ -1,1 +1,1 @@
-"""Projects to look at and to run."""
+"""Example projects."""

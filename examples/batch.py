@@ -1,9 +1,9 @@
 """Spark's batch answer: the same project, evaluated by Spark over the whole input. It decides what is right.
 
-Nothing here shares code with the engine: messages are parsed by Spark's from_json, tables of an upsert topic are reduced by Spark's
-window functions, views are the project's own DataFrames. What differs from this is a defect of ours.
+Nothing here shares code with the engine. Spark's from_json parses the messages, Spark's window functions reduce an upsert topic to a
+table, and the views are the project's own DataFrames. A difference from this answer is a defect of ours.
 
-Sums of doubles are compared within a relative error of 1e-12, for Spark's own depends on how it splits its input; everything
+Sums of doubles are compared within a relative error of 1e-12, because Spark's sum depends on how it splits its input. Everything
 else is compared exactly.
 """
 
@@ -31,11 +31,11 @@ from stepwell.project.elements import Definitions, SqlQuery
 from stepwell.project.tables import SourceSpec
 
 RELATIVE_ERROR_MAX = 1e-12
-"""Between a sum of doubles of Spark's, rounded at every addition, and ours, rounded once."""
+"""The allowed difference between Spark's sum of doubles, which is rounded at every addition, and ours, which is rounded once."""
 
 
 class TopicMessage(NamedTuple):
-    """What a consumer got."""
+    """A message as a consumer receives it."""
 
     partition: int
     offset: int
@@ -45,8 +45,8 @@ class TopicMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A view's output against the batch answer. `duplicates`: rows that are there too often; `lost`: rows that are missing.
-    `examples`: some of them, for people."""
+    """A view's output compared with the batch answer. `duplicates`: the number of rows that are there too often. `lost`: the number of
+    rows that are missing. `examples`: some of them, as text."""
 
     view: str
     rows: int
@@ -60,14 +60,14 @@ class Comparison:
 
 
 def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicMessage]]) -> dict[str, DataFrame]:
-    """Every view's content, by name. `inputs`: all messages of every topic that a source reads."""
+    """The content of every view, by name. `inputs`: all messages of every topic that a source reads."""
     with quiet_spark():
         definitions = load_definitions(resolved.project, resolved.spark)
         spark = definitions.spark
         with active(spark), _streams_as_tables():
             for source in resolved.sources:
                 table = source_table(spark, source, inputs.get(source.topic, ()))
-                # Read by many views, and made once.
+                # Many views read it, so it is computed once.
                 table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
             return _views(spark, resolved, definitions)
 
@@ -88,7 +88,7 @@ def _views(spark: SparkSession, resolved: ResolvedProject, definitions: Definiti
 
 
 def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting: list[str]) -> list[str]:
-    """Registers those whose inputs are all there; returns the others."""
+    """Registers the views whose inputs all exist, and returns the others."""
     left = waiting
     while True:
         before, left = left, []
@@ -105,7 +105,7 @@ def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting
 
 @contextlib.contextmanager
 def _streams_as_tables() -> Iterator[None]:
-    """In batch a stream is its table: `spark.readStream.table` and `STREAM(t)` read what is there."""
+    """In a batch, a stream is its table: `spark.readStream.table` and `STREAM(t)` read the rows that are there."""
     reader_table, statement_parse = DataStreamReader.table, SqlQuery.parse
 
     def table(self: DataStreamReader, name: str) -> DataFrame:
@@ -138,7 +138,7 @@ _CORRUPT = "_stepwell_corrupt"
 
 
 def source_table(spark: SparkSession, source: SourceSpec, messages: Sequence[TopicMessage]) -> DataFrame:
-    """The table that a source's messages make, as Spark reads them; malformed ones are left out."""
+    """The table that a source's messages represent, as Spark reads them. Malformed messages are left out."""
     columns = list(zip(*messages, strict=True)) or [()] * len(TopicMessage._fields)
     arrow = pa.table([pa.array(c, t) for c, t in zip(columns, _ARROW_TYPES, strict=True)], _MESSAGES.fieldNames())
     frame = spark.createDataFrame(arrow, _MESSAGES)
@@ -156,10 +156,11 @@ def _nullable(schema: StructType) -> StructType:
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """With a column `row`, null for a tombstone; messages that from_json refuses, or with a null where none may be, are gone."""
+    """The messages with a column `row`, which is null for a tombstone. Messages are left out if from_json refuses them, or if a NOT NULL
+    column is null."""
     schema = _nullable(source.schema).add(_CORRUPT, StringType())
     parsed = F.from_json("text", schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
-    # Checkpointed, for the optimiser would parse the text once for every column that is asked for.
+    # Checkpointed, because the optimiser would parse the text once for every column that is used.
     frame = frame.withColumn("row", parsed).localCheckpoint(eager=True)
     good = F.col("text").isNotNull() & (F.trim("text") != "") & F.col(f"row.{_CORRUPT}").isNull()
     for column in source.schema.fields:
@@ -171,7 +172,7 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 
 def _key_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """With the key columns as `key_0`, ...: from the message's key (an object, or a bare value), else from the row."""
+    """The messages with the key columns as `key_0`, ... , from the message's key (an object or a bare value), or else from the row."""
     for index, name in enumerate(source.key):
         kind = source.schema[name].dataType
         inside = F.get_json_object("name", f"$.{name}")
@@ -183,7 +184,7 @@ def _key_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 
 def _last(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The last message of every key; a deletion leaves nothing."""
+    """The last message of every key, without the keys whose last message is a deletion."""
     frame = _key_of(frame, source)
     keys = [f"key_{i}" for i in range(len(source.key))]
     order = Window.partitionBy(*keys).orderBy(F.desc("partition"), F.desc("offset"))
@@ -215,7 +216,7 @@ def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 
 def published(spark: SparkSession, view: ResolvedView, messages: Sequence[TopicMessage]) -> DataFrame:
-    """The content that an output topic's messages make."""
+    """The content that an output topic's messages represent."""
     assert view.output is not None
     if view.output.mode == "changelog":
         return _sum_of_changes(spark, view, messages)
@@ -257,7 +258,7 @@ def _dump(value: Any) -> str:
 
 
 def compare(view: str, found: DataFrame, expected: DataFrame) -> Comparison:
-    """Two contents as bags of rows."""
+    """Compares two contents as multisets of rows."""
     left, right = _bag(found), _bag(expected)
     extra: list[str] = []
     missing: list[str] = []
@@ -274,7 +275,7 @@ Inexact = tuple[float | None, ...]
 
 
 def _bag(frame: DataFrame) -> dict[str, list[Inexact]]:
-    """Rows by their exact part, with their doubles and floats beside it."""
+    """Groups the rows by their exact values; each group holds the doubles and floats of its rows."""
     types = [f.dataType.typeName() for f in frame.schema.fields]
     inexact = [i for i, name in enumerate(types) if name in ("double", "float")]
     bag: defaultdict[str, list[Inexact]] = defaultdict(list)

@@ -1,16 +1,16 @@
-"""Named crash points. The code calls `reached` at each of them; that costs one comparison as long as none is armed.
+"""Named crash points. The code calls `reached` at each of them, which costs one comparison as long as no point is armed.
 
-The environment arms points in a process and all that it starts:
+An environment variable arms points in a process and in all processes that it starts:
 
     STEPWELL_CRASH="output.half@3=kill, fold.inside/1=stop"
 
-    POINT[/WORKER][@N]=ACTION     at the N-th visit (default: the first) of this process, at WORKER's only if one is named
-        kill     SIGKILL to this process: nothing is flushed, closed or told
-        stop     SIGSTOP to this process, which SIGCONT lets go on: a zombie
+    POINT[/WORKER][@N]=ACTION     at this process's N-th visit (default: the first); with WORKER, only that worker's visits count
+        kill     sends SIGKILL to this process: nothing is flushed, closed or reported
+        stop     sends SIGSTOP to this process; after SIGCONT it continues, as a zombie does
         raise    raises `Crash`, which no handler of faults catches
 
-A test arms points of its own process with `arm`. Each order is obeyed once a process; once in all where STEPWELL_CRASH_ONCE names a folder, for
-a worker that Spark forks anew would come by again.
+A test arms points of its own process with `arm`. Each order is obeyed once per process. If STEPWELL_CRASH_ONCE names a folder, it is obeyed once
+altogether, because a new worker process of Spark would reach the point again.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ VARIABLE = "STEPWELL_CRASH"
 ONCE_VARIABLE = "STEPWELL_CRASH_ONCE"
 
 StartPoint = Literal[
-    "start.fenced",  # no older writer can commit any more
+    "start.fenced",  # from here on no older writer can commit
     "start.log_read",
     "claim.sent",
     "claim.committed",
-    "create.done",  # a worker's database was made
+    "create.done",  # a worker's database was created
 ]
 RecoveryPoint = Literal[
-    "recovery.versions",  # every worker has told its versions
+    "recovery.versions",  # every worker has reported its versions
     "recovery.chosen",
     "open.before",
-    "open.undone",  # inside open's transaction, v+1 taken back
+    "open.undone",  # inside open's transaction, after the rollback of v+1
     "open.done",
     "recovery.opened",  # all workers
-    "replay.compared",  # a replayed step's output was found equal
+    "replay.compared",  # the output of a replayed step was equal
 ]
 StepPoint = Literal[
     "division.chosen",  # end offsets were read
@@ -53,23 +53,23 @@ StepPoint = Literal[
     "source.read",
     "source.done",
     "region.before",
-    "region.inside",  # all of the step is in the open transaction of a worker's database
+    "region.inside",  # the whole step is in the open transaction of a worker's database
     "region.committed",
     "step.gathered",
-    "output.begun",  # of a new step: one that was written before is only compared
+    "output.begun",  # of a new step; the output of a replayed step is only compared
     "output.half",
-    "output.sent",  # with its records; the commit was not sent
+    "output.sent",  # with its records; the commit was not sent yet
     "output.committed",
     "step.complete",
 ]
 CheckpointPoint = Literal[
     "checkpoint.paused",
     "checkpoint.intended",
-    "freeze.inside",  # a worker's working layer is set aside, in the open transaction of its database
+    "freeze.inside",  # the working layer of a worker is set aside, in the open transaction of its database
     "freeze.done",
     "checkpoint.frozen",  # all workers
-    "fold.piece",  # a part of a worker's frozen layer is laid, or its undo dropped, and committed
-    "fold.inside",  # all of it is in the open transaction
+    "fold.piece",  # a piece of a worker's frozen layer is merged and committed, or its undo log is dropped
+    "fold.inside",  # the whole layer is merged, in the open transaction
     "fold.synced",
     "fold.done",  # the frozen layer is removed
     "checkpoint.folded",  # all workers
@@ -92,12 +92,12 @@ Action = Literal["kill", "stop", "raise"]
 
 
 class Crash(BaseException):
-    """Not an Exception: what handles faults must not take it for one."""
+    """It is not an Exception, so that no handler of faults catches it."""
 
 
 @dataclass(eq=False)
 class Order:
-    """One thing to do, once."""
+    """One action at one point, which is obeyed once."""
 
     point: Point
     action: Action
@@ -111,7 +111,7 @@ class Order:
         assert self.visit >= 1
 
     def concerns(self, point: Point, worker: int | None) -> bool:
-        """Whether it is due now."""
+        """Counts the visit, and says whether the order is due now."""
         if point != self.point or (self.worker is not None and worker != self.worker):
             return False
         self.visits += 1
@@ -123,13 +123,13 @@ _orders: list[Order] = []
 
 
 def reached(point: Point, worker: int | None = None) -> None:
-    """The code is at this point, of this worker where it is one's."""
+    """Called when the code is at this point. `worker`: the worker it acts for, if it acts for one."""
     if _orders:
         _obey(point, worker)
 
 
 def is_armed(point: Point) -> bool:
-    """Whether an order waits there: for what makes a point worth dying at and would cost too much without."""
+    """Whether an order waits at this point. Code asks this before work that only a crash there makes useful."""
     return any(order.point == point for order in _orders)
 
 
@@ -170,7 +170,7 @@ _ACTIONS: dict[Action, Callable[[str], None]] = {"kill": _kill, "stop": _stop, "
 
 @contextmanager
 def arm(*orders: Order) -> Iterator[Sequence[Order]]:
-    """Arms points of this process while the body runs; gives the orders, whose `visits` tell how often each was reached."""
+    """Arms points of this process while the body runs. Yields the orders, whose `visits` say how often each point was reached."""
     _orders.extend(orders)
     try:
         yield orders
@@ -183,7 +183,7 @@ _FORM = re.compile(r"\s*([a-z_.]+)(?:/(\d+))?(?:@(\d+))?=([a-z]+)\s*")
 
 
 def parse(text: str) -> list[Order]:
-    """The orders of STEPWELL_CRASH. Raises ValueError for what is none."""
+    """The orders in a value of STEPWELL_CRASH. Raises ValueError if one has another form."""
     orders = []
     for item in filter(str.strip, text.split(",")):
         found = _FORM.fullmatch(item)

@@ -1,4 +1,4 @@
-"""Runs in the environment of PyFlink: one SQL job, Kafka to Kafka, until the backlog is read.
+"""Runs in the environment of PyFlink: one SQL job from Kafka to Kafka, until the backlog is read.
 
 Argument: {servers, workload, topic, starting, output, folder, jars, partitions, live}. Last line of output: {began, ended}.
 """

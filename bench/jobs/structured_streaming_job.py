@@ -1,7 +1,7 @@
-"""Runs in the environment of Spark 4.0.0: one Structured Streaming query, Kafka to Kafka, until the backlog is read.
+"""Runs in the environment of Spark 4.0.0: one Structured Streaming query from Kafka to Kafka, until the backlog is read.
 
 Argument: {servers, workload, topic, starting, output, step_rows, folder, jars, live}. Last line of output: {batches: [{end, rows, ms, parts}]}.
-`live`: goes on until the process is ended (for latency), with the shortest trigger.
+With `live` it runs until the process is ended (for latency), with the shortest trigger.
 """
 
 import json
@@ -32,7 +32,7 @@ def session(job: dict[str, Any]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.jars": ",".join(job["jars"]),
         "spark.sql.session.timeZone": "UTC",
-        # As many as there are cores, one store each: the default of 200 is for a cluster.
+        # As many as there are cores, with one store each. The default of 200 is for a cluster.
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
         "spark.sql.streaming.metricsEnabled": "false",
@@ -80,8 +80,8 @@ def main(job: dict[str, Any]) -> None:
 
 
 def auctions(spark: SparkSession, job: dict[str, Any]) -> None:
-    """The table as it is now, the last message of each key; broadcast to every batch. It does not follow later changes: a stream that
-    joins a changing table and then aggregates is refused by Structured Streaming in update mode."""
+    """The table as it is now, which is the last message of each key. It is broadcast to every batch and does not follow later changes:
+    Structured Streaming refuses, in update mode, a stream that joins a changing table and then aggregates."""
     reader = (
         spark.read.format("kafka").option("kafka.bootstrap.servers", job["servers"]).option("subscribe", "auctions")
     )

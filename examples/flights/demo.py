@@ -1,9 +1,10 @@
 """`make demo`: from an empty folder to a table that says whether Stepwell kept its promise.
 
-    broker, topics -> reference data -> service starts -> flights stream, airlines and planes are corrected and deleted
-    -> kill -9 -> service starts again, replays, goes on -> all is read -> stepwell stop -> every view against Spark's batch answer
+    broker, topics -> reference data -> service starts -> flights are sent, airlines and planes are corrected and deleted
+    -> kill -9 -> service starts again, replays, continues -> all is read -> stepwell stop -> every view against Spark's batch answer
 
-ExitCode status 0 if every view is equal and every step was written once, else 1. Everything lies in build/demo; the table is in build/demo.json.
+The exit status is 0 if every view is equal and every step was written once, otherwise 1. All files are in build/demo, and the table is in
+build/demo.json.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from stepwell.project.loading import Project, load_project
 PROJECT = Path(__file__).with_name("project")
 
 KILL_AT = 0.4
-"""Of the input read: enough for a checkpoint before, enough to read after."""
+"""The share of the input that is read before the kill. A checkpoint fits before it, and enough input is left after it."""
 
 GATE_AT = 0.75
-"""Of the input sent: the rest waits for the crash, so that there is always something to read after it."""
+"""The share of the input that is sent before the kill. The rest is sent afterwards, so that the second run has something to read."""
 
 LOOK_SECONDS = 0.2
-"""Between two looks at the step log; the error of the time to recover."""
+"""The time between two looks at the step log. It is also the error of the measured recovery time."""
 
 PHASE_SECONDS_MAX = 600.0
-"""For each phase; many times what it takes on a quiet machine."""
+"""The deadline of each phase: many times what it takes on a quiet machine."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """`rows_per_s`: input messages over the time in which the service lived and had made its first step."""
+    """The figures of a run. `rows_per_s`: input messages divided by the time in which the service was alive and had made its first step."""
 
     input_messages: int
     steps: int
@@ -78,7 +79,7 @@ class Demo:
             broker.stop()
 
     def _fresh_broker(self) -> LocalBroker:
-        """Whatever an earlier run left is removed, also its broker if it still runs."""
+        """Starts a broker in an empty folder. What an earlier run left is removed; if its broker still runs, it is stopped."""
         running = LocalBroker.running(self.folder / "broker")
         if running is not None:
             running.kill()
@@ -155,7 +156,7 @@ class Demo:
 
 
 class _Story:
-    """Waits for events, moves the bars, and ends the demo when something died."""
+    """Waits for events, moves the progress bars, and ends the demo if the service or the feed has died."""
 
     def __init__(self, service: Service, watch: StepLogWatch, feed: Feed, progress: Progress, total: int) -> None:
         self._service, self._watch, self._feed, self._progress = service, watch, feed, progress

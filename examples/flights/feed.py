@@ -1,7 +1,7 @@
 """The thread that sends the messages while the service runs.
 
-It stays at most AHEAD_MESSAGES_MAX ahead of what the service has read, so that corrections meet flights that were already counted, and goes
-on while the service is dead. It does not pass `gate` before it is opened: what comes after the crash has something to read.
+It stays at most AHEAD_MESSAGES_MAX ahead of what the service has read, so that corrections meet flights that were counted already. It continues
+while the service is dead. It stops at the gate until the gate is opened, so that there is something to read after the crash.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from confluent_kafka import KafkaException, Producer
 from examples.flights.data import Message
 
 AHEAD_MESSAGES_MAX = 60_000
-"""Three steps' worth: the service never waits for input, and never has all of it before it."""
+"""The input of three steps. The service never waits for input, and never finds all of it waiting."""
 
 BATCH_MESSAGES = 1000
-"""Between two looks at how far the service is."""
+"""Messages sent between two checks of how far the service is."""
 
 FLUSH_SECONDS_MAX = 30.0
 
 
 class Feed(threading.Thread):
-    """`sent`: messages handed to Kafka. `read` is set by whoever knows how many the service has read."""
+    """`sent`: the number of messages handed to Kafka. The caller reports with `service_has_read` how many the service has read."""
 
     def __init__(self, servers: str, messages: Iterable[Message], gate_at: int) -> None:
         super().__init__(name="feed", daemon=True)
-        # Kafka's own clients place a key by murmur2; what matters is that a key stays in one partition.
+        # Kafka's Java client places a key by murmur2. What matters is that a key stays in one partition.
         config = {"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20}
-        # What goes wrong comes as an error of a message; the client's own lines would tear the progress bar.
+        # Failures arrive as errors of messages. The client's own log lines would break the progress bar.
         self._producer = Producer({**config, "log_level": 0})
         self._messages, self._gate_at = messages, gate_at
         self._changed = threading.Condition()

@@ -1,6 +1,6 @@
 """What the step log says about the service: how much it has read, which steps are committed, and since when.
 
-Whether the service lives or not does not matter here: the log is a topic.
+It works whether the service is alive or not, because the log is a topic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from io_kafka.step_log.state import StepLogState
 
 
 class StepLogWatch:
-    """`look` brings it up to date; times are of time.monotonic, as exact as looks are frequent."""
+    """`look` brings it up to date. Times are of time.monotonic, and as exact as the looks are frequent."""
 
     def __init__(self, servers: str, log_topic: str) -> None:
         settings = KafkaSettings.parse({"bootstrap.servers": servers})
@@ -36,5 +36,5 @@ class StepLogWatch:
 
     @property
     def steps_after_checkpoint(self) -> int:
-        """Steps that a crash now would replay; 0 while there is no checkpoint."""
+        """The number of steps that a crash now would replay; 0 while there is no checkpoint."""
         return self.state.steps - self.state.checkpoints[-1].step if self.state.checkpoints else 0

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 STOP_SECONDS_MAX = 120.0
-"""For the last step and a checkpoint on a full machine."""
+"""How long the last step and a checkpoint may take on a busy machine."""
 
 LOG_TAIL_LINES = 15
 
@@ -20,7 +20,7 @@ class ServiceFailed(Exception):
 
 
 class Service:
-    """`folder` has the project; what the service says goes to `log`."""
+    """`folder` has the project. The service's output goes to `log`."""
 
     def __init__(self, project: Path, servers: str, log: Path) -> None:
         self._spec, self._log = project / "spark-pipeline.yml", log
@@ -28,7 +28,7 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """When it was started, as time.monotonic says it."""
+        """The time.monotonic at which it was started."""
         began = time.monotonic()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -42,13 +42,13 @@ class Service:
             raise ServiceFailed(f"the service ended with exit code {self._process.returncode}:\n{self._tail()}")
 
     def kill(self) -> None:
-        """kill -9: no handler runs, nothing is flushed. The JVM and the tasks' processes that it leaves behind are its own to lose."""
+        """Sends SIGKILL: no handler runs, and nothing is flushed. The JVM and the Python workers end by themselves when the service is gone."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> None:
-        """`stepwell stop`, and the end of the process."""
+        """Runs `stepwell stop` and waits for the end of the process."""
         assert self._process is not None
         asked = subprocess.run(
             self._command("stop"), env=self._environment, capture_output=True, text=True, check=False
@@ -59,7 +59,7 @@ class Service:
             self.require_alive()
 
     def end(self) -> None:
-        """However it stands, it is gone afterwards."""
+        """Ends the process in any case."""
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

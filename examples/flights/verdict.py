@@ -1,10 +1,10 @@
-"""What was published against what is right.
+"""Compares what was published with what is right.
 
-Two independent questions, for every view:
+It asks two independent questions about every view:
 
-- is its content, read back from its topic, Spark's batch answer over the same input?
-- was every step written once? Each output partition must hold, of every step, exactly the messages that the step log's record of it counts.
-  A step written twice would hide from the first question in an upsert topic.
+- Is its content, read back from its topic, Spark's batch answer over the same input?
+- Was every step written once? Each output partition must hold exactly as many messages of each step as the step's record in the step log says.
+  In an upsert topic, the first question alone would not notice a step that was written twice.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from stepwell.project.loading import Project
 
 @dataclass(frozen=True)
 class ViewResult:
-    """`rows`: of the final content. `messages`: in the topic. `duplicates` and `lost`: rows of the content, and messages of steps.
-    `steps`: those that wrote to this view."""
+    """`rows`: rows of the final content. `messages`: messages in the topic. `duplicates` and `lost`: rows of the content plus messages of steps.
+    `steps`: the number of steps that wrote to this view."""
 
     view: str
     rows: int
@@ -43,7 +43,7 @@ class ViewResult:
 def judge(
     project: Project, spark: SparkSession, servers: str, log: StepLogState, done: Callable[[str], None]
 ) -> list[ViewResult]:
-    """Every published view. `done(view)` is called as they are judged."""
+    """Judges every published view. `done(view)` is called after each."""
     resolved = resolve(project, spark)
     topics = {source.topic for source in resolved.sources}
     answer = batch_answer(resolved, {topic: _plain(read_topic(servers, topic)) for topic in sorted(topics)})
@@ -74,7 +74,7 @@ def _plain(messages: Sequence[Received]) -> list[TopicMessage]:
 
 
 def steps_of(view: ResolvedView, log: StepLogState) -> dict[tuple[int | None, int], int]:
-    """(step, output partition) -> messages, as the step log has recorded them."""
+    """(step, output partition) -> number of messages, as the step log has recorded it."""
     return {
         (step, part.partition): part.messages
         for step, record in log.step_records.items()
@@ -84,8 +84,8 @@ def steps_of(view: ResolvedView, log: StepLogState) -> dict[tuple[int | None, in
 
 
 def audit(messages: Sequence[Received], recorded: Mapping[tuple[int | None, int], int]) -> tuple[int, int]:
-    """Messages that are there too often, and messages that are missing, step by step. One without a step, or of a step that is not in the
-    log, is one too many."""
+    """(number of messages that are there too often, number of messages that are missing), counted step by step. A message without a step, or
+    of a step that is not in the log, counts as one too many."""
     found = Counter((message.step, message.partition) for message in messages)
     extra = sum(max(0, count - recorded.get(place, 0)) for place, count in found.items())
     missing = sum(max(0, count - found[place]) for place, count in recorded.items())

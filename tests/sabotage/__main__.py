@@ -1,9 +1,9 @@
 """Breaks the code on purpose, one breakage at a time, and says which tests noticed.
 
-    git's files -> a folder of its own -> the breakage's edits -> its tests, by pytest -> each failed, and for the right reason?
+    git's files -> a separate folder -> the breakage's edits -> its tests, by pytest -> did each fail, and for the right reason?
 
-The tree itself is never touched. First the tests of all breakages run on a copy that is not broken, and must pass there: a test that fails
-anyway catches nothing. One broker serves all runs, for starting one would take longer than most of them.
+The working tree is never changed. First the tests of all breakages run on a copy that is not broken, and they must pass there, because a test
+that fails anyway catches nothing. One broker serves all runs, because starting one would take longer than most runs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ROOT = Path(__file__).resolve().parents[2]
 BOOTSTRAP_VARIABLE = "STEPWELL_TEST_BOOTSTRAP"
 
 LANES = 2
-"""Runs side by side. Half of a run's time is Spark, the other half waits for the broker."""
+"""The number of parallel runs. A run spends half of its time in Spark and the other half waiting for the broker."""
 
 RUN_SECONDS_MAX = 300.0
-"""Of one breakage's tests: they take seconds. One that hangs has not been caught."""
+"""The deadline for the tests of one breakage, which take seconds. A breakage that makes a test hang is not caught."""
 
-# Names that are not there, and code that does not parse: a breakage must be a mistake that somebody could have made and shipped.
+# Undefined names and code that does not parse. A breakage must be a mistake that somebody could have made and shipped.
 LINT = "E9,F821,F822,F823"
 
 
@@ -83,7 +83,7 @@ def _broker(folder: Path) -> Iterator[None]:
 
 
 def _unbroken_passes(chosen: Sequence[Breakage], folder: Path) -> bool:
-    """Whether all tests that are to catch something pass as long as nothing is broken, which is what makes their failure a proof."""
+    """Whether all tests that must catch a breakage pass while nothing is broken. Only then does their failure prove anything."""
     tests = list(dict.fromkeys(test for breakage in chosen for test in breakage.caught_by))
     print(f"{len(tests)} tests without any breakage ...", flush=True)
     slow = [test for test in tests if _is_slow(test)]
@@ -120,7 +120,7 @@ def _all(chosen: Sequence[Breakage], folder: Path) -> list[Verdict]:
 
 
 def _is_slow(test: str) -> bool:
-    """Whether it starts Spark; a guess that only orders the work."""
+    """Whether its tests start Spark. This is a guess that only affects the order of the work."""
     return test.startswith(("tests/end_to_end", "tests/stepwell", "tests/coordinator/test_refresh"))
 
 
@@ -137,7 +137,7 @@ def _verdict(breakage: Breakage, folder: Path) -> Verdict:
 
 
 def judged(breakage: Breakage, outcomes: Sequence[Outcome], seconds: float) -> Verdict:
-    """A test has caught it where it failed by an assertion, or by one of our errors that says what the breakage expects."""
+    """Judges a breakage. A test has caught it if it failed by an assertion, or by one of our errors that says what the breakage expects."""
     failures: list[Outcome] = []
     silent: list[str] = []
     for test in breakage.caught_by:
@@ -160,7 +160,7 @@ def _is_of(outcome: Outcome, test: str) -> bool:
 
 
 def _copied(target: Path) -> Path:
-    """What git has or would take, as it is in the working tree, and the extension as it was built."""
+    """Copies the files that git tracks or would add, as they are in the working tree, and the C extension as it was built."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -176,7 +176,7 @@ def _copied(target: Path) -> Path:
 
 
 def _run(copy: Path, tests: Sequence[str], seconds_max: float) -> list[Outcome]:
-    """What became of `tests` in a copy of the tree; nothing where they did not end in time."""
+    """The outcomes of `tests` in a copy of the tree; none if they did not end in time."""
     found = copy / "outcomes.json"
     command = [sys.executable, "-m", "pytest", "-p", "tests.sabotage.outcomes", "-p", "no:cacheprovider"]
     command += [f"--hypothesis-profile={PROFILE}", "--hypothesis-seed=0", *tests]
@@ -196,7 +196,7 @@ def _run(copy: Path, tests: Sequence[str], seconds_max: float) -> list[Outcome]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The process and all that it started."""
+    """Kills the process and all processes that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 class Stale(Exception):
-    """A breakage that no longer fits the code: its old text is not there exactly once."""
+    """A breakage no longer fits the code: its old text does not occur exactly once."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """In `file` (relative to the root), `old` stands exactly once and becomes `new`."""
+    """In `file` (relative to the root), `old` occurs exactly once and is replaced by `new`."""
 
     file: str
     old: str
@@ -24,8 +24,8 @@ class Edit:
 class Breakage:
     """`does`: the mistake, as a sentence. `breaks`: the invariant of ARCHITECTURE.md, by number and name, or the promise.
 
-    `caught_by`: pytest's ids of tests, each of which must fail under it. `tells`: where such a test ends by one of our own errors and not
-    by an assertion, a regular expression for what the error must say; any other error is a crash, and proves nothing."""
+    `caught_by`: pytest's ids of tests, each of which must fail under the breakage. `tells`: if such a test fails by one of our own errors and
+    not by an assertion, a regular expression for the text of that error. Any other error is a crash and proves nothing."""
 
     name: str
     does: str
@@ -35,7 +35,7 @@ class Breakage:
     tells: str | None = None
 
     def broken(self, root: Path) -> Mapping[str, str]:
-        """The files as the breakage leaves them, by name. Raises Stale."""
+        """The changed files after the breakage's edits, by name. Raises Stale."""
         texts: dict[str, str] = {}
         for edit in self.edits:
             text = texts.get(edit.file) or (root / edit.file).read_text()

@@ -1,6 +1,6 @@
-"""A plugin of pytest that writes down how every test ended, for the runner: it goes by the kind of a failure, not by its text.
+"""A plugin of pytest that records how every test ended. The runner judges by the kind of a failure and not by its text.
 
-Loaded with `-p tests.sabotage.outcomes`; `OUTCOMES_VARIABLE` names the file, a JSON list of `Outcome`s as objects.
+It is loaded with `-p tests.sabotage.outcomes`. `OUTCOMES_VARIABLE` names the file, which is a JSON list of `Outcome`s as objects.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ PROFILE = "sabotage"
 ROOMS = ("stepwell", "coordinator", "engine", "storage", "io_kafka")
 
 Kind = Literal["passed", "assertion", "own error", "crash"]
-"""`assertion`: the test's, or one in the code that it runs. `own error`: an exception class of ours. `crash`: all else, and whatever
-goes wrong outside of a test's body."""
+"""`assertion`: an assertion of the test or of the code that it runs. `own error`: an exception class of ours. `crash`: any other error, and
+everything that goes wrong outside of a test's body."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`test`: pytest's id. `said`: the failure's class and first line."""
+    """`test`: pytest's id. `said`: the class and the first line of the failure."""
 
     test: str
     kind: Kind
     said: str = ""
 
 
-# A counter-example does not have to be small, and which of several comes first must not matter.
+# A counter-example need not be small, and it must not matter which of several is found first.
 hypothesis.settings.register_profile(
     PROFILE,
     deadline=None,

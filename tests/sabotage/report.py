@@ -1,4 +1,4 @@
-"""What became of every breakage, as text for a terminal and as a page of Markdown."""
+"""The verdict on every breakage, as text for a terminal and as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.sabotage.breakage import Breakage
 from tests.sabotage.outcomes import Outcome
 
 SAID_CHARACTERS_MAX = 140
-"""Of a failure's first line: it can hold whole tables."""
+"""The part of a failure's first line that is shown, because the line can hold whole tables."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`failures`: of each test that caught it, the first. `silent`: what the tests did that should have caught it and did not."""
+    """`failures`: the first failure of each test that caught it. `silent`: what the other tests did, which should have caught it."""
 
     breakage: Breakage
     failures: Sequence[Outcome]
@@ -24,7 +24,7 @@ class Verdict:
 
     @property
     def caught(self) -> bool:
-        """By every test that is said to catch it: the list is a promise of each."""
+        """Whether every test in the breakage's list has caught it."""
         return bool(self.failures) and not self.silent
 
 
@@ -54,13 +54,13 @@ def as_markdown(verdicts: Sequence[Verdict], seconds: float) -> str:
     return "\n".join([
         "# Sabotage",
         "",
-        "A test that cannot fail proves nothing. So the code is broken on purpose, in a copy, one mistake at a time, and the suite must notice "
-        "each: `make sabotage`. The breakages are data in `tests/sabotage/`, and a test holds that each still fits the code. A breakage "
-        "counts as caught where every test named for it passes on the code as it is, and under the breakage fails by an assertion, or by an "
-        "error of ours that says what is broken.",
+        "A test that cannot fail proves nothing. So `make sabotage` breaks the code on purpose, in a copy, one mistake at a time, and the suite "
+        "must notice each. The breakages are data in `tests/sabotage/`, and a test checks that each still fits the code. A breakage counts as "
+        "caught if every test named for it passes on the unbroken code, and fails under the breakage by an assertion, or by an error of ours "
+        "that says what is broken.",
         "",
-        "What is not among them: a mistake that shows only where the power is lost (a test holds that LMDB is asked to sync, not that the disk "
-        "does), and one that makes a run hang, which a test would notice by its deadline alone.",
+        "Two kinds of mistakes are missing here: those that show only after a loss of power (a test checks that LMDB is asked to sync, but not "
+        "that the disk does), and those that make a run hang, which a test would notice only by its deadline.",
         "",
         f"The last full run: {caught} of {len(verdicts)} caught, {seconds:.0f} seconds on two cores.",
         "",
@@ -72,14 +72,14 @@ def as_markdown(verdicts: Sequence[Verdict], seconds: float) -> str:
 
 
 def _shown(said: str) -> str:
-    """Without what is another at every run: folders, and what the names of a test's topics begin with."""
+    """The text without what differs from run to run: folders, and the prefixes of a test's topic names."""
     said = re.sub(r"/(?:tmp|dev/shm)/[^\s':]+", "FOLDER", said)
     said = re.sub(r"\bt[0-9a-f]{12}-", "", said)
     return said if len(said) <= SAID_CHARACTERS_MAX else said[: SAID_CHARACTERS_MAX - 3] + "..."
 
 
 def _cell(text: str) -> str:
-    """As plain text within a table."""
+    """The text with Markdown's special characters escaped, for a cell of a table."""
     for mark in "\\|*_<`":
         text = text.replace(mark, f"\\{mark}")
     return text

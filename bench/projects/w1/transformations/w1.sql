@@ -1,4 +1,4 @@
--- W1: filter and project; the output only grows.
+-- W1: filter and project. The output never retracts.
 CREATE STREAMING TABLE bids (
   auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP, extra STRING
 ) USING kafka TBLPROPERTIES ('subscribe' = 'bids', 'format' = 'json');

@@ -1,4 +1,4 @@
--- W3: bids join auctions, a table that may change; then the average per category and seller.
+-- W3: bids are joined with auctions, a table that may change. Then the average per category and seller.
 CREATE STREAMING TABLE bids (
   auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP, extra STRING
 ) USING kafka TBLPROPERTIES ('subscribe' = 'bids', 'format' = 'json');

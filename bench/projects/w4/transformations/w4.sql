@@ -1,4 +1,4 @@
--- W4: W2 over a changelog in which a third of the messages take a bid back.
+-- W4: W2 over a changelog in which a third of the messages retract a bid.
 CREATE STREAMING TABLE bids (
   auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP, extra STRING
 ) USING kafka TBLPROPERTIES ('subscribe' = 'changes', 'format' = 'json', 'mode' = 'changelog');

@@ -1,4 +1,4 @@
--- The five topics. Flights and weather only come; of an airline, a plane or an airport the last message holds.
+-- The five topics. Every message about flights and weather is a row. Of an airline, a plane or an airport, the last message counts.
 
 CREATE STREAMING TABLE flights (
     carrier STRING NOT NULL, flight INT, tailnum STRING, origin STRING NOT NULL, dest STRING NOT NULL,

@@ -1,4 +1,4 @@
-"""The views that are written in Python."""
+"""The views that are defined in Python."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
@@ -9,7 +9,7 @@ spark = SparkSession.active()
 
 @dp.materialized_view(table_properties={"topic": "fleet", "mode": "upsert", "key": "manufacturer"})
 def fleet() -> DataFrame:
-    """What the planes of each manufacturer did. A corrected plane moves from one row to another."""
+    """Planes, flights and miles of each manufacturer. A corrected plane moves from one row to another."""
     return (
         spark.table("flights")
         .join(spark.table("planes"), "tailnum")
@@ -26,7 +26,7 @@ def fleet() -> DataFrame:
 
 @dp.materialized_view(table_properties={"topic": "unknown_planes", "mode": "upsert", "key": "carrier"})
 def unknown_planes() -> DataFrame:
-    """Flights of planes that nobody registered, by carrier: shrinks when a plane comes, grows when one is deleted."""
+    """Flights of planes that are not registered, by carrier. A count falls when a plane is registered and rises when one is deleted."""
     flights = spark.table("flights")
     return (
         flights.join(spark.table("planes"), "tailnum", "left_anti")
@@ -42,7 +42,7 @@ def departures() -> DataFrame:
 
 @dp.materialized_view(table_properties={"topic": "daily_traffic", "mode": "upsert", "key": "day, origin"})
 def daily_traffic() -> DataFrame:
-    """Departures of every day and airport."""
+    """Departures per day and airport."""
     return (
         spark.table("departures")
         .groupBy(F.window("time_hour", "1 day").alias("day"), "origin")

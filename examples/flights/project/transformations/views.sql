@@ -1,4 +1,4 @@
--- One row a carrier. An airline that is renamed or deleted changes or takes back its row.
+-- One row per carrier. If an airline is renamed or deleted, its row changes or disappears.
 CREATE MATERIALIZED VIEW carrier_delays
 TBLPROPERTIES ('topic' = 'carrier_delays', 'mode' = 'upsert', 'key' = 'carrier') AS
 SELECT carrier, name, count(*) AS flights, count(dep_delay) AS departed, avg(dep_delay) AS mean_delay,
@@ -6,14 +6,14 @@ SELECT carrier, name, count(*) AS flights, count(dep_delay) AS departed, avg(dep
 FROM flights JOIN airlines USING (carrier)
 GROUP BY carrier, name;
 
--- A view over a view: a carrier enters and leaves as its mean moves.
+-- A view over a view. A carrier enters and leaves it when its mean delay changes.
 CREATE MATERIALIZED VIEW carriers_on_time
 TBLPROPERTIES ('topic' = 'carriers_on_time', 'mode' = 'upsert', 'key' = 'carrier') AS
 SELECT carrier, upper(name) AS name, round(mean_delay, 2) AS mean_delay, 1.0 * departed / flights AS departed_share
 FROM carrier_delays
 WHERE mean_delay < 12;
 
--- No retraction is possible, so every row is a message and is never taken back.
+-- This view can never retract, so its topic may be in mode append: every row is one message.
 CREATE MATERIALIZED VIEW late_flights
 TBLPROPERTIES ('topic' = 'late_flights', 'mode' = 'append') AS
 SELECT concat(carrier, ' ', flight) AS flight, origin, dest, date_format(time_hour, 'yyyy-MM-dd') AS day,
@@ -21,7 +21,7 @@ SELECT concat(carrier, ' ', flight) AS flight, origin, dest, date_format(time_ho
 FROM flights
 WHERE dep_delay > 60;
 
--- Changes as Debezium writes them: before and after.
+-- Changes in Debezium's form, with before, after and op.
 CREATE MATERIALIZED VIEW busy_routes
 TBLPROPERTIES ('topic' = 'busy_routes', 'mode' = 'changelog', 'key' = 'origin, dest') AS
 SELECT origin, dest, airports.name AS airport, count(*) AS flights, avg(air_time) AS mean_air_time
