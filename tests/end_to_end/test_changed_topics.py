@@ -84,6 +84,7 @@ def test_topics_made_anew_under_a_run_are_noticed(play: Playground) -> None:
         run.wait_until(lambda status: status["phase"] == "paused")
         play.delete_topic("out")
         play.topic("out", 2)
+        wait_until(lambda: play.prefix + "out" in play.topics.names())  # the broker tells of it a moment later
         run.requests.ask("resume")
         wait_until(lambda: run.fault is not None)
     assert isinstance(run.fault, TopicChanged) and "was deleted and created again" in str(run.fault)

@@ -80,6 +80,7 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
     play.topic("in")
     play.send("in", sums.rows(0, 8))
     resolved = sums.project(play, workers=2, in_spark=True)
+    resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))  # both steps are replayed
     with play.running(resolved) as first:
         wait_until((tmp_path / "here").exists)
         second = play.run(resolved, expect_epoch=0)  # while a task of the first one's step 2 waits
