@@ -1,11 +1,12 @@
-"""The breakages, by what they break; a new one is an entry in one of the four lists."""
+"""The breakages, by what they break; a new one is an entry in one of the five lists."""
 
 from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.engine_breakages import ENGINE
+from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.storage_breakages import STORAGE
 
-BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *STORAGE)
+BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *FRONT_END, *STORAGE)

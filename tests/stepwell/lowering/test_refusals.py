@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from stepwell.commands.common import Exit
+from stepwell.commands.exit_codes import exit_code_of
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
@@ -97,13 +99,22 @@ def test_a_recursive_query_is_called_so(spark: SparkSession) -> None:
         Workbench(spark).tables("t").view("v", query)
 
 
-def test_a_users_first_beside_a_drop_duplicates_is_still_refused(spark: SparkSession) -> None:
+@pytest.mark.parametrize("distincts", [(), ("a", "b")])
+def test_a_users_first_beside_a_drop_duplicates_is_still_refused(
+    spark: SparkSession, distincts: tuple[str, ...]
+) -> None:
     def query(session: SparkSession) -> DataFrame:
         kept = session.table("t").dropDuplicates(["a"])
-        return kept.groupBy("s").agg(F.first("b").alias("b"), F.count_distinct("a"), F.count_distinct("b"))
+        return kept.groupBy("s").agg(F.first("b").alias("b"), *map(F.count_distinct, distincts))
 
     errors = survey(Workbench(spark).tables("t").view("v", query).project()).errors
     assert [error.message for error in errors] == ["the aggregate function first is not supported (Spark's First)"]
+
+
+def test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors() -> None:
+    refused, mistake = UnsupportedError("refused"), OwnMistake.of(IndexError("nobody foresaw this"), "v", None)
+    assert exit_code_of(mistake) == exit_code_of(ProjectErrors([refused, mistake])) == Exit.INTERNAL
+    assert exit_code_of(refused) == exit_code_of(ProjectErrors([refused, refused])) == Exit.PROJECT
 
 
 @pytest.mark.parametrize(
