@@ -31,7 +31,15 @@ from confluent_kafka import TopicPartition as ClientPartition
 from io_kafka.byte_bound import level_of, unsettled
 from io_kafka.clients import CLIENT_LOG, KafkaSettings
 from io_kafka.consumed import Chunk, Consumed, Event, source_of
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
+from io_kafka.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    NoLeader,
+    OffsetGone,
+    ReadDeadline,
+    StepTooLarge,
+    UnknownTopic,
+)
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.place import Place
 from io_kafka.raw import RawBatch, raw_batch
@@ -283,11 +291,15 @@ class _Positioned:
             ):  # a place left from an earlier step, in a topic that was made anew or expired since
                 self.leave([where])
                 return
-            begin, end = self.held_range(where)
-            if not begin <= place.reached <= end:
-                raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
-            # Said of the place it had before, in a topic that has been made anew since: begin again where it stands.
             self.trouble = error.str()
+            try:
+                begin, end = self.held_range(where)
+            except (BrokerUnreachable, NoLeader) as fault:  # it is told again once the broker is back
+                self.trouble = str(fault)
+            else:
+                if not begin <= place.reached <= end:
+                    raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
+            # Said of the place it had before, in a topic that has been made anew since: begin again where it stands.
             self._consumer.incremental_unassign([ClientPartition(*where)])
             self._consumer.incremental_assign([ClientPartition(*where, place.reached)])
         else:
@@ -449,7 +461,7 @@ class RangeReader:
             if place.log_end is not None and place.log_end < span.end and (late or still_s > SHORT_LOG_SECONDS_MAX):
                 try:
                     begin, end = held.held_range(span.where)
-                except BrokerUnreachable:
+                except (BrokerUnreachable, NoLeader):
                     break
                 if end < span.end:
                     raise OffsetGone(span.topic, span.partition, span.end, begin, end)
