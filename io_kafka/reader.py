@@ -433,10 +433,9 @@ class RangeReader:
     def _bound(self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int) -> set[TopicPartition]:
         """The partitions of which enough is here, though not all: those that are too large. Raises StepTooLarge once that is known of all."""
         places = [held.places[span.where] for span in ranges]
+        # Nearly every step ends here. What is ahead of the ranges counts too, so this is an upper bound of their bytes.
         if sum(place.ahead_bytes for place in places) <= bytes_max:
-            return (
-                set()
-            )  # nearly every step stays below; what is ahead of the ranges counts too, so it is an upper bound
+            return set()
         amounts = [place.amount_below(span.end) for place, span in zip(places, ranges, strict=True)]
         if sum(amount.read_bytes for amount in amounts) <= bytes_max:
             return set()
