@@ -123,8 +123,8 @@ COORDINATOR = (
         (
             Edit(
                 LOOP,
-                "dict(record.on_error), frozenset(record.grown))",
-                "dict(self._spec.on_error), frozenset(record.grown))",
+                "dict(record.on_error), frozenset(record.grown), bytes_max",
+                "dict(self._spec.on_error), frozenset(record.grown), bytes_max",
             ),
         ),
         (f"{END_TO_END}/test_bad_input.py::test_dead_letters_are_replayed_where_the_policy_has_changed_since",),
