@@ -31,7 +31,15 @@ from io_kafka.clients.place import Place
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import fault_of
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
+from io_kafka.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    NoLeader,
+    OffsetGone,
+    ReadDeadline,
+    StepTooLarge,
+    UnknownTopic,
+)
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
 from io_kafka.step_log.byte_bound import level_of, unsettled
@@ -282,11 +290,15 @@ class _Positioned:
             ):  # a place left from an earlier step, in a topic that was made anew or expired since
                 self.leave([where])
                 return
-            begin, end = self.held_range(where)
-            if not begin <= place.reached <= end:
-                raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
-            # Said of the place it had before, in a topic that has been made anew since: begin again where it stands.
             self.trouble = error.str()
+            try:
+                begin, end = self.held_range(where)
+            except (BrokerUnreachable, NoLeader) as fault:  # it is told again once the broker is back
+                self.trouble = str(fault)
+            else:
+                if not begin <= place.reached <= end:
+                    raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
+            # Said of the place it had before, in a topic that has been made anew since: begin again where it stands.
             self._consumer.incremental_unassign([ClientPartition(*where)])
             self._consumer.incremental_assign([ClientPartition(*where, place.reached)])
         else:
@@ -420,10 +432,9 @@ class RangeReader:
     def _bound(self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int) -> set[TopicPartition]:
         """The partitions of which enough is here, though not all: those that are too large. Raises StepTooLarge once that is known of all."""
         places = [held.places[span.where] for span in ranges]
+        # Nearly every step ends here. What is ahead of the ranges counts too, so this is an upper bound of their bytes.
         if sum(place.ahead_bytes for place in places) <= bytes_max:
-            return (
-                set()
-            )  # nearly every step stays below; what is ahead of the ranges counts too, so it is an upper bound
+            return set()
         amounts = [place.amount_below(span.end) for place, span in zip(places, ranges, strict=True)]
         if sum(amount.read_bytes for amount in amounts) <= bytes_max:
             return set()
@@ -448,7 +459,7 @@ class RangeReader:
             if place.log_end is not None and place.log_end < span.end and (late or still_s > SHORT_LOG_SECONDS_MAX):
                 try:
                     begin, end = held.held_range(span.where)
-                except BrokerUnreachable:
+                except (BrokerUnreachable, NoLeader):
                     break
                 if end < span.end:
                     raise OffsetGone(span.topic, span.partition, span.end, begin, end)

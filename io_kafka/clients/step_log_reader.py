@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import TopicFacts, Topics, fault_of
+from io_kafka.clients.topics import NO_LEADER, PASSING_SECONDS, TopicFacts, Topics, fault_of
 from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
@@ -34,7 +34,8 @@ default the broker holds that one back for half a second."""
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 """A consumer gets over these by itself; the deadline bounds it."""
 
-_OUT_OF_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *NO_LEADER}
+"""A truncation came between the question where the log begins and the fetch; or nobody leads the partition while a broker comes back."""
 
 
 class UnsuitableStepLog(KafkaFault):
@@ -122,15 +123,15 @@ class StepLogReader:
         with closing(self._settings.outside.consumer(config)) as consumer:
             try:
                 while True:
-                    low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
-                    at = begin(low, end)
-                    consumer.assign([ClientPartition(self._topic, 0, at)])
                     try:
+                        low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
+                        at = begin(low, end)
+                        consumer.assign([ClientPartition(self._topic, 0, at)])
                         return self._consume(consumer, at, end, deadline)
                     except KafkaException as error:
-                        if error.args[0].code() not in _OUT_OF_RANGE or self._settings.outside.monotonic() > deadline:
+                        if error.args[0].code() not in _ASK_AGAIN or self._settings.outside.monotonic() > deadline:
                             raise
-                        # a truncation came between the question where the log begins and the fetch: ask again
+                        self._settings.outside.sleep(PASSING_SECONDS)
             except KafkaException as error:
                 raise self._fault(error) from error
 

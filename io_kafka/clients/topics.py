@@ -54,7 +54,7 @@ WATCHED_CONFIG = (
 REQUEST_SECONDS_MAX = 30.0
 
 # `_NOENT`: the client's own metadata has none. The others come from a broker that has just been told of a new topic, or of a change.
-_NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 _OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
 
@@ -171,7 +171,8 @@ class Topics:
         """Deletes every record below these offsets, for good; what is gone already is no error."""
         asked = [ClientPartition(where.topic, where.partition, offset) for where, offset in sorted(offsets.items())]
         if asked:
-            self._ask(
+            self._again_where(retry_if_exception_type(NoLeader))(
+                self._ask,
                 f"deleting records of {', '.join(sorted({where.topic for where in offsets}))}",
                 lambda: self._admin.delete_records(
                     asked, request_timeout=self._timeout_s, operation_timeout=self._timeout_s
@@ -271,7 +272,7 @@ def fault_of(
         KafkaError.UNKNOWN_TOPIC_ID,
     ):
         return UnknownTopic(topic, partition)
-    if topic is not None and code in _NO_LEADER:
+    if topic is not None and code in NO_LEADER:
         return NoLeader(topic, partition, doing)
     if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE):
         return BrokerUnreachable(servers, doing, cause.str())

@@ -44,7 +44,7 @@ from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline
+from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, NoLeader, OffsetGone, ReadDeadline
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Claim, Record, encode
 from io_kafka.step_log.state import StepLogState
@@ -369,7 +369,7 @@ class FencedLog:
             self._discard()
             tries = self._limits.tries_max
             raise BrokerRefused(f"writing {what}", f"{tries} transactions failed one after the other") from error
-        except (KafkaException, BrokerUnreachable, ReadDeadline) as error:
+        except (KafkaException, *_AWAY) as error:
             self._discard()
             if isinstance(error, KafkaException) and _code(error) in _FENCED:
                 raise Fenced(self._id, self._state.epoch, None) from error
@@ -435,8 +435,11 @@ def _may_pass(error: BaseException) -> bool:
     """Whether to look again is of use: no for a refusal."""
     if isinstance(error, KafkaException):
         return _code(error) not in _REFUSED
-    return isinstance(error, BrokerUnreachable | ReadDeadline | NotCommitted)
+    return isinstance(error, (*_AWAY, NotCommitted))
 
+
+_AWAY = (BrokerUnreachable, NoLeader, ReadDeadline)
+"""No broker answers for the step log, or not yet: a broker that comes back leads nothing for some seconds."""
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 

@@ -22,14 +22,14 @@ STEP_ROWS_MAX = 100_000
 threefold; a service sets `stepwell.step.rows.max`."""
 
 MESSAGE_BYTES_ASSUMED = 256
-"""What a message is taken to weigh where only a bound in bytes is given; the sizes themselves are not known before
-reading."""
+"""What a message is taken to weigh before it is read."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one step. `message_bytes` is the assumed weight of a message: a setting, never a measurement, for a
-    measurement would differ from run to run and so would the divisions."""
+    """Bounds of one step. `message_bytes` is the assumed size of a message: a setting and not a measurement, for a division is chosen
+    before anybody has read its messages. Where they turn out to be larger than `bytes_max` allows, the step is divided again, by the
+    sizes of its own messages (io_kafka/byte_bound.py)."""
 
     rows_max: int = STEP_ROWS_MAX
     bytes_max: int | None = None

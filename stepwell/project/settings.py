@@ -77,7 +77,8 @@ class StepwellSettings(BaseSettings):
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
     # Where a backlog is read, larger steps are faster and answer later: 100k rows take about 0.2 s, 400k 0.7 s.
     step_rows_max: int = Field(default=400_000, ge=1, le=10_000_000)
-    # Bounds the memory of a step where rows are large; counted in bytes of the messages.
+    # Bounds the memory of a step where messages are large: keys and values of its input, as they are in Kafka. With messages of 1 MB a
+    # service takes 110 MB above its base at 16m, 140 at 32m, 450 at 128m.
     step_bytes_max: Bytes = Field(default="128m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
     # A step of at most so many rows runs in the driver, without a Spark job. -1: every step on a machine of one or two cores, where the
     # driver was faster at all sizes; small ones on a larger machine, where Spark's tasks have more cores than the driver can use. The

@@ -223,5 +223,26 @@ def test_a_crash_around_a_second_division_changes_nothing(
     assert [m.content for m in play.read("out-crashed")] == [m.content for m in play.read("out-plain")]
 
 
+def test_a_step_with_output_is_replayed_whole_where_the_bound_is_lower_now(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play, rows=8)
+    with monkeypatch.context() as crash, pytest.raises(InterruptedError):
+        crash.setattr(Pipeline, "_checkpoint", interrupted)
+        play.run(resolved)
+    assert play.log(resolved).steps == 1
+    play.send("in", sums.rows(8, 8))
+    lower = replace(resolved, spec=replace(resolved.spec, limits=Limits(8, 40, message_bytes=1)))
+    status = play.run(lower)
+    assert (status["steps_replayed"], status["steps_run"]) == (1, 4)
+    assert [list(each.values()) for each in ranges(play, lower).values()] == [
+        [(0, 8)],
+        *([(n, n + 2)] for n in (8, 10, 12, 14)),
+    ]
+    assert play.check(resolved) == {"sums": 3}
+
+
 def interrupted(*_: Any) -> None:
     raise InterruptedError

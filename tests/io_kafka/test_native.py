@@ -16,12 +16,22 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients import native
-from io_kafka.clients.consumed import Consumed, NativeSource, PlainSource, Source
+from io_kafka.clients.consumed import Consumed, Event, NativeSource, PlainSource, Source
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 
 DEADLINE_SECONDS = 60
+
+PASSING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+)
+"""What a client may tell of a topic that was made a moment ago, on a busy machine, before the error that is waited for."""
+
+DOWN = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 
 needs_native = pytest.mark.skipif(native.why_not() is not None, reason=str(native.why_not()))
 
@@ -97,11 +107,12 @@ def test_an_error_is_an_event_with_its_place_and_reason(settings: KafkaSettings,
         consumer = Consumer(settings.consumer_config())
         consumer.assign([ClientPartition(name, 0, 77)])  # beyond the end, and no policy for that
         with source(kind, consumer) as taken_from:
-            events = []
+            events: list[Event] = []
             deadline = time.monotonic() + DEADLINE_SECONDS
             while not events:
                 assert time.monotonic() < deadline
-                events = taken_from.take(10, 0.1).events
+                found = taken_from.take(10, 0.1).events
+                events = [event for event in found if event.error.code() not in PASSING]
         said.append([(event.error.code(), event.where, event.error.str()) for event in events])
     assert said[0] == said[1]
     assert said[0][0][1] == TopicPartition(name, 0)
@@ -162,10 +173,11 @@ def test_columns_that_do_not_fit_are_refused(settings: KafkaSettings) -> None:
 def test_the_clients_callbacks_are_served(raises: bool) -> None:
     """They come within a call, and need the interpreter's lock then; what one raises, the call raises."""
     told = []
+    is_taking = True
 
     def note(error: KafkaError) -> None:
         told.append(error.code())
-        if raises:
+        if raises and is_taking and error.code() in DOWN:  # closing the consumer serves callbacks too
             raise LookupError("from the callback")
 
     nobody = KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"})
@@ -174,13 +186,14 @@ def test_the_clients_callbacks_are_served(raises: bool) -> None:
     with source(NativeSource, consumer) as taken_from:
         deadline = time.monotonic() + DEADLINE_SECONDS
         try:
-            while not told:
-                assert time.monotonic() < deadline, "nobody was told that there is no broker"
+            while not DOWN.intersection(told):
+                assert time.monotonic() < deadline, f"nobody was told that there is no broker, but {told}"
                 taken_from.take(10, 0.1)
             assert not raises
         except LookupError:
             assert raises
-    assert KafkaError._TRANSPORT in told or KafkaError._ALL_BROKERS_DOWN in told
+        is_taking = False
+    assert DOWN.intersection(told)
 
 
 @needs_native

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -20,11 +20,13 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from base.version import VersionId
 from io_kafka.broker.local import LocalBroker
+from io_kafka.clients import step_log_reader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import WriterLimits
 from io_kafka.clients.writer import STEP_HEADER, Fenced, FencedLog, PipelineWriter, StepOutput, WriteRefused
+from io_kafka.errors import NoLeader
 from io_kafka.outside import REAL
 from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest
 from io_kafka.step_log.output_progress import DigestMismatch, StepBeyondEnd
@@ -350,6 +352,48 @@ def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None
     pipe.step(writer, 2)
     assert len(reports) == 3
     pipe.check_exactly(3)
+
+
+class Leaderless(Consumer):
+    """Of a partition that nobody leads, so many times that it is asked where it begins and ends."""
+
+    answers: ClassVar[list[int]] = []
+
+    def get_watermark_offsets(self, *given: Any, **named: Any) -> tuple[int, int]:
+        if self.answers:
+            raise KafkaException(KafkaError(self.answers.pop()))
+        found: tuple[int, int] = super().get_watermark_offsets(*given, **named)
+        return found
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._NOENT]
+)
+def test_a_step_log_that_nobody_leads_for_a_moment_is_waited_for(
+    pipe: Pipe, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a broker comes back: at the start, when a commit is in doubt, and when a successor is looked for. For ever it is not."""
+    monkeypatch.setattr(step_log_reader, "Consumer", Leaderless)
+    monkeypatch.setattr(Leaderless, "answers", [code] * 3)
+    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    pipe.step(writer, 0)
+
+    def leaderless_after(commit: Callable[[], None]) -> None:
+        commit()
+        Leaderless.answers.extend([code] * 3)
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "a connection was lost"))
+
+    writer.append([pipe.division(1, 0)])
+    writer.instead = leaderless_after
+    pipe.step(writer, 1, divide=False)
+    assert not Leaderless.answers
+    Leaderless.answers.extend([code] * 3)
+    writer.confirm()
+    pipe.check_exactly(2)
+    Leaderless.answers.extend([code] * 1000)
+    with pytest.raises(NoLeader, match="no leader while reading the step log"):
+        step_log_reader.StepLogReader(pipe.settings, pipe.log, timeout_s=0.3).read()
 
 
 @pytest.mark.parametrize("delay_ms", [None, 1])

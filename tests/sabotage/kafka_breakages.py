@@ -329,6 +329,67 @@ KAFKA = (
         (f"{TEST_READER}::test_a_partition_far_ahead_of_its_range_gives_up_its_place",),
     ),
     Breakage(
+        "bytes-of-a-step-not-bounded",
+        "A step takes as many bytes as its messages have.",
+        "9 bounded",
+        (
+            Edit(
+                READER,
+                "        if sum(place.ahead_bytes for place in places) <= bytes_max:\n            return set()",
+                "        if places:\n            return set()",
+            ),
+        ),
+        (f"{TEST_READER}::test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them",),
+    ),
+    Breakage(
+        "large-message-never-gets-through",
+        "A step that is cut by its bytes leaves out a message that is larger than they are.",
+        "9 bounded",
+        (Edit("io_kafka/byte_bound.py", "max(1, fitting)", "fitting"),),
+        ("tests/io_kafka/test_byte_bound.py::test_what_is_left_fits_but_for_first_messages",),
+    ),
+    Breakage(
+        "next-step-skips-what-was-cut",
+        "After a step was divided again over less input, the next one starts where it ended before.",
+        "1 division first",
+        (
+            Edit(
+                LOG,
+                "                    self.positions.update({r.where: r.end for r in record.ranges})\n",
+                "                    self.positions.update({r.where: self.positions[r.where] for r in record.ranges})\n",
+            ),
+        ),
+        (f"{TEST_LOG}::test_the_last_division_may_be_recorded_again_over_less_input",),
+    ),
+    Breakage(
+        "written-step-is-cut",
+        "A step that has output is divided again in a replay, where the bound on its bytes is lower now.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/loop.py",
+                "None if core.replaying else self._spec.limits.bytes_max",
+                "self._spec.limits.bytes_max",
+            ),
+        ),
+        ("tests/end_to_end/test_divisions.py::test_a_step_with_output_is_replayed_whole_where_the_bound_is_lower_now",),
+        tells="BrokenStepLog|DigestMismatch",
+    ),
+    Breakage(
+        "leaderless-log-ends-the-run",
+        "A step log that nobody leads for a moment, as while a broker comes back, ends the run.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/clients/step_log_reader.py",
+                "KafkaError.OFFSET_OUT_OF_RANGE, *NO_LEADER}",
+                "KafkaError.OFFSET_OUT_OF_RANGE}",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_step_log_that_nobody_leads_for_a_moment_is_waited_for",),
+        tells="NoLeader",
+    ),
+    Breakage(
         "snapshot-without-divisions",
         "A log that begins with a snapshot has forgotten what was divided and not written.",
         "1 division first",

@@ -8,9 +8,9 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from stepwell.commands.exit_codes import exit_code_of
 
 from stepwell.commands.common import Exit
-from stepwell.commands.exit_codes import exit_code_of
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
