@@ -86,7 +86,6 @@ TABLE: dict[str, Rule] = {
     "KnownNotNull": _pass,
     "KnownNullable": _pass,
     "KnownFloatingPointNormalized": _pass,
-    "PromotePrecision": _pass,
     "IsNaN": _is_nan,
     "NaNvl": _nanvl,
     "NormalizeNaNAndZero": _normalize,

@@ -383,7 +383,6 @@ TABLE: dict[str, Rule] = {
     "DateAddYMInterval": strict(_add_months),
     "TimestampAddYMInterval": strict(_timestamp_months),
     "TimestampAddInterval": strict(_add_interval),
-    "TimeAdd": strict(_add_interval),
     "LastDay": _last_day,
     "NextDay": strict(_next_day),
     "TruncDate": strict(_trunc_date),

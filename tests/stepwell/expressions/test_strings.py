@@ -14,7 +14,7 @@ CASES = [
     "replace(s, 'a', 'b')", "replace(s, u, '_')", "replace(s, u)", "split_part(s, '.', 2)", "split_part(s, 'a', -1)", "split_part(s, u, k)", "split_part(s, '', 1)",
     "lpad(s, 5, 'x')", "lpad(s, 5)", "lpad(s, k, u)", "rpad(s, 5, 'ab')", "rpad(s, k, u)", "startswith(s, u)", "endswith(s, u)", "contains(s, u)",
     "s LIKE 'a%'", "s LIKE '%a'", "s LIKE '%b%'", "s LIKE 'a_b'", "s LIKE 'a\\\\_b'", "s LIKE '_'", "s LIKE 'a/%b' ESCAPE '/'", "s LIKE '%\\n%'", "s LIKE u", "s LIKE 'a%b%c'",
-    "s NOT LIKE '%.%'", "s ILIKE 'A%'", "s LIKE ALL ('a%', '%c', 'a_c')", "s LIKE ANY ('a_c', '%.%.%', NULL)", "s NOT LIKE ALL ('a_c', '_')",
+    "s NOT LIKE '%.%'", "s ILIKE 'A%'", "s LIKE ALL ('a%', '%c', 'a_c')", "s LIKE ANY ('a_c', '%.%.%', NULL)", "s LIKE ANY ('a_c', '%.%.%')", "s NOT LIKE ANY ('a_c', '_')", "s NOT LIKE ALL ('a_c', '_')",
     "s RLIKE 'a.*'", "s RLIKE '^[a-z]+$'", "s RLIKE '\\\\d+'", "s RLIKE '(?i)HELLO'", "s RLIKE '^.$'", "s RLIKE '\\\\s'", "s RLIKE '\\\\bworld\\\\b'", "s RLIKE 'a$'",
     "s RLIKE '(a)(?=b)'", "s RLIKE '\\\\p{Upper}'", "s RLIKE '[^a-z]'", "s RLIKE '\\\\.'", "s RLIKE '^$'", "s RLIKE 'line1.line2'", "s RLIKE '(?s)line1.line2'", "s RLIKE '(.)\\\\1'",
     "regexp_extract(s, '(a)(b)', 2)", "regexp_extract(s, '([a-z]+)(\\\\d+)', 1)", "regexp_extract(s, '(x)?a', 1)", "regexp_extract(s, 'a', 0)", "regexp_extract(s, '(a)', k)",
