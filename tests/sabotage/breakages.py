@@ -1,4 +1,4 @@
-"""The breakages, by what they break; a new one is an entry in one of the four lists."""
+"""The breakages, by what they break; a new one is an entry in one of the five lists."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.storage_breakages import STORAGE
+from tests.sabotage.text_breakages import TEXT
 
-BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *STORAGE)
+BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *STORAGE, *TEXT)
