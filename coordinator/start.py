@@ -90,9 +90,9 @@ def prepare(
 def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
     """Takes every database from whoever had it, intersects the versions of all workers, takes the maximum, and opens it everywhere. No step
     may be in it whose output is not committed (invariant 6)."""
-    taken = database_jobs.take_all(context, setup)
+    fenced = database_jobs.fence_all(context, setup)
     reached("recovery.versions")
-    version = common_version({worker: found.versions for worker, found in taken.items()})
+    version = common_version({worker: found.versions for worker, found in fenced.items()})
     if version.step > state.steps:
         raise StateLost(
             f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
@@ -104,7 +104,7 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
-    database_jobs.open_all(context, setup, version, taken)
+    database_jobs.open_all(context, setup, version, fenced)
     reached("recovery.opened")
     return version
 

@@ -34,7 +34,7 @@ from typing import TypeVar
 from faults.points import reached
 from storage import description as described
 from storage import environments, folding, parts, records, undo
-from storage.description import EMPTY, RECORDS, UNDO, Description, Laid, VersionId
+from storage.description import EMPTY, RECORDS, UNDO, Description, MergeProgress, VersionId
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
@@ -50,11 +50,11 @@ from storage.errors import (
 )
 from storage.identity import Identity
 from storage.parts import PartedLayer
-from storage.seal import seal_of
+from storage.record_set import checksum_of
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
 
-__all__ = ["EMPTY", "Database", "Identity", "Statistics", "Taken", "Transaction", "VersionId"]
+__all__ = ["EMPTY", "Database", "FencedState", "Identity", "Statistics", "Transaction", "VersionId"]
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Taken:
+class FencedState:
     """What `take` found. `number`: tells this taking from every other, for `open`."""
 
     versions: tuple[VersionId, ...]
@@ -104,7 +104,7 @@ class Database:
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
             with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
-                described.save(writer, Description(identity, epoch, (EMPTY,), seals=(0,)))
+                described.save(writer, Description(identity, epoch, (EMPTY,), record_set_checksums=(0,)))
             environments.retire_except(draft)
             _sync(draft / COMMITTED)
             _sync(draft)
@@ -132,7 +132,7 @@ class Database:
             return other.owner
 
     @staticmethod
-    def take(path: Path, *, epoch: int, identity: Identity) -> Taken:
+    def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
         """What comes before `open`: durably ends whatever may still change the database, a task, a fold, or a coordinator of an older epoch,
         and tells what it can open. Without this a coordinator that was replaced could open one version in some databases while its successor,
         which has looked at all of them, opens another one in the rest; then none is common.
@@ -144,10 +144,10 @@ class Database:
             number = old.layers_made + 1
             nobody = replace(old, epoch=epoch, layers_made=number, working=None, frozen=None, freezing=None)
             described.save(writer, nobody)
-        return Taken(old.versions, number)
+        return FencedState(old.versions, number)
 
     @staticmethod
-    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity, taken: int | None = None) -> Database:
+    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity, fenced: int | None = None) -> Database:
         """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
         lets in the tasks of `epoch`. `taken`: opens it once after that `take`; an attempt of the same task that comes later finds it open and
         changes nothing, for steps may have run since. Raises NotOpen where it was taken again, StaleEpoch,
@@ -158,30 +158,31 @@ class Database:
         closed: Description | None = (
             None  # as the last transaction left it: who finds another one begins the way back anew
         )
-        following: bytes | None = b""
+        next_key: bytes | None = b""
         while new is None:
             with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
                 old = _load(path, writer)
                 _check_owner(path, old, identity, epoch)
-                if taken is not None and old.layers_made != taken:
+                if fenced is not None and old.layers_made != fenced:
                     # What the former attempt has committed may not be on the disk yet: this commit syncs it.
                     described.save(writer, old)
-                    return _opened_before(path, old, identity, epoch, taken)
+                    return _already_opened(path, old, identity, epoch, fenced)
                 if version not in old.versions:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
                     _sweep(path)  # nobody uses a layer any more, and the way back may need the room
                 if old != closed:
-                    following = b""
-                if (back := _go_back(path, writer, old, version, epoch, following)) is not None:
-                    closed, following = back
+                    next_key = b""
+                if (back := _roll_back_piece(path, writer, old, version, epoch, next_key)) is not None:
+                    closed, next_key = back
                     described.save(writer, closed)
                     continue
-                seal = _check_seal(path, writer, old, version)
+                checksum = _verify_record_set(path, writer, old, version)
                 parts.delete_all(writer, UNDO)
                 _sweep(path)
                 new = _with_working(path, replace(
-                    old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),
+                    old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None,
+                    record_set_checksums=(checksum,),
                 ))  # fmt: skip
                 new = replace(new, opened=new.layers_made)
                 described.save(writer, new)
@@ -226,7 +227,7 @@ class Database:
         with _committed(path) as committed, committed.read() as reader:
             present = _load(path, reader)
             layers = [_committed_layer(path, committed, reader, present)]
-            if present.laid is not None:
+            if present.merge_progress is not None:
                 layers.insert(0, UndoLayer(committed, reader, UNDO, f"the undo in {path}"))
             yield present.last, Transaction(tuple(layers), writable=False)
 
@@ -284,23 +285,26 @@ class Database:
         """One transaction's part of a fold: drops the last undo, begins, or lays the next piece."""
         if old.frozen is None or old.freezing is None:
             return old
-        if old.laid is None:
-            closed = replace(old, versions=(old.last,), seals=old.seals[-1:])
+        if old.merge_progress is None:
+            closed = replace(old, versions=(old.last,), record_set_checksums=old.record_set_checksums[-1:])
             if parts.delete_all(writer, UNDO):
                 return closed  # and nothing else yet: what a transaction frees can be used by the second one after it
-            return replace(closed, laid=Laid("", old.table_bytes, old.seals[-1]))
+            return replace(closed, merge_progress=MergeProgress("", old.table_bytes, old.record_set_checksums[-1]))
         folder = self.path / old.frozen
         place = f"the frozen layer {folder} ({old.freezing})"
         try:
             with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                laid, done = folding.lay_piece(writer, reader, old.laid, place, sum(old.table_bytes.values()))
+                progress, done = folding.merge_piece(
+                    writer, reader, old.merge_progress, place, sum(old.table_bytes.values())
+                )
         except Gone:
             raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
         if not done:
-            return replace(old, laid=laid)
+            return replace(old, merge_progress=progress)
         return replace(
-            old, versions=(old.last, old.freezing), frozen=None, freezing=None, laid=None,
-            table_bytes=laid.table_bytes, seals=(old.seals[-1], laid.seal),
+            old, versions=(old.last, old.freezing), frozen=None, freezing=None, merge_progress=None,
+            table_bytes=progress.table_bytes,
+            record_set_checksums=(old.record_set_checksums[-1], progress.record_set_checksum),
         )  # fmt: skip
 
     def commit(self, version: VersionId) -> VersionId:
@@ -330,7 +334,7 @@ class Database:
         if present.epoch < self.epoch or present.working is None:
             raise NotOpen(self.path, self.epoch, f"its last `open` was in epoch {present.epoch}")
         if present.boot != _boot_id():
-            raise NotOpen(self.path, self.epoch, "the machine has been started anew since")
+            raise NotOpen(self.path, self.epoch, "the machine has been restarted since")
         if present.opened != self._opened:
             raise NotOpen(self.path, self.epoch, "it has been opened again since this handle was made")
 
@@ -375,36 +379,39 @@ class Database:
         raise NotOpen(self.path, self.epoch, "its layers are missing, or replaced faster than they can be read")
 
 
-def _opened_before(path: Path, present: Description, identity: Identity, epoch: int, taken: int) -> Database:
+def _already_opened(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:
     """The handle of an earlier attempt to open what was taken."""
-    if present.epoch != epoch or present.opened <= taken or present.working is None:
-        raise NotOpen(path, epoch, "it has been taken again since")
+    if present.epoch != epoch or present.opened <= fenced or present.working is None:
+        raise NotOpen(path, epoch, "it has been fenced again since")
     return Database(path, identity, epoch, present.opened)
 
 
-def _go_back(
-    path: Path, writer: Writer, old: Description, version: VersionId, epoch: int, following: bytes | None
+def _roll_back_piece(
+    path: Path, writer: Writer, old: Description, version: VersionId, epoch: int, next_key: bytes | None
 ) -> tuple[Description, bytes | None] | None:
     """One transaction's part of the way back to `version`: proves that there is one, or goes a piece of it. Nobody may use a layer
-    meanwhile. `following`: the key from which on what is in the way is still to be cleared; None when that is done. None where the
+    meanwhile. `next_key`: the key from which on what is in the way is still to be cleared; None when that is done. None where the
     records are that version's."""
     place = f"the undo of {path} (back to {version})"
-    live_bytes = max(sum(sizes.values()) for sizes in (old.table_bytes, old.laid.table_bytes if old.laid else {}))
+    sizes_now = old.merge_progress.table_bytes if old.merge_progress else {}
+    live_bytes = max(sum(old.table_bytes.values()), sum(sizes_now.values()))
     closed = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
     if version != old.last:
         undo.verify(writer, place)
-        return replace(closed, versions=(version,), seals=old.seals[:1], laid=Laid("", old.table_bytes, 0)), b""
-    if old.laid is None:
+        progress = MergeProgress("", old.table_bytes, 0)
+        checksums = old.record_set_checksums[:1]
+        return replace(closed, versions=(version,), record_set_checksums=checksums, merge_progress=progress), b""
+    if old.merge_progress is None:
         return None
     has_more = True
-    if following is None:
-        grown, has_more = folding.lay_back(writer, place, live_bytes)
+    if next_key is None:
+        grown, has_more = folding.undo_piece(writer, place, live_bytes)
     else:
-        grown, following = folding.clear_back(writer, following, live_bytes)
-    sizes = folding.add_sizes(old.laid.table_bytes, grown)
+        grown, next_key = folding.clear_for_undo(writer, next_key, live_bytes)
+    sizes = folding.add_sizes(old.merge_progress.table_bytes, grown)
     if has_more:
-        return replace(closed, laid=replace(old.laid, table_bytes=sizes)), following
-    return replace(closed, laid=None, table_bytes=sizes), None
+        return replace(closed, merge_progress=replace(old.merge_progress, table_bytes=sizes)), next_key
+    return replace(closed, merge_progress=None, table_bytes=sizes), None
 
 
 def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:
@@ -414,11 +421,11 @@ def _check_owner(path: Path, present: Description, identity: Identity, epoch: in
         raise StaleEpoch(path, epoch, present.epoch)
 
 
-def _check_seal(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
+def _verify_record_set(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
     """The seal of the records, which are to be those of `version`. Raises CorruptFile where they are not all there."""
-    expected = present.seals[present.versions.index(version)]
+    expected = present.record_set_checksums[present.versions.index(version)]
     try:
-        found = seal_of(reader)
+        found = checksum_of(reader)
     except records.ChecksumMismatch:
         found = -1
     if found != expected:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from storage import keys, parts, records, undo
-from storage.description import RECORDS, UNDO, Laid
+from storage.description import RECORDS, UNDO, MergeProgress
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
-from storage.seal import MODULUS, mark
+from storage.record_set import MODULUS, record_mark
 
 Record = tuple[bytes, memoryview | bytes]  # a key, and what is stored under it
 Sized = tuple[Record, int]  # and the bytes that it takes to handle it; 0: nothing is to be done
@@ -28,61 +28,63 @@ PIECE_RECORDS_MAX = 1 << 14
 """Of records walked over in a transaction: some 10 ms, in which nobody else can write."""
 
 
-def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str, live_bytes: int) -> tuple[Laid, bool]:
+def merge_piece(
+    writer: Writer, layer: Reader, progress: MergeProgress, place: str, live_bytes: int
+) -> tuple[MergeProgress, bool]:
     """Applies the layer's next records: first what it deletes or replaces leaves the records, then the rest takes the room.
     `live_bytes`: of the version before. Gives what is laid then, and whether that is all. Raises CorruptRecord; the caller's transaction
     aborts then."""
-    size = max(live_bytes, sum(laid.table_bytes.values()))  # a state may grow much in one checkpoint
-    committed = _Records(writer, size if live_bytes else 0)
-    left = layer.items_from(bytes.fromhex(laid.following), b"")
-    sized = committed.missing(left, place) if laid.cleared else committed.in_the_way(left)
-    batch, following = _batch(sized, size)
+    size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
+    committed = _CommittedRecords(writer, size if live_bytes else 0)
+    left = layer.items_from(bytes.fromhex(progress.next_key), b"")
+    sized = committed.missing(left, place) if progress.cleared else committed.in_the_way(left)
+    batch, next_key = _batch(sized, size)
     for key, stored in batch:
-        if laid.cleared:
+        if progress.cleared:
             committed.put(key, stored)
             if not undo.keeps(writer, key):
                 undo.keep(writer, key, None, committed.part_bytes)
         else:
-            undo.keep(writer, key, committed.take(key), committed.part_bytes)
-    after = replace(
-        laid, table_bytes=add_sizes(laid.table_bytes, committed.grown), seal=(laid.seal + committed.seal) % MODULUS
-    )
-    if following is not None:
-        return replace(after, following=following.hex()), False
-    if laid.cleared:
+            undo.keep(writer, key, committed.remove(key), committed.part_bytes)
+    checksum = (progress.record_set_checksum + committed.checksum_change) % MODULUS
+    sizes = add_sizes(progress.table_bytes, committed.grown)
+    after = replace(progress, table_bytes=sizes, record_set_checksum=checksum)
+    if next_key is not None:
+        return replace(after, next_key=next_key.hex()), False
+    if progress.cleared:
         return after, True
-    return replace(after, following="", cleared=True), False
+    return replace(after, next_key="", cleared=True), False
 
 
-def clear_back(writer: Writer, following: bytes, live_bytes: int) -> tuple[dict[int, int], bytes | None]:
-    """Before `lay_back`: a piece of what the undo deletes or replaces leaves the records. It may be begun anew. Gives the change of live
+def clear_for_undo(writer: Writer, next_key: bytes, live_bytes: int) -> tuple[dict[int, int], bytes | None]:
+    """Before `undo_piece`: a piece of what the undo deletes or replaces leaves the records. It may be begun anew. Gives the change of live
     bytes by table, and the key at which to go on."""
-    committed = _Records(writer, live_bytes)
-    left = ((spaced[len(UNDO) :], kept) for spaced, kept in writer.items_from(UNDO + following, UNDO))
+    committed = _CommittedRecords(writer, live_bytes)
+    left = ((spaced[len(UNDO) :], kept) for spaced, kept in writer.items_from(UNDO + next_key, UNDO))
     batch, next_following = _batch(((record, committed.size(record[0])) for record in left), live_bytes)
     for key, _ in batch:
-        committed.drop(key)
+        committed.discard(key)
     return committed.grown, next_following
 
 
-def lay_back(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
+def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
     """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
-    committed = _Records(writer, live_bytes)
-    batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
+    committed = _CommittedRecords(writer, live_bytes)
+    batch, next_key = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
     for key, former in batch:
         if not records.is_tombstone(former):
             committed.put(key, former)
         undo.forget(writer, key)
-    return committed.grown, following is not None
+    return committed.grown, next_key is not None
 
 
-class _Records:
+class _CommittedRecords:
     """The committed ones within a transaction, and by how much it has changed their live bytes by table, and their seal."""
 
     def __init__(self, writer: Writer, live_bytes: int) -> None:
         self.part_bytes = parts.part_bytes(live_bytes)
         self.grown: dict[int, int] = {}
-        self.seal = 0
+        self.checksum_change = 0
         self._writer = writer
 
     def in_the_way(self, layer: Iterable[Record]) -> Iterator[Sized]:
@@ -105,21 +107,21 @@ class _Records:
     def put(self, key: bytes, stored: bytes | memoryview) -> None:
         """One that is not there."""
         parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
-        self.seal += mark(RECORDS + key, stored)
+        self.checksum_change += record_mark(RECORDS + key, stored)
         self._count(key, records.live_bytes(key, stored))
 
-    def take(self, key: bytes) -> bytes | None:
+    def remove(self, key: bytes) -> bytes | None:
         """Deletes it. Gives the stored record, if it was there."""
         view = self._get(key)
         if view is None:
             return None
         stored = bytes(view)  # the view dies with the next change
-        self.seal -= mark(RECORDS + key, stored)
+        self.checksum_change -= record_mark(RECORDS + key, stored)
         self._count(key, -records.live_bytes(key, stored))
         parts.delete(self._writer, RECORDS + key)
         return stored
 
-    def drop(self, key: bytes) -> None:
+    def discard(self, key: bytes) -> None:
         """As `take`, of a record that is there, but without reading it, for it may be damaged; the seal is not kept up."""
         self._count(key, records.TRAILER_BYTES - self.size(key))
         parts.delete(self._writer, RECORDS + key)

@@ -60,8 +60,8 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n",
-                "            committed.take(key)\n",
+                "            undo.keep(writer, key, committed.remove(key), committed.part_bytes)\n",
+                "            committed.remove(key)\n",
             ),
         ),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
@@ -89,8 +89,8 @@ STORAGE = (
             Edit(DATABASE, "                _sweep(path)\n                new", "                new"),
             Edit(
                 DATABASE,
-                "boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),\n",
-                "boot=_boot_id(), seals=(seal,),\n",
+                "boot=_boot_id(), frozen=None, freezing=None,\n",
+                "boot=_boot_id(),\n",
             ),
         ),
         (f"{TEST}::test_open_discards_what_was_not_completed",),
@@ -153,7 +153,9 @@ STORAGE = (
         "6 two versions",
         (
             Edit(
-                DATABASE, "    if old.laid is None:\n        return None\n    has_more", "    return None\n    has_more"
+                DATABASE,
+                "    if old.merge_progress is None:\n        return None\n    has_more",
+                "    return None\n    has_more",
             ),
         ),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
@@ -164,11 +166,11 @@ STORAGE = (
         "What a version that is taken back has replaced is written anew beside it, and the file grows by as much.",
         "9 bounded",
         (
-            Edit(FOLDING, "    for key, _ in batch:\n        committed.drop(key)\n", ""),
+            Edit(FOLDING, "    for key, _ in batch:\n        committed.discard(key)\n", ""),
             Edit(
                 FOLDING,
                 "    for key, former in batch:\n",
-                "    for key, former in batch:\n        committed.take(key)\n",
+                "    for key, former in batch:\n        committed.remove(key)\n",
             ),
         ),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
@@ -177,7 +179,7 @@ STORAGE = (
         "way-back-not-cleared",
         "On the way back what the later version brought stays.",
         "6 two versions",
-        (Edit(FOLDING, "    for key, _ in batch:\n        committed.drop(key)\n", ""),),
+        (Edit(FOLDING, "    for key, _ in batch:\n        committed.discard(key)\n", ""),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
@@ -193,7 +195,7 @@ STORAGE = (
         "way-back-reads-what-it-drops",
         "A record of the later version that was damaged blocks the way to the former one.",
         "6 two versions",
-        (Edit(FOLDING, "        committed.drop(key)\n", "        committed.take(key)\n"),),
+        (Edit(FOLDING, "        committed.discard(key)\n", "        committed.remove(key)\n"),),
         ("tests/storage/test_faults.py::test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back",),
         tells="CorruptRecord",
     ),
@@ -201,14 +203,14 @@ STORAGE = (
         "sizes-of-the-state-before",
         "A fold's pieces and parts are small where the state was, though it has grown much since.",
         "9 bounded",
-        (Edit(FOLDING, "max(live_bytes, sum(laid.table_bytes.values()))", "live_bytes"),),
+        (Edit(FOLDING, "max(live_bytes, sum(progress.table_bytes.values()))", "live_bytes"),),
         (f"{TEST}::test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one",),
     ),
     Breakage(
         "half-a-fold-read",
         "A reader of the last version sees what a fold has done of the next one.",
         "6 two versions",
-        (Edit(DATABASE, "            if present.laid is not None:\n", "            if False:\n"),),
+        (Edit(DATABASE, "            if present.merge_progress is not None:\n", "            if False:\n"),),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
     ),
     Breakage(
@@ -237,8 +239,8 @@ STORAGE = (
             ),
             Edit(
                 FOLDING,
-                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n",
-                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n"
+                "            undo.keep(writer, key, committed.remove(key), committed.part_bytes)\n",
+                "            undo.keep(writer, key, committed.remove(key), committed.part_bytes)\n"
                 "            if not records.is_tombstone(stored):\n                committed.put(key, stored)\n",
             ),
         ),

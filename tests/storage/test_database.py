@@ -213,7 +213,7 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
     older.commit(v1)
     step(older, {"b": b"2"})
     older.freeze(VersionId(2, 2, "c2"))
-    assert Database.take(path, epoch=epoch, identity=ME).versions == (EMPTY, v1)
+    assert Database.fence(path, epoch=epoch, identity=ME).versions == (EMPTY, v1)
     for act in (lambda: step(older, {"b": b"2"}), older.fold, lambda: older.freeze(VersionId(2, 2, "c2"))):
         with pytest.raises(errors.NotOpen if epoch == 1 else errors.StaleEpoch):
             act()
@@ -221,7 +221,7 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
         with pytest.raises(errors.StaleEpoch):
             Database.open(path, EMPTY, epoch=1, identity=ME)
         with pytest.raises(errors.StaleEpoch):
-            Database.take(path, epoch=1, identity=ME)
+            Database.fence(path, epoch=1, identity=ME)
     with pytest.raises(errors.NotOpen):
         Database.attach(path, epoch=epoch, identity=ME)  # not before it is opened
     assert Database.versions(path) == (EMPTY, v1)
@@ -233,20 +233,20 @@ def test_a_second_attempt_to_open_what_was_taken_changes_nothing(tmp_path: Path)
     """It may come when steps have run and a checkpoint is under way."""
     path = tmp_path / PATH
     fresh(path)
-    taken = Database.take(path, epoch=2, identity=ME).number
-    first = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    fenced = Database.fence(path, epoch=2, identity=ME).number
+    first = Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
     step(first, {"a": b"1"})
     first.freeze(VersionId(1, 1, "c1"))
-    again = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    again = Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
     with again.read() as view:
         assert content(view) == {key("a"): b"1"}
     assert first.fold() == VersionId(1, 1, "c1")
-    Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
     assert Database.versions(path) == (EMPTY, VersionId(1, 1, "c1"))
-    newer = Database.take(path, epoch=2, identity=ME).number
-    with pytest.raises(errors.NotOpen, match="taken again"):
-        Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
-    Database.open(path, EMPTY, epoch=2, identity=ME, taken=newer)
+    newer = Database.fence(path, epoch=2, identity=ME).number
+    with pytest.raises(errors.NotOpen, match="fenced again"):
+        Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
+    Database.open(path, EMPTY, epoch=2, identity=ME, fenced=newer)
     assert Database.versions(path) == (EMPTY,)
 
 
@@ -269,7 +269,7 @@ def test_a_handle_ends_with_the_next_open_of_the_same_epoch(tmp_path: Path) -> N
 def test_a_layer_of_another_boot_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = fresh(tmp_path / PATH)
     monkeypatch.setattr("storage.database._boot_id", lambda: "another boot")
-    with pytest.raises(errors.NotOpen, match="started anew"):
+    with pytest.raises(errors.NotOpen, match="restarted since"):
         step(database, {})
     with pytest.raises(errors.NotOpen):
         Database.attach(tmp_path / PATH, epoch=1, identity=ME)
@@ -409,7 +409,7 @@ def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int)
     shutil.copytree(path, copy)
 
     assert database.fold() == v2 and committed(path) == (v2, after)
-    assert Database.take(copy, epoch=2, identity=ME).versions == (v1,)
+    assert Database.fence(copy, epoch=2, identity=ME).versions == (v1,)
     assert committed(copy) == (v1, before)
     Database.open(copy, v1, epoch=2, identity=ME)
     assert committed(copy) == (v1, before)

@@ -16,17 +16,17 @@ from storage.environments import Reader
 MODULUS = 1 << 64
 
 
-def mark(key: bytes, stored: records.Octets) -> int:
+def record_mark(key: bytes, stored: records.Octets) -> int:
     """Of one record, under its key in the committed environment. The trailer stands for the value."""
     return xxh3_64_intdigest(key, int.from_bytes(stored[-records.TRAILER_BYTES :]))
 
 
-def seal_of(reader: Reader) -> int:
+def checksum_of(reader: Reader) -> int:
     """Of all committed records. Raises ChecksumMismatch where one that the walk meets is not found by its key."""
     total = 0
     for key, stored in reader.items(RECORDS):
         found = reader.get(key)
         if found is None or len(found) != len(stored):
             raise records.ChecksumMismatch
-        total += mark(key, parts.whole(reader, key, stored))
+        total += record_mark(key, parts.whole(reader, key, stored))
     return total % MODULUS
