@@ -1,7 +1,7 @@
 """From a claim to databases that are open: everything that happens before the first step of a run.
 
     step log -> claim of epoch max+1 -> is it our circuit, our layout? -> databases there (made, the first time)
-             -> topics as recorded -> taken from older runs -> versions of all workers, intersected -> open the latest
+             -> topics as recorded -> fenced against older runs -> versions of all workers, intersected -> open the latest
 
 Only after the claim is committed is a database touched (DESIGN, Start).
 """
@@ -88,8 +88,8 @@ def prepare(
 
 
 def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
-    """Takes every database from whoever had it, intersects the versions of all workers, takes the maximum, and opens it everywhere. No step
-    may be in it whose output is not committed (invariant 6)."""
+    """Fences every database against older runs, intersects the versions of all workers, and opens the latest common version everywhere. It
+    may contain no step whose output is not committed (invariant 6)."""
     fenced = database_jobs.fence_all(context, setup)
     reached("recovery.versions")
     version = common_version({worker: found.versions for worker, found in fenced.items()})

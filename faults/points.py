@@ -38,7 +38,7 @@ RECOVERY = (
     "recovery.versions",  # every worker has told its versions
     "recovery.chosen",
     "open.before",
-    "open.undone",  # inside open's transaction, v+1 taken back
+    "open.undone",  # inside open's last transaction, v+1 is rolled back
     "open.done",
     "recovery.opened",  # all workers
     "replay.compared",  # a replayed step's output was found equal
@@ -67,7 +67,7 @@ CHECKPOINT = (
     "freeze.inside",  # a worker's working layer is set aside, in the open transaction of its database
     "freeze.done",
     "checkpoint.frozen",  # all workers
-    "fold.piece",  # a part of a worker's frozen layer is laid, or its undo dropped, and committed
+    "fold.piece",  # a piece of a worker's frozen layer is merged, or its undo log dropped, and committed
     "fold.inside",  # all of it is in the open transaction
     "fold.synced",
     "fold.done",  # the frozen layer is removed

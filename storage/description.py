@@ -1,13 +1,15 @@
 """The description of a database: which versions and layers exist, and which of them count.
 
-It is one record of the committed environment, so all of it changes in one transaction, together with the records that it describes.
+It is one record of the committed environment, so all of it changes in one transaction, together with the records that
+it describes.
 
-versions              (v,) or (v, v+1): the complete versions. The committed records are those of the last one; the undo log leads back to
-                      the first one.
-merge_progress        How far a fold has merged the frozen layer into the committed records, or nothing. While it is set, the records are a
-                      mixture of two versions, and the undo log leads back to the last complete one.
-working               The layer that steps write, or nothing. It counts only on the boot that made it and in the epoch that is stored here.
-frozen, freezing      The layer that waits to be folded, and the version that it completes; or nothing.
+versions            (v,) or (v, v+1): the complete versions. The committed records are those of the last one, and the
+                    undo log leads back to the first one.
+merge_progress      How far a fold has merged the frozen layer into the committed records, or nothing. While it is set,
+                    the records are a mixture of two versions, and the undo log leads back to the last complete one.
+working             The layer that steps write, or nothing. It counts only on the boot that made it and in the epoch
+                    that is stored here.
+frozen, freezing    The layer that waits to be folded, and the version that it completes; or nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from storage.identity import Identity
 FORMAT = 3
 """In format 1 the undo log was not compressed; in format 2 no record was stored in parts."""
 
-# Every key of the committed environment begins with the prefix of a key space: m description, r records, u undo log, p parts (parts.py).
+# Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
+# p parts (parts.py).
 DESCRIPTION_KEY = b"m"
 RECORDS = b"r"
 UNDO = b"u"
@@ -32,8 +35,8 @@ UNDO = b"u"
 
 @dataclass(frozen=True, order=True)
 class VersionId:
-    """The identity of a checkpoint. `step`: the number of the next step to apply. Two checkpoints may share their number, but never all
-    three fields."""
+    """The identity of a checkpoint. `step`: the number of the next step to apply. Two checkpoints may share their
+    number, but never all three fields."""
 
     version: int
     step: int
@@ -47,9 +50,10 @@ EMPTY = VersionId(0, 0, "empty")
 class MergeProgress:
     """How much of a frozen layer has been merged into the committed records.
 
-    A merge walks over the layer twice: first it removes the records that the layer deletes or replaces, and then (`cleared`) it writes the
-    records that the layer brings. `next_key`: the key, in hexadecimal, at which the current walk goes on. `table_bytes`: live bytes of the
-    records as they are now, by table. `record_set_checksum`: of the records as they are now."""
+    A merge walks over the layer twice: first it removes the records that the layer deletes or replaces, and then
+    (`cleared`) it writes the records that the layer brings. `next_key`: the key, in hexadecimal, at which the current
+    walk goes on. `table_bytes`: live bytes of the records as they are now, by table. `record_set_checksum`: of the
+    records as they are now."""
 
     next_key: str
     table_bytes: dict[int, int]
@@ -59,7 +63,8 @@ class MergeProgress:
 
 @dataclass(frozen=True)
 class Description:
-    """The fields of the module's docstring, and those that identify owners and handles. `check` states what holds between them."""
+    """The fields of the module's docstring, and those that identify owners and handles. `check` states what holds
+    between them."""
 
     identity: Identity
     epoch: int
@@ -68,7 +73,8 @@ class Description:
     layers_made: int = 0
     """A counter of layers and fences. It gives each layer a name that is never used again."""
     opened: int = 0
-    """The value of `layers_made` at the last `open`. It distinguishes handles of that `open` from handles of an earlier one."""
+    """The value of `layers_made` at the last `open`. It distinguishes handles of that `open` from handles of an earlier
+    one."""
     boot: str = ""
     """The machine's boot id at the last `open`. Files that were never synced do not survive a reboot."""
     working: str | None = None
@@ -107,13 +113,14 @@ class FormatUnknown(Exception):
         self.found = found
 
 
-# Names of the JSON form where they differ from the fields' names. Databases of this format hold them, so they cannot change.
+# Names of the JSON form where they differ from the fields' names. Databases of this format hold them, so they stay.
 _STORED_NAMES = {"merge_progress": "laid", "record_set_checksums": "seals"}
 _STORED_PROGRESS_NAMES = {"next_key": "following", "record_set_checksum": "seal"}
 
 
 def load(reader: Reader) -> Description:
-    """Reads the description of a database. Raises ChecksumMismatch where the record is missing or damaged, and FormatUnknown."""
+    """Reads the description of a database. Raises ChecksumMismatch where the record is missing or damaged, and
+    FormatUnknown."""
     stored = reader.get(DESCRIPTION_KEY)
     if stored is None:
         raise records.ChecksumMismatch

@@ -1,6 +1,6 @@
 """What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
 
-`fence`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
+The coordinator calls `fence`, `open`, `freeze` and `fold`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Folded:
 
 
 def fence_all(context: Any, setup: TaskSetup) -> dict[int, FencedState]:
-    """What each worker's database can open, which from now on nobody else changes."""
+    """Fences every worker's database: no older run can change it from now on. Returns what each of them can open."""
     return _on_workers(context, len(setup.databases), partial(_fence, setup))
 
 

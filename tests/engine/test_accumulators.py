@@ -108,7 +108,7 @@ def test_many_sums_of_many_doubles() -> None:
     assert bits(got) == bits([math.fsum(values[groups == group]) for group in range(500)])
 
 
-def test_more_nans_retracted_than_added_is_told() -> None:
+def test_more_nans_retracted_than_added_is_reported() -> None:
     assert doubles.specials_below_zero(explode([(math.nan, -1, 2), (math.inf, 1, 1)])).tolist() == [2]
 
 
@@ -156,7 +156,7 @@ def test_a_sum_past_the_limbs_is_an_error_not_a_wrong_number() -> None:
 
 
 @pytest.mark.parametrize("width", [2, 4])
-def test_totals_that_fit_64_bits_are_told(width: int) -> None:
+def test_totals_that_fit_64_bits_are_recognised(width: int) -> None:
     numbers = [2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64 + 1, -(2**64) - 1, 0]
     if width == 4:
         numbers += [2**96 + 1, -(2**96) - 1, 2**128 + 1, -(2**128) - 1]

@@ -129,7 +129,7 @@ def test_keys_that_need_more_rounds_do_not_make_the_others_read_more() -> None:
     assert found.rows_touched <= 49 * (2 + 1) + 2 * (2 + 6 * 101)
 
 
-def test_a_value_of_negative_weight_is_told() -> None:
+def test_a_value_of_negative_weight_is_reported() -> None:
     values = Values()
     values.append([("a", 1, 1), ("b", 1, 1)])
     assert values.search(["a", "b"], [("b", 2, -1)], True).below_zero.tolist() == [1]

@@ -57,7 +57,7 @@ def test_runs_are_few_and_merges_bounded() -> None:
     assert len(runs) <= 10
 
 
-def test_a_bucket_that_outgrows_its_bound_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_outgrows_its_bound_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs stay within the bound, lie in the range of their bucket, and their keys are in the order of their hashes."""
     monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 100)
     store = DictStore()
@@ -96,7 +96,7 @@ def test_rows_of_one_hash_stay_together_however_many(monkeypatch: pytest.MonkeyP
     assert content(store) == Counter({(1, "49"): 1})
 
 
-def test_keys_of_one_hash_are_told_apart() -> None:
+def test_keys_of_one_hash_are_distinguished() -> None:
     store = DictStore()
     rows = to_table(Counter({(1, "a"): 1, (2, "b"): 1}), TYPES).rename_columns(["c0", "c1", "a0"])
     Trace(store, LAYOUT).append(rows, np.zeros(2, np.uint64))

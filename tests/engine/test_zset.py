@@ -35,7 +35,7 @@ def test_consolidated_order_is_a_function_of_the_content(order: list[int]) -> No
 
 
 @given(st.lists(ROWS, max_size=20))
-def test_rows_are_told_apart_when_all_hashes_collide(rows: list[tuple[object, ...]]) -> None:
+def test_rows_are_distinguished_when_all_hashes_collide(rows: list[tuple[object, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zset, "hash_columns", lambda columns, length, seed=0: np.zeros(length, np.uint64))
         result = zset.consolidate(to_table(rows, TYPES))

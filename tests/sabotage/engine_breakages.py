@@ -264,7 +264,7 @@ ENGINE = (
                 "        if False:\n",
             ),
         ),
-        ("tests/engine/test_trace.py::test_a_bucket_that_outgrows_its_bound_is_cut",),
+        ("tests/engine/test_trace.py::test_a_bucket_that_outgrows_its_bound_is_split",),
     ),
     Breakage(
         "buckets-of-one-size",

@@ -15,7 +15,7 @@ STORAGE = (
         (Edit(DATABASE, "    if present.epoch > epoch:\n", "    if False:\n"),),
         (
             f"{TEST}::test_attach_joins_only_what_its_own_epoch_has_opened",
-            f"{TEST}::test_an_older_epoch_can_change_nothing",
+            f"{TEST}::test_an_older_epoch_is_rejected",
         ),
         tells="NotOpen",
     ),
@@ -37,7 +37,7 @@ STORAGE = (
                 "            if version.version not in [held.version for held in old.versions]:\n",
             ),
         ),
-        (f"{TEST}::test_versions_of_one_number_are_told_apart",),
+        (f"{TEST}::test_versions_of_one_number_are_distinguished",),
     ),
     Breakage(
         "undo-skipped",
@@ -60,7 +60,7 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "            undo.keep(writer, key, committed.remove(key), committed.part_bytes)\n",
+                "            undo.put(writer, key, committed.remove(key), committed.part_bytes)\n",
                 "            committed.remove(key)\n",
             ),
         ),
@@ -74,7 +74,7 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "                _sweep(path)\n                new = _with_working(path, replace(\n",
+                "                _remove_layers(path)\n                new = _with_working(path, replace(\n",
                 "                made = replace if old.working else (lambda old, **new: _with_working(path, replace(old, **new)))\n"
                 "                new = (made(\n",
             ),
@@ -86,7 +86,7 @@ STORAGE = (
         "`open` keeps a frozen layer that was never folded.",
         "6 two versions",
         (
-            Edit(DATABASE, "                _sweep(path)\n                new", "                new"),
+            Edit(DATABASE, "                _remove_layers(path)\n                new", "                new"),
             Edit(
                 DATABASE,
                 "boot=_boot_id(), frozen=None, freezing=None,\n",
@@ -162,7 +162,7 @@ STORAGE = (
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-in-place",
+        "rollback-in-place",
         "What a version that is taken back has replaced is written anew beside it, and the file grows by as much.",
         "9 bounded",
         (
@@ -176,7 +176,7 @@ STORAGE = (
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
-        "way-back-not-cleared",
+        "rollback-not-cleared",
         "On the way back what the later version brought stays.",
         "6 two versions",
         (Edit(FOLDING, "    for key, _ in batch:\n        committed.discard(key)\n", ""),),
@@ -184,19 +184,19 @@ STORAGE = (
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-from-a-stale-place",
+        "rollback-from-a-stale-key",
         "`open` goes on with the way back where it was, though another one has opened the database meanwhile.",
         "6 two versions",
-        (Edit(DATABASE, "                if old != closed:\n", "                if False:\n"),),
-        (f"{TEST}::test_an_open_that_stalled_on_the_way_back_begins_it_anew",),
+        (Edit(DATABASE, "                if old != last_saved:\n", "                if False:\n"),),
+        (f"{TEST}::test_an_open_that_stalled_during_a_rollback_restarts_it",),
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-reads-what-it-drops",
+        "rollback-reads-what-it-discards",
         "A record of the later version that was damaged blocks the way to the former one.",
         "6 two versions",
         (Edit(FOLDING, "        committed.discard(key)\n", "        committed.remove(key)\n"),),
-        ("tests/storage/test_faults.py::test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back",),
+        ("tests/storage/test_faults.py::test_a_lost_part_of_the_later_version_does_not_block_the_rollback",),
         tells="CorruptRecord",
     ),
     Breakage(
@@ -204,7 +204,7 @@ STORAGE = (
         "A fold's pieces and parts are small where the state was, though it has grown much since.",
         "9 bounded",
         (Edit(FOLDING, "max(live_bytes, sum(progress.table_bytes.values()))", "live_bytes"),),
-        (f"{TEST}::test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one",),
+        (f"{TEST}::test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one",),
     ),
     Breakage(
         "half-a-fold-read",
@@ -239,8 +239,8 @@ STORAGE = (
             ),
             Edit(
                 FOLDING,
-                "            undo.keep(writer, key, committed.remove(key), committed.part_bytes)\n",
-                "            undo.keep(writer, key, committed.remove(key), committed.part_bytes)\n"
+                "            undo.put(writer, key, committed.remove(key), committed.part_bytes)\n",
+                "            undo.put(writer, key, committed.remove(key), committed.part_bytes)\n"
                 "            if not records.is_tombstone(stored):\n                committed.put(key, stored)\n",
             ),
         ),
@@ -264,7 +264,7 @@ STORAGE = (
         "A fold looks for deletions in a whole layer while nobody else can write.",
         "9 bounded",
         (Edit(FOLDING, " or walked >= PIECE_RECORDS_MAX:\n", ":\n"),),
-        (f"{TEST}::test_a_piece_walks_over_so_many_records",),
+        (f"{TEST}::test_a_piece_walks_over_a_bounded_number_of_records",),
     ),
     Breakage(
         "records-in-one-part",
@@ -284,35 +284,35 @@ STORAGE = (
         "The parts of a record that is replaced stay in the file.",
         "9 bounded",
         (Edit(PARTS, "                writer.delete(key)\n", "                pass\n"),),
-        (f"{TEST}::test_the_parts_of_a_record_go_with_it",),
+        (f"{TEST}::test_the_parts_of_a_record_are_deleted_with_it",),
     ),
     Breakage(
         "room-used-too-early",
         "A fold begins in the transaction that frees the room of the last undo, which it cannot use then.",
         "9 bounded",
-        (Edit(DATABASE, "                return closed  # and", "                pass  # and"),),
+        (Edit(DATABASE, "                return single  # the", "                pass  # the"),),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
-        "undo-as-large-as-the-records",
+        "undo-not-compressed",
         "The way back is kept as it was, without compression.",
         "9 bounded",
-        (Edit(UNDO, "    if len(former) >= PACKED_BYTES_MIN:\n", "    if False:\n"),),
+        (Edit(UNDO, "    if len(former) >= COMPRESSED_BYTES_MIN:\n", "    if False:\n"),),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
-        "way-back-not-proven",
+        "rollback-not-verified",
         "`open` drops the later version before it knows that the undo leads to the former one.",
         "6 two versions",
         (Edit(DATABASE, "        undo.verify(writer, place)\n", ""),),
-        ("tests/storage/test_faults.py::test_a_damaged_undo_does_not_go_back",),
+        ("tests/storage/test_faults.py::test_a_damaged_undo_log_refuses_the_rollback",),
     ),
     Breakage(
         "damaged-record-in-the-undo",
         "A record that was damaged before the fold is taken for the way back, for the undo's own checksum is right.",
         "6 two versions",
         (Edit(UNDO, "        records.verify(key, former)\n", ""),),
-        ("tests/storage/test_faults.py::test_a_record_that_was_damaged_before_the_fold_is_no_way_back",),
+        ("tests/storage/test_faults.py::test_a_record_damaged_before_the_fold_refuses_the_rollback",),
     ),
     Breakage(
         "created-in-place",

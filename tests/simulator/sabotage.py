@@ -326,7 +326,7 @@ def late_attempt_opens_again() -> Iterator[None]:
 
 @contextmanager
 def undo_skipped() -> Iterator[None]:
-    with broken(undo, "keep", lambda writer, key, former: None):
+    with broken(undo, "put", lambda writer, key, former, part_bytes: None):
         yield
 
 

@@ -64,7 +64,7 @@ def test_commit_keeps_both_versions_and_open_discards_one(tmp_path: Path) -> Non
         Database.open(path, v2, epoch=1, identity=ME)
 
 
-def test_versions_of_one_number_are_told_apart(tmp_path: Path) -> None:
+def test_versions_of_one_number_are_distinguished(tmp_path: Path) -> None:
     database = fresh(tmp_path / PATH)
     made = commit(database, 1, 0)
     with pytest.raises(errors.UnknownVersion):
@@ -184,7 +184,7 @@ def test_attach_joins_only_what_its_own_epoch_has_opened(tmp_path: Path) -> None
     step(Database.attach(path, epoch=3, identity=ME), {"a": b"1"})
 
 
-def test_an_older_epoch_can_change_nothing(tmp_path: Path) -> None:
+def test_an_older_epoch_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / PATH
     zombie = fresh(path, epoch=1)
     step(zombie, {"a": b"1"})
@@ -204,7 +204,7 @@ def test_an_older_epoch_can_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_path: Path, epoch: int) -> None:
+def test_a_fence_ends_all_others_before_a_version_is_chosen(tmp_path: Path, epoch: int) -> None:
     """What it is told stays true, though a task, a fold or an older coordinator goes on."""
     path = tmp_path / PATH
     older = fresh(path, epoch=1)
@@ -229,7 +229,7 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
         assert content(view) == {}
 
 
-def test_a_second_attempt_to_open_what_was_taken_changes_nothing(tmp_path: Path) -> None:
+def test_a_second_attempt_to_open_after_a_fence_changes_nothing(tmp_path: Path) -> None:
     """It may come when steps have run and a checkpoint is under way."""
     path = tmp_path / PATH
     fresh(path)
@@ -287,7 +287,7 @@ def test_other_processes_change_the_layers_under_a_handle(tmp_path: Path) -> Non
         assert view.get_step() == 3
 
 
-def test_a_database_made_anew_under_its_path_is_noticed(tmp_path: Path) -> None:
+def test_a_database_created_again_under_its_path_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / PATH
     old = fresh(path)
     path.rename(tmp_path / "aside")
@@ -311,7 +311,7 @@ def test_a_fork_with_a_view_in_use_gets_a_clear_error(tmp_path: Path) -> None:
     step(database, {"parent": b""})
 
 
-def test_idle_databases_give_way_where_the_address_space_is_full(
+def test_idle_environments_are_closed_where_the_address_space_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Database.close_all()
@@ -463,7 +463,7 @@ def test_the_file_of_two_versions_is_little_larger_than_both(
     assert committed(tmp_path / PATH) == (former, {key(name): text for name, text in before.items()})
 
 
-def test_the_parts_of_a_record_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is deleted, where a small one takes its place, and where the undo of it is dropped. Keys may be as long as they can be."""
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
     monkeypatch.setattr(parts, "PART_SHARE", 1 << 40)
@@ -493,7 +493,7 @@ def test_the_parts_of_a_record_go_with_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert committed(path)[1][key(long)] == b"4"
 
 
-def test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one(tmp_path: Path) -> None:
+def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_path: Path) -> None:
     """Pieces and parts are a share of what is there, not of what was there before."""
     path = tmp_path / PATH
     database = fresh(path)
@@ -512,7 +512,7 @@ def test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one(tmp_pat
 
 
 @pytest.mark.usefixtures("one_record_a_piece")
-def test_an_open_that_stalled_on_the_way_back_begins_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where another one has opened the version meanwhile, and half a fold is to be taken back."""
     path = tmp_path / PATH
     database = fresh(path)
@@ -548,7 +548,7 @@ def test_a_small_state_has_small_pieces(tmp_path: Path) -> None:
     assert 2.0 < share < 2.5
 
 
-def test_a_piece_walks_over_so_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_walks_over_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer without deletions is walked over to find none."""
     monkeypatch.setattr(folding, "PIECE_RECORDS_MAX", 10)
     database = fresh(tmp_path / PATH)
@@ -579,7 +579,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
         v1 = commit(database, 1, 1)
     for look in (Database.versions, lambda path: Database.open(path, v1, epoch=2, identity=ME)):
         with pytest.raises(
-            errors.OtherFormat, match=r"is in format 2; .* reads format 3 .* `stepwell run --full-refresh`"
+            errors.OtherFormat, match=r"is in format 2; .* reads only format 3.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
     assert Database.owner(tmp_path / PATH) == ME  # so that nobody takes it for nobody's

@@ -77,7 +77,7 @@ def test_a_damaged_frozen_record_is_not_folded(tmp_path: Path) -> None:
     assert committed(path) == (v1, {key("before"): b"1"})
 
 
-def test_a_damaged_undo_does_not_go_back(tmp_path: Path) -> None:
+def test_a_damaged_undo_log_refuses_the_rollback(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"bad": MARK})
@@ -92,7 +92,7 @@ def test_a_damaged_undo_does_not_go_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_record_a_piece")
-def test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back(tmp_path: Path) -> None:
+def test_a_lost_part_of_the_later_version_does_not_block_the_rollback(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"large": b"1"})
@@ -112,7 +112,7 @@ def test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back(tmp_pa
 
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("half", [False, True])
-def test_a_record_that_was_damaged_before_the_fold_is_no_way_back(tmp_path: Path, half: bool) -> None:
+def test_a_record_damaged_before_the_fold_refuses_the_rollback(tmp_path: Path, half: bool) -> None:
     """The version that replaced it is not lost with it; and half a fold is not read through it."""
     path = tmp_path / "database"
     database = fresh(path)
@@ -227,7 +227,7 @@ def what_is_read(path: Path, back: bool) -> tuple[VersionId, dict[bytes, bytes]]
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_a_record_that_is_not_found_by_its_key_is_missed(tmp_path: Path, back: bool) -> None:
+def test_a_record_that_is_not_found_by_its_key_is_reported(tmp_path: Path, back: bool) -> None:
     """Of the last version, and on the way back to the one before."""
     path = tmp_path / "database"
     database = fresh(path)
@@ -367,7 +367,7 @@ def test_a_full_disk_is_an_error_that_leaves_the_last_version(small_disk: Path, 
         assert view.get_step() == version.step
 
 
-def test_a_full_disk_refuses_a_new_database_whole(small_disk: Path) -> None:
+def test_a_full_disk_leaves_no_half_created_database(small_disk: Path) -> None:
     (small_disk / "ballast").touch()
     with pytest.raises(OSError, match="No space"), (small_disk / "ballast").open("wb", buffering=0) as file:
         while True:
