@@ -380,7 +380,7 @@ ENGINE = (
         tells="RecoveryFailed.*its checkpoint is for step",
     ),
     Breakage(
-        "probe-finds-one-row-a-hash",
+        "probe-finds-one-row-per-hash",
         "Of several rows of one key in a run, a probe finds the first.",
         "the batch answer",
         (Edit("engine/state/trace.py", "[after != low].any():  # one row", "[after != low].all():  # one row"),),
