@@ -116,6 +116,8 @@ class FormatUnknown(Exception):
 # Names of the JSON form where they differ from the fields' names. Databases of this format hold them, so they stay.
 _STORED_NAMES = {"merge_progress": "laid", "record_set_checksums": "seals"}
 _STORED_PROGRESS_NAMES = {"next_key": "following", "record_set_checksum": "seal"}
+_FIELD_NAMES = {stored: name for name, stored in _STORED_NAMES.items()}
+_PROGRESS_FIELD_NAMES = {stored: name for name, stored in _STORED_PROGRESS_NAMES.items()}
 
 
 def load(reader: Reader) -> Description:
@@ -148,7 +150,7 @@ def decode(text: bytes) -> Description:
     plain["identity"] = Identity(**plain["identity"])  # it has this place in every format
     if (found := plain.pop("format")) != FORMAT:
         raise FormatUnknown(plain["identity"], found)
-    plain = _renamed(plain, {stored: name for name, stored in _STORED_NAMES.items()})
+    plain = _renamed(plain, _FIELD_NAMES)
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
     plain["table_bytes"] = _by_table(plain["table_bytes"])
@@ -160,7 +162,7 @@ def decode(text: bytes) -> Description:
 
 
 def _progress(stored: dict[str, Any]) -> MergeProgress:
-    plain = _renamed(stored, {stored: name for name, stored in _STORED_PROGRESS_NAMES.items()})
+    plain = _renamed(stored, _PROGRESS_FIELD_NAMES)
     plain["table_bytes"] = _by_table(plain["table_bytes"])
     return MergeProgress(**plain)
 

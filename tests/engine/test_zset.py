@@ -1,4 +1,4 @@
-"""consolidate and group_rows against Counter, with hash collisions forced."""
+"""`consolidate` and `group_rows` against Counter, also where all hashes collide."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_floats_are_rows_by_their_bits() -> None:
 
 
 def test_hashes_never_change() -> None:
-    """They place the state: another value here is another format of every database."""
+    """Hashes determine where state is stored, so a change here would change the format of every database."""
     table = {
         "long": pa.array([0, 1, -1, None], pa.int64()),
         "string": pa.array(["", "a", "ä", None]),

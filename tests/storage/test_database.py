@@ -1,4 +1,4 @@
-"""The database's interface, as scripts: what is done, what is there then."""
+"""The database's interface, as scripts: operations, and the state that they lead to."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_an_older_epoch_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_a_fence_ends_all_others_before_a_version_is_chosen(tmp_path: Path, epoch: int) -> None:
-    """What it is told stays true, though a task, a fold or an older coordinator goes on."""
+    """What the fence returns stays true, although a task, a fold or an older coordinator continues."""
     path = tmp_path / PATH
     older = fresh(path, epoch=1)
     step(older, {"a": b"1"})
@@ -230,7 +230,7 @@ def test_a_fence_ends_all_others_before_a_version_is_chosen(tmp_path: Path, epoc
 
 
 def test_a_second_attempt_to_open_after_a_fence_changes_nothing(tmp_path: Path) -> None:
-    """It may come when steps have run and a checkpoint is under way."""
+    """It may come after steps have run, while a checkpoint is in progress."""
     path = tmp_path / PATH
     fresh(path)
     fenced = Database.fence(path, epoch=2, identity=ME).number
@@ -315,7 +315,9 @@ def test_idle_environments_are_closed_where_the_address_space_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Database.close_all()
-    monkeypatch.setattr("storage.environments.MAP_BYTES_MAX", 1 << 44)  # 47 bits have room for eight at most
+    monkeypatch.setattr(
+        "storage.environments.MAP_BYTES_MAX", 1 << 44
+    )  # 47 bits have room for at most eight maps of this size
     databases = [fresh(tmp_path / str(number)) for number in range(8)]
     for database in databases:
         step(database, {"a": b"1"})
@@ -339,7 +341,7 @@ def test_closing_waits_for_views_in_use(tmp_path: Path) -> None:
 
 
 def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
-    """Threads step and read while versions are made; every view must be one that a step left behind."""
+    """Threads step and read while versions are completed. Each view must be the state after some step."""
     database = fresh(tmp_path / PATH)
     stop = threading.Event()
 
@@ -371,7 +373,7 @@ def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
 
 
 def freeze_at_boundary(database: Database, number: int) -> None:
-    """The coordinator pauses steps before a freeze; here it tries until no step came in between."""
+    """The coordinator pauses steps before a freeze. This function retries until no step came in between."""
     while True:
         with database.read() as view:
             at = view.get_step()
@@ -385,7 +387,7 @@ def freeze_at_boundary(database: Database, number: int) -> None:
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int) -> None:
-    """It is looked through, taken back, or ended."""
+    """A reader of the last version looks through its undo log; the fold can be rolled back, and it can be completed."""
     path = tmp_path / PATH
     database = fresh(path)
     step(database, {"a": b"1", "b": b"1"})
@@ -417,8 +419,8 @@ def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int)
 
 
 def rewritten(database: Database, texts: Callable[[int], dict[str, bytes]]) -> tuple[float, dict[str, bytes]]:
-    """Five checkpoints, between which all records give way to `texts(number)`. Gives the committed file's size, in live bytes, and what was
-    there before the last."""
+    """Makes five checkpoints, before each of which `texts(number)` replaces all records. Returns the size of the
+    committed file as a multiple of the live bytes, and the content of the checkpoint before the last."""
     former: dict[str, bytes] = {}
     for number in range(1, 6):
         if number > 1:
@@ -431,7 +433,7 @@ def rewritten(database: Database, texts: Callable[[int], dict[str, bytes]]) -> t
 
 
 def noise(number: int, size: int) -> bytes:
-    """Which does not compress."""
+    """Bytes that do not compress."""
     return random.Random(number).randbytes(size)
 
 
@@ -440,10 +442,10 @@ def noise(number: int, size: int) -> bytes:
     [
         pytest.param(lambda n: {f"{i:02d}": noise(99 * n + i, 100_000) for i in range(80)}, 2.0, 2.3, id="noise"),
         pytest.param(lambda n: {f"{i:02d}": bytes([n]) * 100_000 for i in range(80)}, 1.0, 1.2, id="compressible"),
-        # As a trace does, whose runs are never changed; but the new ones stand before the old ones here.
+        # As in a trace, whose runs never change; but here the new keys come before the old ones.
         pytest.param(lambda n: {f"{9 - n}{i:02d}": bytes([n]) * 100_000 for i in range(80)}, 1.0, 1.2, id="replaced"),
         pytest.param(lambda n: {f"{n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record"),
-        # As a trace of few runs, and its output; their sizes differ a little from checkpoint to checkpoint.
+        # As a trace of few runs and its output, whose sizes differ a little from checkpoint to checkpoint.
         pytest.param(lambda n: {"1": noise(n, 2_000_000 + 50_000 * n), f"2{n}": noise(-n, 2_000_000)}, 2.0, 2.3, id="two"),
         pytest.param(lambda n: {f"{9 - n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record, before"),
     ],
@@ -451,20 +453,22 @@ def noise(number: int, size: int) -> bytes:
 def test_the_file_of_two_versions_is_little_larger_than_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: Callable[[int], dict[str, bytes]], least: float, most: float
 ) -> None:
-    """All records change between two checkpoints; in one transaction a fold would need room for them twice more."""
+    """All records change between two checkpoints. In one transaction, a fold would need space for two further copies of
+    them."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1 << 18)
     share, before = rewritten(fresh(tmp_path / PATH), texts)
     assert least < share < most
 
     former = Database.versions(tmp_path / PATH)[0]
-    database = Database.open(tmp_path / PATH, former, epoch=1, identity=ME)  # the way back is taken in pieces as well
+    database = Database.open(tmp_path / PATH, former, epoch=1, identity=ME)  # the rollback is in pieces too
     statistics = database.statistics()
     assert statistics.disk_bytes["committed"] < 2.3 * sum(statistics.table_bytes.values())
     assert committed(tmp_path / PATH) == (former, {key(name): text for name, text in before.items()})
 
 
 def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is deleted, where a small one takes its place, and where the undo of it is dropped. Keys may be as long as they can be."""
+    """This holds where the record is deleted, where a small one replaces it, and where its undo entry is dropped; also
+    for the longest keys."""
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
     monkeypatch.setattr(parts, "PART_SHARE", 1 << 40)
     path = tmp_path / PATH
@@ -494,7 +498,7 @@ def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: 
 
 
 def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_path: Path) -> None:
-    """Pieces and parts are a share of what is there, not of what was there before."""
+    """Pieces and parts are a share of the present state, not of the state before."""
     path = tmp_path / PATH
     database = fresh(path)
     step(database, {"tiny": b"1"})
@@ -503,17 +507,17 @@ def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_p
     step(database, large)
     with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
         commit(database, 2, 2)
-    assert pieces.visits < 60  # of three records each there would be eighty
+    assert pieces.visits < 60  # with three records in each piece there would be eighty pieces
     with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
         in_parts = {spaced[: -parts.NUMBER_BYTES] for spaced, _ in reader.items(parts.PARTS)}
-    assert 0 < len(in_parts) < 20, "of 240 records, those that were a sixteenth of what was there"
+    assert 0 < len(in_parts) < 20, "only records that were a sixteenth of the state at that time are in parts"
     Database.open(path, v1, epoch=1, identity=ME)
     assert committed(path) == (v1, {key("tiny"): b"1"})
 
 
 @pytest.mark.usefixtures("one_record_a_piece")
 def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where another one has opened the version meanwhile, and half a fold is to be taken back."""
+    """In the meantime another call has opened the version, and has left half a fold that is to be rolled back."""
     path = tmp_path / PATH
     database = fresh(path)
     before = dict.fromkeys("abcd", b"1")
@@ -527,7 +531,9 @@ def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monk
     def stalling(folder: Path) -> object:
         nonlocal begun
         begun += folder == path
-        if begun == 9:  # the proof, clearing in four pieces and the step's, the first two laid
+        if (
+            begun == 9
+        ):  # after the verification, the clearing of four records and the step's, and two pieces of the undo log
             begun += 1000
             other = Database.open(path, v1, epoch=1, identity=ME)
             step(other, {"new": b"3", "a": b"3"}, deletes=("b",))
@@ -543,13 +549,13 @@ def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monk
 
 
 def test_a_small_state_has_small_pieces(tmp_path: Path) -> None:
-    """Else its file would be mostly room for them."""
+    """Otherwise most of its file would be free space for pieces."""
     share, _ = rewritten(fresh(tmp_path / PATH), lambda n: {f"{i:02d}": noise(99 * n + i, 50_000) for i in range(80)})
     assert 2.0 < share < 2.5
 
 
 def test_a_piece_walks_over_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer without deletions is walked over to find none."""
+    """The first walk over a layer that deletes nothing finds nothing to do, and still needs a bound."""
     monkeypatch.setattr(folding, "PIECE_RECORDS_MAX", 10)
     database = fresh(tmp_path / PATH)
     step(database, {f"{part:02d}": b"1" for part in range(80)})
@@ -560,7 +566,7 @@ def test_a_piece_walks_over_a_bounded_number_of_records(tmp_path: Path, monkeypa
 
 
 def test_a_piece_is_as_large_as_what_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deletions are short, and their undo is not."""
+    """Deletions are short, but their undo entries are not."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1 << 18)
     database = fresh(tmp_path / PATH)
     step(database, {f"{part:02d}": bytes(100_000) for part in range(80)})
@@ -582,7 +588,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
             errors.OtherFormat, match=r"is in format 2; .* reads only format 3.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
-    assert Database.owner(tmp_path / PATH) == ME  # so that nobody takes it for nobody's
+    assert Database.owner(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:
@@ -605,7 +611,7 @@ def test_statistics_follow_the_live_records(tmp_path: Path) -> None:
 
 
 def test_only_the_committed_layer_is_synced(tmp_path: Path) -> None:
-    """No test can lose the power; but whether LMDB is asked to sync can be seen."""
+    """A test cannot cut the power, but it can see whether LMDB is asked to sync."""
     database = fresh(tmp_path / PATH)
     step(database, {"a": b"1"})
     commit(database, 1, 1)
@@ -630,7 +636,7 @@ def test_what_is_made_and_deleted_between_checkpoints_leaves_nothing(tmp_path: P
 
 
 def test_a_child_that_fails_is_seen(tmp_path: Path) -> None:
-    """The helper itself: a failed assertion in a child must not pass."""
+    """A test of the helper: a failed assertion in a child must not pass unnoticed."""
 
     def fails() -> None:
         raise SystemExit("expected in the output")

@@ -1,4 +1,4 @@
-"""Keys: what they hold comes back, and their order keeps a table and a shard together."""
+"""Keys: their parts are read back, and their order keeps a table and a shard together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records: any changed byte is found, and a tombstone is never taken for a value."""
+"""Records: any changed byte is detected, and a tombstone is never mistaken for a value."""
 
 from __future__ import annotations
 
