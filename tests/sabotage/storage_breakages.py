@@ -315,6 +315,13 @@ STORAGE = (
         ("tests/storage/test_faults.py::test_a_record_damaged_before_the_fold_refuses_the_rollback",),
     ),
     Breakage(
+        "description-renamed-on-disk",
+        "The stored description has other names than before, and an existing database cannot be opened.",
+        "6 two versions",
+        (Edit("storage/description.py", '"record_set_checksums": "seals"}', "}"),),
+        ("tests/storage/test_description.py::test_the_json_text_of_a_description_never_changes",),
+    ),
+    Breakage(
         "created-in-place",
         "A new database is created under its final name, so half of one may exist after a crash.",
         "6 two versions",
