@@ -1,7 +1,7 @@
 """From a claim to databases that are open: everything that happens before the first step of a run.
 
     step log -> claim of epoch max+1 -> is it our circuit, our layout? -> databases there (made, the first time)
-             -> topics as recorded -> taken from older runs -> versions of all workers, intersected -> open the latest
+             -> topics as recorded -> fenced against older runs -> versions of all workers, intersected -> open the latest
 
 Only after the claim is committed is a database touched (DESIGN, Start).
 """
@@ -78,11 +78,11 @@ def prepare(
 
 
 def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
-    """Takes every database from whoever had it, intersects the versions of all workers, takes the maximum, and opens it everywhere. No step
-    may be in it whose output is not committed (invariant 6)."""
-    taken = database_jobs.take_all(context, setup)
+    """Fences every database against older runs, intersects the versions of all workers, and opens the latest common version everywhere. It
+    may contain no step whose output is not committed (invariant 6)."""
+    fenced = database_jobs.fence_all(context, setup)
     reached("recovery.versions")
-    version = common_version({worker: found.versions for worker, found in taken.items()})
+    version = common_version({worker: found.versions for worker, found in fenced.items()})
     if version.step > state.steps:
         raise StateLost(
             f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
@@ -94,7 +94,7 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
-    database_jobs.open_all(context, setup, version, taken)
+    database_jobs.open_all(context, setup, version, fenced)
     reached("recovery.opened")
     return version
 

@@ -1,1 +1,2 @@
-"""Storage: one two-version database a worker, on LMDB. `database.Database` is the door; see there for the picture."""
+"""Storage: the two-version database of each worker, on LMDB. `database.py` has the interface and a diagram of the
+layers."""

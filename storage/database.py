@@ -1,23 +1,25 @@
-"""The two-version database of one worker (the DBSP design's), safe against a crash at any instruction.
+"""The two-version database of one worker. It is safe against a crash at any instruction.
 
-Guarantees: `versions` are v, or v and v+1, each whole. `open` makes one of them the state and discards the other.
-What steps write afterwards belongs to v+1 and is lost in a crash; `freeze` and `fold` complete v+1 without stopping
-the steps. Who comes with an older epoch than the one stored can change nothing.
+Guarantees. `versions` are v, or v and v+1, and each of them is complete. `open` makes one of them the state and
+discards the other. What steps write afterwards belongs to v+1, and a crash loses it. `freeze` and `fold` complete v+1
+without stopping the steps. A write with an epoch lower than the stored one is rejected (StaleEpoch).
 
-    steps --> working --freeze--> frozen --fold--> committed (records of the last version, undo to the one before)
-              no sync             no sync          synced; its description (description.py) says which layers count
+    steps --> working --freeze--> frozen --fold--> committed: the records of the last version, an undo log to the one
+              no sync             no sync          before it, and a description that says which layers count; synced
 
-A fold takes several transactions (folding.py says why). Until its last one the records are a mixture of v and v+1, and
-undo leads back to v: what reads v alone looks through the undo, and who reads all layers has the frozen one above.
+A fold takes several transactions (folding.py says why). Until the last of them the committed records are a mixture of v
+and v+1, and the undo log leads back to v. A reader of v alone therefore looks through the undo log. A reader of all
+layers needs no undo log, because the frozen layer hides the difference.
 
-Why three layers: a checkpoint must not stop the steps, and must cost what changed, not what is there. Why the
-description stands in the committed environment: what open, freeze and fold change there is then atomic and fenced; the
-layers are plain folders that count only while the description names them. Every layer has a name that is never used
-again, so a zombie's late write or removal meets its own layer only.
+Why three layers: a checkpoint must not stop the steps, and its cost must depend on what has changed, not on the size of
+the state. Why the description is a record of the committed environment: what `open`, `freeze` and `fold` change in it
+is then atomic and fenced. The other layers are plain folders, which count only while the description names them. The
+name of a layer is never used again, so a late write or removal by a fenced process affects its own layer only.
 
-Locks are taken in one order, working before committed. `transaction` and `freeze` hold the working layer's writer;
-`open`, `freeze` and `fold` the committed one's. A reader takes the committed snapshot first: its description names
-the other two, and either stays readable under it, or is gone, and then the reader begins again.
+Locks are acquired in one order: working before committed. `transaction` and `freeze` hold the lock of the working
+layer's writer; `fence`, `open`, `freeze` and `fold` hold that of the committed environment. A reader takes its snapshot
+of the committed environment first. The description in this snapshot names the other two layers. Each of them either
+stays readable, or has been removed, and then the reader starts again.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from base.version import EMPTY, VersionId
 from faults.points import reached
 from storage import description as described
 from storage import environments, folding, parts, records, undo
-from storage.description import RECORDS, UNDO, Description, Laid
+from storage.description import RECORDS, UNDO, Description, MergeProgress
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
@@ -51,22 +53,22 @@ from storage.errors import (
 )
 from storage.identity import Identity
 from storage.parts import PartedLayer
-from storage.seal import seal_of
+from storage.record_set import checksum_of
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
 
-__all__ = ["EMPTY", "Database", "Identity", "Statistics", "Taken", "Transaction", "VersionId"]
+__all__ = ["EMPTY", "Database", "FencedState", "Identity", "Statistics", "Transaction", "VersionId"]
 
 T = TypeVar("T")
 
 COMMITTED = "committed"
-LAYER_RETRIES_MAX = 16  # every retry means that a whole freeze, fold or open has passed meanwhile
+LAYER_RETRIES_MAX = 16  # each retry means that a whole freeze, fold or open has completed in the meantime
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """`disk_bytes`: by layer, what the files occupy. `table_bytes`: live keys and values of the last complete
-    version."""
+    """`disk_bytes`: what the files occupy, by layer. `table_bytes`: live keys and values of the last complete version,
+    by table."""
 
     version: VersionId
     disk_bytes: dict[str, int]
@@ -74,27 +76,28 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What `take` found. `number`: tells this taking from every other, for `open`."""
+class FencedState:
+    """What `fence` found. `versions`: what the database can open. `number`: identifies this call of `fence`, for
+    `open`."""
 
     versions: tuple[VersionId, ...]
     number: int
 
 
 class Database:
-    """A handle: a path, an epoch and an identity. It holds no file and no lock; it survives a fork, and costs nothing
-    to make."""
+    """A handle: a path, an epoch and an identity. It holds no file and no lock, it survives a fork, and it is cheap to
+    make."""
 
     def __init__(self, path: Path, identity: Identity, epoch: int, opened: int) -> None:
         self.path = path
         self.identity = identity
         self.epoch = epoch
-        self._opened = opened  # a later `open`, even of this epoch, ends this handle
+        self._opened = opened  # a later `open` ends this handle, even one of the same epoch
 
     @staticmethod
     def create(path: Path, identity: Identity, epoch: int) -> None:
-        """A new database with the empty version 0, durable on return, whole or not there after a crash.
-        Raises DatabaseExists, StorageFull."""
+        """Creates a database with the empty version 0. It is durable on return. After a crash it exists completely or
+        not at all. Raises DatabaseExists, StorageFull."""
         path = path.resolve()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise DatabaseExists(path)
@@ -105,7 +108,7 @@ class Database:
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
             with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
-                described.save(writer, Description(identity, epoch, (EMPTY,), seals=(0,)))
+                described.save(writer, Description(identity, epoch, (EMPTY,), record_set_checksums=(0,)))
             environments.retire_except(draft)
             _sync(draft / COMMITTED)
             _sync(draft)
@@ -121,73 +124,77 @@ class Database:
 
     @staticmethod
     def versions(path: Path) -> tuple[VersionId, ...]:
-        """One or two, ascending. From any process, open or not."""
-        return _peek(path.resolve()).versions
+        """The complete versions: one or two, ascending. Any process may ask, whether the database is open or not."""
+        return _read_description(path.resolve()).versions
 
     @staticmethod
     def owner(path: Path) -> Identity:
-        """Whose database it is, in whatever format. From any process, open or not."""
+        """The identity of the database, whatever its format. Any process may ask, whether the database is open or
+        not."""
         try:
-            return _peek(path.resolve()).identity
+            return _read_description(path.resolve()).identity
         except OtherFormat as other:
             return other.owner
 
     @staticmethod
-    def take(path: Path, *, epoch: int, identity: Identity) -> Taken:
-        """What comes before `open`: durably ends whatever may still change the database, a task, a fold, or a coordinator of an older epoch,
-        and tells what it can open. Without this a coordinator that was replaced could open one version in some databases while its successor,
-        which has looked at all of them, opens another one in the rest; then none is common.
-        Raises StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
+    def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
+        """The step before `open`: durably ends every task, fold and coordinator that may still change the database, and
+        says which versions it can open. The coordinator fences all databases before it chooses a version. Otherwise a
+        coordinator that has been replaced could open one version in some databases, while its successor, which has
+        looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
+        StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
         path = path.resolve()
         with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
             old = _load(path, writer)
             _check_owner(path, old, identity, epoch)
             number = old.layers_made + 1
-            nobody = replace(old, epoch=epoch, layers_made=number, working=None, frozen=None, freezing=None)
-            described.save(writer, nobody)
-        return Taken(old.versions, number)
+            unopened = replace(old, epoch=epoch, layers_made=number, working=None, frozen=None, freezing=None)
+            described.save(writer, unopened)
+        return FencedState(old.versions, number)
 
     @staticmethod
-    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity, taken: int | None = None) -> Database:
-        """The coordinator's `start`: durably makes `version` the only one, throws away what was not completed, and
-        lets in the tasks of `epoch`. `taken`: opens it once after that `take`; an attempt of the same task that comes later finds it open and
-        changes nothing, for steps may have run since. Raises NotOpen where it was taken again, StaleEpoch,
-        UnknownVersion, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
+    def open(path: Path, version: VersionId, *, epoch: int, identity: Identity, fenced: int | None = None) -> Database:
+        """Durably makes `version` the only one, discards what was not completed, and admits the tasks of `epoch`.
+
+        `fenced`: the number that `fence` returned. With it, the database is opened at most once after that fence: a
+        later attempt of the same task finds it open and changes nothing, because steps may have run in the meantime.
+        Raises NotOpen where the database has been fenced again, StaleEpoch, UnknownVersion, WrongDatabase,
+        WriterBlocked, StorageFull, CorruptRecord, CorruptFile."""
         path = path.resolve()
         reached("open.before", identity.worker)
         new: Description | None = None
-        closed: Description | None = (
-            None  # as the last transaction left it: who finds another one begins the way back anew
-        )
-        following: bytes | None = b""
+        # As this call's last transaction left it. If it differs now, another `open` has run, and the rollback restarts.
+        last_saved: Description | None = None
+        next_key: bytes | None = b""
         while new is None:
             with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
                 old = _load(path, writer)
                 _check_owner(path, old, identity, epoch)
-                if taken is not None and old.layers_made != taken:
-                    # What the former attempt has committed may not be on the disk yet: this commit syncs it.
+                if fenced is not None and old.layers_made != fenced:
+                    # What the earlier attempt has committed may not be on the disk yet. This commit syncs it.
                     described.save(writer, old)
-                    return _opened_before(path, old, identity, epoch, taken)
+                    return _already_opened(path, old, identity, epoch, fenced)
                 if version not in old.versions:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
-                    _sweep(path)  # nobody uses a layer any more, and the way back may need the room
-                if old != closed:
-                    following = b""
-                if (back := _go_back(path, writer, old, version, epoch, following)) is not None:
-                    closed, following = back
-                    described.save(writer, closed)
+                    _remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
+                if old != last_saved:
+                    next_key = b""
+                if (piece := _roll_back_piece(path, writer, old, version, epoch, next_key)) is not None:
+                    last_saved, next_key = piece
+                    described.save(writer, last_saved)
                     continue
-                seal = _check_seal(path, writer, old, version)
+                checksum = _verify_record_set(path, writer, old, version)
                 parts.delete_all(writer, UNDO)
-                _sweep(path)
+                _remove_layers(path)
                 new = _with_working(path, replace(
-                    old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),
+                    old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None,
+                    record_set_checksums=(checksum,),
                 ))  # fmt: skip
                 new = replace(new, opened=new.layers_made)
                 described.save(writer, new)
                 reached("open.undone", identity.worker)
-        # A `create` that was killed may have made these folders without syncing that.
+        # A `create` that was killed may have made these folders without syncing them.
         for folder in (path.parent, path.parent.parent):
             _sync(folder)
         reached("open.done", identity.worker)
@@ -195,9 +202,9 @@ class Database:
 
     @staticmethod
     def attach(path: Path, *, epoch: int, identity: Identity) -> Database:
-        """What a task does: joins what `open` made. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
+        """A handle of a database that is open, for a task. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
         path = path.resolve()
-        present = _peek(path)
+        present = _read_description(path)
         _check_owner(path, present, identity, epoch)
         database = Database(path, identity, epoch, present.opened)
         database._check_open(present)
@@ -205,8 +212,8 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """The one write transaction of the working layer: whole if the body ends, nothing if it raises.
-        Raises StaleEpoch, NotOpen, WriterBlocked, StorageFull."""
+        """The write transaction of the working layer; only one runs at a time. It commits when the body ends, and
+        changes nothing if the body raises. Raises StaleEpoch, NotOpen, WriterBlocked, StorageFull."""
         with ExitStack() as stack:
             writer, layers = self._retry(stack, self._enter_writing)
             transaction = Transaction(layers, writable=True)
@@ -215,28 +222,28 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Working over frozen over committed, as of now."""
+        """A snapshot of the present state: the working layer over the frozen one over the committed records."""
         with ExitStack() as stack:
             yield Transaction(self._retry(stack, self._enter_layers), writable=False)
 
     @staticmethod
     @contextmanager
     def read_committed(path: Path) -> Iterator[tuple[VersionId, Transaction]]:
-        """The last complete version alone, from any process, while steps run."""
+        """A snapshot of the last complete version alone. Any process may read it, while steps run."""
         path = path.resolve()
         with _committed(path) as committed, committed.read() as reader:
             present = _load(path, reader)
             layers = [_committed_layer(path, committed, reader, present)]
-            if present.laid is not None:
-                layers.insert(0, UndoLayer(committed, reader, UNDO, f"the undo in {path}"))
+            if present.merge_progress is not None:
+                layers.insert(0, UndoLayer(committed, reader, UNDO, f"the undo log in {path}"))
             yield present.last, Transaction(tuple(layers), writable=False)
 
     def freeze(self, version: VersionId) -> None:
-        """At a step boundary: what was written since the last version becomes `version`, to be folded; the next step
-        writes a new layer at once. A second call with the same version does nothing. Raises CheckpointPending while
-        another one waits to be folded, and what `transaction` raises."""
+        """At a step boundary: what was written since the last version becomes `version`, which waits to be folded. The
+        next step writes a new layer at once. A second call with the same version does nothing. Raises CheckpointPending
+        while another version waits to be folded, and what `transaction` raises."""
         with environments.disk_faults(self.path), ExitStack() as stack:
-            _, layers = self._retry(stack, self._enter_writing)  # no step writes meanwhile
+            _, layers = self._retry(stack, self._enter_writing)  # keeps steps from writing in the meantime
             step = Transaction(layers, writable=False).get_step()
             committed = stack.enter_context(_committed(self.path))
             writer = stack.enter_context(committed.write(self.epoch))
@@ -253,10 +260,11 @@ class Database:
         reached("freeze.done", self.identity.worker)
 
     def fold(self) -> VersionId:
-        """Completes the frozen version, durably: from now on it and the one before can be opened. In any process or
-        thread, while steps go on. Without a frozen layer it does nothing. Gives the last complete version.
-        What it does is kept piece by piece, and goes on where an earlier call stopped; before the first piece the undo of
-        the version before is dropped, for a freeze comes only when every worker has the last version.
+        """Completes the frozen version, durably: from then on it and the version before it can be opened. Any process
+        or thread may fold, while steps run. Without a frozen layer it does nothing. Returns the last complete version.
+
+        Each piece is committed, and a later call continues where an earlier one stopped. Before the first piece it
+        drops the undo log of the version before, because a freeze comes only when every worker has the last version.
         Raises StaleEpoch, NotOpen, CorruptRecord, WriterBlocked, StorageFull."""
         while True:
             with (
@@ -266,9 +274,9 @@ class Database:
             ):
                 old = _load(self.path, writer)
                 self._check_open(old)
-                new = self._fold_on(writer, old)
-                # Saved though nothing may have changed: what a fold that was killed has committed may not be on the
-                # disk yet, and this commit syncs it.
+                new = self._fold_piece(writer, old)
+                # It is saved even if nothing has changed: what a killed fold has committed may not be on the disk yet,
+                # and this commit syncs it.
                 described.save(writer, new)
                 if old.frozen is not None and new.frozen is None:
                     reached("fold.inside", self.identity.worker)
@@ -281,27 +289,30 @@ class Database:
             reached("fold.done", self.identity.worker)
         return new.last
 
-    def _fold_on(self, writer: Writer, old: Description) -> Description:
-        """One transaction's part of a fold: drops the last undo, begins, or lays the next piece."""
+    def _fold_piece(self, writer: Writer, old: Description) -> Description:
+        """One transaction of a fold: it drops the former undo log, or starts the merge, or merges the next piece."""
         if old.frozen is None or old.freezing is None:
             return old
-        if old.laid is None:
-            closed = replace(old, versions=(old.last,), seals=old.seals[-1:])
+        if old.merge_progress is None:
+            single = replace(old, versions=(old.last,), record_set_checksums=old.record_set_checksums[-1:])
             if parts.delete_all(writer, UNDO):
-                return closed  # and nothing else yet: what a transaction frees can be used by the second one after it
-            return replace(closed, laid=Laid("", old.table_bytes, old.seals[-1]))
+                return single  # the merge waits: pages that a transaction frees are usable from the second one after it
+            return replace(single, merge_progress=MergeProgress("", old.table_bytes, old.record_set_checksums[-1]))
         folder = self.path / old.frozen
         place = f"the frozen layer {folder} ({old.freezing})"
         try:
             with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
-                laid, done = folding.lay_piece(writer, reader, old.laid, place, sum(old.table_bytes.values()))
+                progress, done = folding.merge_piece(
+                    writer, reader, old.merge_progress, place, sum(old.table_bytes.values())
+                )
         except Gone:
-            raise NotOpen(self.path, self.epoch, "its frozen layer has been thrown away") from None
+            raise NotOpen(self.path, self.epoch, "its frozen layer has been removed by another `open`") from None
         if not done:
-            return replace(old, laid=laid)
+            return replace(old, merge_progress=progress)
         return replace(
-            old, versions=(old.last, old.freezing), frozen=None, freezing=None, laid=None,
-            table_bytes=laid.table_bytes, seals=(old.seals[-1], laid.seal),
+            old, versions=(old.last, old.freezing), frozen=None, freezing=None, merge_progress=None,
+            table_bytes=progress.table_bytes,
+            record_set_checksums=(old.record_set_checksums[-1], progress.record_set_checksum),
         )  # fmt: skip
 
     def commit(self, version: VersionId) -> VersionId:
@@ -318,12 +329,12 @@ class Database:
 
     @staticmethod
     def close(path: Path) -> None:
-        """Closes this process's environments of one database, each when its last user is done. Handles open them again."""
+        """Closes this process's environments of one database, each when its last user is done. Handles reopen them."""
         environments.retire_except(path.resolve())
 
     @staticmethod
     def close_all() -> None:
-        """Closes every environment of this process. Never needed; handles open them again."""
+        """Closes every environment of this process. This is never necessary. Handles reopen them."""
         environments.close_all()
 
     def _check_open(self, present: Description) -> None:
@@ -331,12 +342,13 @@ class Database:
         if present.epoch < self.epoch or present.working is None:
             raise NotOpen(self.path, self.epoch, f"its last `open` was in epoch {present.epoch}")
         if present.boot != _boot_id():
-            raise NotOpen(self.path, self.epoch, "the machine has been started anew since")
+            raise NotOpen(self.path, self.epoch, "the machine has been restarted since")
         if present.opened != self._opened:
             raise NotOpen(self.path, self.epoch, "it has been opened again since this handle was made")
 
     def _enter_layers(self, stack: ExitStack) -> tuple[Layer, ...]:
-        """Snapshots of all layers that agree with each other. Raises Gone where one was folded away meanwhile."""
+        """Consistent snapshots of all layers, uppermost first. Raises Gone where a layer was removed in the
+        meantime."""
         committed = stack.enter_context(_committed(self.path))
         reader = stack.enter_context(committed.read())
         present = _load(self.path, reader)
@@ -351,19 +363,20 @@ class Database:
         return (*layers, _committed_layer(self.path, committed, reader, present))
 
     def _enter_writing(self, stack: ExitStack) -> tuple[Writer, tuple[Layer, ...]]:
-        """The working layer's writer, then the layers; Gone if another layer has become the working one meanwhile."""
-        present = _peek(self.path)
+        """The working layer's writer, and the layers. Raises Gone if another layer has become the working one in the
+        meantime."""
+        present = _read_description(self.path)
         self._check_open(present)
         assert present.working is not None
         working = stack.enter_context(environments.using(self.path / present.working, synced=False))
         writer = stack.enter_context(working.write(self.epoch))
         layers = self._enter_layers(stack)
         if layers[0].environment is not working:
-            raise Gone(working.folder)  # as the working layer; it is frozen, and may be there still
+            raise Gone(working.folder)  # it is frozen now; it may still exist
         return writer, layers
 
     def _retry(self, stack: ExitStack, enter: Callable[[ExitStack], T]) -> T:
-        """Enters a consistent set of layers into `stack`; begins again when one of them has been replaced in
+        """Enters a consistent set of layers into `stack`. It starts again when one of them has been replaced in
         between."""
         for _ in range(LAYER_RETRIES_MAX):
             with ExitStack() as attempt:
@@ -376,36 +389,42 @@ class Database:
         raise NotOpen(self.path, self.epoch, "its layers are missing, or replaced faster than they can be read")
 
 
-def _opened_before(path: Path, present: Description, identity: Identity, epoch: int, taken: int) -> Database:
-    """The handle of an earlier attempt to open what was taken."""
-    if present.epoch != epoch or present.opened <= taken or present.working is None:
-        raise NotOpen(path, epoch, "it has been taken again since")
+def _already_opened(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:
+    """The handle that an earlier attempt to open the database after this fence has made."""
+    if present.epoch != epoch or present.opened <= fenced or present.working is None:
+        raise NotOpen(path, epoch, "it has been fenced again since")
     return Database(path, identity, epoch, present.opened)
 
 
-def _go_back(
-    path: Path, writer: Writer, old: Description, version: VersionId, epoch: int, following: bytes | None
+def _roll_back_piece(
+    path: Path, writer: Writer, old: Description, version: VersionId, epoch: int, next_key: bytes | None
 ) -> tuple[Description, bytes | None] | None:
-    """One transaction's part of the way back to `version`: proves that there is one, or goes a piece of it. Nobody may use a layer
-    meanwhile. `following`: the key from which on what is in the way is still to be cleared; None when that is done. None where the
-    records are that version's."""
-    place = f"the undo of {path} (back to {version})"
-    live_bytes = max(sum(sizes.values()) for sizes in (old.table_bytes, old.laid.table_bytes if old.laid else {}))
-    closed = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
+    """One transaction of the rollback to `version`. The first one proves that the undo log is intact; each later one
+    rolls a piece back. No process may use a layer in the meantime.
+
+    `next_key`: the key at which the walk that clears records goes on; None when it has ended, and records are to be
+    restored. Returns the description after this transaction and the next `next_key`; or None where the records are
+    those of `version` already."""
+    place = f"the undo log of {path} (back to {version})"
+    sizes_now = old.merge_progress.table_bytes if old.merge_progress else {}
+    live_bytes = max(sum(old.table_bytes.values()), sum(sizes_now.values()))
+    unopened = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
     if version != old.last:
         undo.verify(writer, place)
-        return replace(closed, versions=(version,), seals=old.seals[:1], laid=Laid("", old.table_bytes, 0)), b""
-    if old.laid is None:
+        progress = MergeProgress("", old.table_bytes, 0)
+        checksums = old.record_set_checksums[:1]
+        return replace(unopened, versions=(version,), record_set_checksums=checksums, merge_progress=progress), b""
+    if old.merge_progress is None:
         return None
     has_more = True
-    if following is None:
-        grown, has_more = folding.lay_back(writer, place, live_bytes)
+    if next_key is None:
+        size_changes, has_more = folding.undo_piece(writer, place, live_bytes)
     else:
-        grown, following = folding.clear_back(writer, following, live_bytes)
-    sizes = folding.add_sizes(old.laid.table_bytes, grown)
+        size_changes, next_key = folding.clear_for_undo(writer, next_key, live_bytes)
+    sizes = folding.add_sizes(old.merge_progress.table_bytes, size_changes)
     if has_more:
-        return replace(closed, laid=replace(old.laid, table_bytes=sizes)), following
-    return replace(closed, laid=None, table_bytes=sizes), None
+        return replace(unopened, merge_progress=replace(old.merge_progress, table_bytes=sizes)), next_key
+    return replace(unopened, merge_progress=None, table_bytes=sizes), None
 
 
 def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:
@@ -415,11 +434,12 @@ def _check_owner(path: Path, present: Description, identity: Identity, epoch: in
         raise StaleEpoch(path, epoch, present.epoch)
 
 
-def _check_seal(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
-    """The seal of the records, which are to be those of `version`. Raises CorruptFile where they are not all there."""
-    expected = present.seals[present.versions.index(version)]
+def _verify_record_set(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
+    """The checksum of the committed records, which should be those of `version`. Raises CorruptFile where some are
+    missing."""
+    expected = present.record_set_checksums[present.versions.index(version)]
     try:
-        found = seal_of(reader)
+        found = checksum_of(reader)
     except records.ChecksumMismatch:
         found = -1
     if found != expected:
@@ -428,17 +448,18 @@ def _check_seal(path: Path, reader: Reader, present: Description, version: Versi
 
 
 def _with_working(path: Path, old: Description) -> Description:
-    """A new, empty working layer, made before the description names it. Its name is never used twice."""
+    """Creates an empty working layer, before a description names it. Its name is never used twice."""
     number = old.layers_made + 1
     base = old.freezing or old.last
     name = f"layer-{number}-v{base.version}-e{old.epoch}-{old.boot}"
-    environments.remove(path / name)  # of a freeze that was killed here: it held the writer that we hold now
+    environments.remove(path / name)  # left by a freeze that was killed here; it held the lock that we hold now
     environments.create(path / name, synced=False)
     return replace(old, working=name, layers_made=number)
 
 
-def _sweep(path: Path) -> None:
-    """Removes every layer. Inside the committed writer, for a zombie must not sweep what a later `open` has made."""
+def _remove_layers(path: Path) -> None:
+    """Removes every layer. The caller holds the committed environment's lock, so that a fenced process cannot remove a
+    layer that a later `open` has made."""
     for folder in path.iterdir():
         if folder.name.startswith("layer-"):
             environments.remove(folder)
@@ -457,7 +478,7 @@ def _committed(path: Path) -> Iterator[Environment]:
         raise NoDatabase(path) from None
 
 
-def _peek(path: Path) -> Description:
+def _read_description(path: Path) -> Description:
     with _committed(path) as committed, committed.read() as reader:
         return _load(path, reader)
 
@@ -477,7 +498,7 @@ def _committed_layer(path: Path, committed: Environment, reader: Reader, present
 
 @cache
 def _boot_id() -> str:
-    """The machine's; a file that was never synced is trusted on the boot that wrote it only."""
+    """The machine's boot id. A file that was never synced is trusted only on the boot that wrote it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -485,11 +506,11 @@ def _disk_bytes(folder: Path) -> int:
     try:
         return sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     except FileNotFoundError:
-        return 0  # folded meanwhile
+        return 0  # the layer has been folded in the meantime
 
 
 def _make_folders(folder: Path) -> None:
-    """As mkdir -p, durably."""
+    """Like `mkdir -p`, and durable."""
     if not folder.exists():
         _make_folders(folder.parent)
         folder.mkdir(exist_ok=True)

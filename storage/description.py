@@ -1,15 +1,21 @@
-"""What a database says of itself: one record of the committed environment, so that all of it changes in one
-transaction.
+"""The description of a database: which versions and layers exist, and which of them count.
 
-versions    (v,) or (v, v+1): the complete ones. Records are those of the last; undo leads back to the first.
-laid        how much of a fold is done: records are a mixture then, and undo leads back to the last version; or nothing.
-working     the layer that steps write, or nothing: it counts only on the boot it was made on, in the epoch stored here.
-frozen      the layer that waits to be folded, and the version that it completes; or nothing.
+It is one record of the committed environment, so all of it changes in one transaction, together with the records that
+it describes.
+
+versions            (v,) or (v, v+1): the complete versions. The committed records are those of the last one, and the
+                    undo log leads back to the first one.
+merge_progress      How far a fold has merged the frozen layer into the committed records, or nothing. While it is set,
+                    the records are a mixture of two versions, and the undo log leads back to the last complete one.
+working             The layer that steps write, or nothing. It counts only on the boot that made it and in the epoch
+                    that is stored here.
+frozen, freezing    The layer that waits to be folded, and the version that it completes; or nothing.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,57 +24,76 @@ from storage import records
 from storage.environments import Reader, Writer
 from storage.identity import Identity
 
-FORMAT = 3  # 1: undo was not compressed; 2: all records were whole
-DESCRIPTION_KEY = b"m"  # spaces of the committed environment: m description, r records, u undo
+FORMAT = 3
+"""In format 1 the undo log was not compressed; in format 2 no record was stored in parts."""
+
+# Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
+# p parts (parts.py).
+DESCRIPTION_KEY = b"m"
 RECORDS = b"r"
 UNDO = b"u"
 
 
 @dataclass(frozen=True)
-class Laid:
-    """How much of a frozen layer is among the records. `following`: the key at which the rest begins, hexadecimal; of what is to make room
-    for it, or, when that is done (`cleared`), of what it brings. `table_bytes` and `seal`: of the records as they are."""
+class MergeProgress:
+    """How much of a frozen layer has been merged into the committed records.
 
-    following: str
+    A merge walks over the layer twice: first it removes the records that the layer deletes or replaces, and then
+    (`cleared`) it writes the records that the layer brings. `next_key`: the key, in hexadecimal, at which the current
+    walk goes on. `table_bytes`: live bytes of the records as they are now, by table. `record_set_checksum`: of the
+    records as they are now."""
+
+    next_key: str
     table_bytes: dict[int, int]
-    seal: int
+    record_set_checksum: int
     cleared: bool = False
 
 
 @dataclass(frozen=True)
 class Description:
+    """The fields of the module's docstring, and those that identify owners and handles. `check` states what holds
+    between them."""
+
     identity: Identity
-    epoch: int  # never falls
-    versions: tuple[VersionId, ...]  # one, or two whose numbers follow each other
-    layers_made: int = 0  # gives every layer a name of its own, for ever
-    opened: int = 0  # the layers_made of the last `open`: tells handles of an earlier one
-    boot: str = ""  # boot id of the machine at the last `open`: files without sync outlive no reboot
+    epoch: int
+    """The epoch that owns the database. It never decreases."""
+    versions: tuple[VersionId, ...]
+    layers_made: int = 0
+    """A counter of layers and fences. It gives each layer a name that is never used again."""
+    opened: int = 0
+    """The value of `layers_made` at the last `open`. It distinguishes handles of that `open` from handles of an earlier
+    one."""
+    boot: str = ""
+    """The machine's boot id at the last `open`. Files that were never synced do not survive a reboot."""
     working: str | None = None
     frozen: str | None = None
-    freezing: VersionId | None = None  # set exactly where `frozen` is
-    laid: Laid | None = None  # outlives the frozen layer: `open` takes it back
-    table_bytes: dict[int, int] = field(default_factory=dict)  # live bytes of the last version
-    seals: tuple[int, ...] = (0,)  # of each version, seal.py; 0 is that of no records
+    freezing: VersionId | None = None
+    merge_progress: MergeProgress | None = None
+    """It may outlive the frozen layer: then the next `open` rolls the merge back."""
+    table_bytes: dict[int, int] = field(default_factory=dict)
+    """Live bytes of the last version, by table."""
+    record_set_checksums: tuple[int, ...] = (0,)
+    """One for each version (record_set.py). The checksum of no records is 0."""
 
     @property
     def last(self) -> VersionId:
         return self.versions[-1]
 
     def check(self) -> None:
-        """Proves what holds between the fields; called before it is written and after it is read."""
+        """Proves what holds between the fields. It is called before a description is written and after it is read."""
         assert 1 <= len(self.versions) <= 2, self.versions
         assert len(self.versions) == 1 or self.versions[0].version + 1 == self.versions[1].version, self.versions
         assert (self.frozen is None) == (self.freezing is None), self
         assert self.freezing is None or self.freezing.version == self.last.version + 1, self
         assert self.working is not None or self.frozen is None, self
-        assert self.laid is None or len(self.versions) == 1, self
+        assert self.merge_progress is None or len(self.versions) == 1, self
         assert self.opened <= self.layers_made, self
-        assert len(self.seals) == len(self.versions), self
+        assert len(self.record_set_checksums) == len(self.versions), self
         assert all(size > 0 for size in self.table_bytes.values()), self.table_bytes
 
 
 class FormatUnknown(Exception):
-    """Who knows the place turns it into `OtherFormat`."""
+    """The database is in another format. The caller, who knows its path, raises `OtherFormat` instead."""
 
     def __init__(self, owner: Identity, found: int) -> None:
         super().__init__(owner, found)
@@ -76,32 +101,64 @@ class FormatUnknown(Exception):
         self.found = found
 
 
+# Names of the JSON form where they differ from the fields' names. Databases of this format hold them, so they stay.
+_STORED_NAMES = {"merge_progress": "laid", "record_set_checksums": "seals"}
+_STORED_PROGRESS_NAMES = {"next_key": "following", "record_set_checksum": "seal"}
+_FIELD_NAMES = {stored: name for name, stored in _STORED_NAMES.items()}
+_PROGRESS_FIELD_NAMES = {stored: name for name, stored in _STORED_PROGRESS_NAMES.items()}
+
+
 def load(reader: Reader) -> Description:
-    """Raises ChecksumMismatch where the record is missing or damaged, FormatUnknown."""
+    """Reads the description of a database. Raises ChecksumMismatch where the record is missing or damaged, and
+    FormatUnknown."""
     stored = reader.get(DESCRIPTION_KEY)
     if stored is None:
         raise records.ChecksumMismatch
     records.verify(DESCRIPTION_KEY, stored)
-    plain: dict[str, Any] = json.loads(bytes(records.value_of(stored)))
-    plain["identity"] = Identity(**plain["identity"])  # stands so in every format
+    return decode(bytes(records.value_of(stored)))
+
+
+def save(writer: Writer, description: Description) -> None:
+    """Writes the description of a database."""
+    writer.put(DESCRIPTION_KEY, records.encode(DESCRIPTION_KEY, encode(description)))
+
+
+def encode(description: Description) -> bytes:
+    """The JSON form that a database stores."""
+    description.check()
+    plain = {"format": FORMAT, **asdict(description)}
+    if description.merge_progress is not None:
+        plain["merge_progress"] = _renamed(plain["merge_progress"], _STORED_PROGRESS_NAMES)
+    return json.dumps(_renamed(plain, _STORED_NAMES), sort_keys=True).encode()
+
+
+def decode(text: bytes) -> Description:
+    """The reverse of `encode`. Raises FormatUnknown."""
+    plain: dict[str, Any] = json.loads(text)
+    plain["identity"] = Identity(**plain["identity"])  # it has this place in every format
     if (found := plain.pop("format")) != FORMAT:
         raise FormatUnknown(plain["identity"], found)
+    plain = _renamed(plain, _FIELD_NAMES)
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
-    plain["table_bytes"] = _sizes(plain["table_bytes"])
-    laid = plain["laid"]
-    plain["laid"] = laid and Laid(**{**laid, "table_bytes": _sizes(laid["table_bytes"])})
-    plain["seals"] = tuple(plain["seals"])
+    plain["table_bytes"] = _by_table(plain["table_bytes"])
+    plain["merge_progress"] = plain["merge_progress"] and _progress(plain["merge_progress"])
+    plain["record_set_checksums"] = tuple(plain["record_set_checksums"])
     description = Description(**plain)
     description.check()
     return description
 
 
-def save(writer: Writer, description: Description) -> None:
-    description.check()
-    text = json.dumps({"format": FORMAT, **asdict(description)}, sort_keys=True).encode()
-    writer.put(DESCRIPTION_KEY, records.encode(DESCRIPTION_KEY, text))
+def _progress(stored: dict[str, Any]) -> MergeProgress:
+    plain = _renamed(stored, _PROGRESS_FIELD_NAMES)
+    plain["table_bytes"] = _by_table(plain["table_bytes"])
+    return MergeProgress(**plain)
 
 
-def _sizes(plain: dict[str, int]) -> dict[int, int]:
+def _renamed(plain: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in plain.items()}
+
+
+def _by_table(plain: dict[str, int]) -> dict[int, int]:
+    """JSON has no integers as names."""
     return {int(table): size for table, size in plain.items()}

@@ -1,18 +1,22 @@
-"""LMDB environments: each is opened once in a process, shared by its threads, and never carried over a fork.
+"""LMDB environments. Each is opened once in a process, shared by its threads, and never carried over a fork.
 
-This is the only module that names LMDB. What it heeds (engine 0.9, py-lmdb 3):
-- One file may be open once a process only; so all handles are in one table, by path. A file that was replaced under
-  its path (another inode) is another environment.
-- An environment must not be used, nor even closed, on the other side of a fork: closing clears the parent's reader
-  slots. So the idle ones are closed just before a fork, and opened again at the next use. They are a cache, nothing
-  more.
-- Named databases cannot be opened without the writer's lock, which a zombie may hold: every environment has its main
-  one only.
-- Opening a folder without a data file would make an empty one. So the file must be there unless `create` is called.
-- LMDB writes its lock file through a map: a hole in it, on a full disk, is a SIGBUS. So its blocks are allocated before.
-- A map may be huge; the file grows as it is filled. `writemap` stays off: a full disk would crash the process.
-- Views of values die with their transaction, and no transaction is kept beyond its `with`: a forgotten one lets the
-  file grow.
+This is the only module that names LMDB. These are the rules of LMDB 0.9 and py-lmdb 3 that it follows:
+- A process may open a file only once. So all handles are in one table, by path. A file that was replaced under its path
+(it has another inode) is
+  another environment.
+- An environment must not be used, nor even closed, on the other side of a fork, because closing it clears the parent's
+reader slots. So idle
+  environments are closed just before a fork, and reopened at their next use. The table is only a cache.
+- A named database cannot be opened without the writer's lock, which a fenced process may hold. So each environment has
+only its main database.
+- Opening a folder without a data file would create an empty environment. So the file must exist, unless `create` is
+called.
+- LMDB writes its lock file through a memory map, and a hole in that file, on a full disk, is a SIGBUS. So its blocks
+are allocated before.
+- The map may be huge, because the file grows only as it is filled. `writemap` stays off, because with it a full disk
+would crash the process.
+- Views of values end with their transaction, and no transaction outlives its `with`, because a forgotten one makes the
+file grow.
 """
 
 from __future__ import annotations
@@ -33,15 +37,17 @@ from storage.writers import writing
 
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
-MAP_BYTES_MAX = 1 << 40  # address space, not memory: 1 TiB of state a worker; 100 such maps fit into 47 bits
-READERS_MAX = 1024  # tasks and queries that read at one moment, on one host
-LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's own header
-VERIFIED_KEYS_MAX = 1 << 16  # remembered as verified; a few MB. When full it is emptied, and keys are hashed once more
-DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # LMDB calls a half-written page EIO
+MAP_BYTES_MAX = 1 << 40  # address space, not memory: 1 TiB of state for each worker; 100 such maps fit into 47 bits
+READERS_MAX = 1024  # tasks and queries on one host that read at the same time
+LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's header
+VERIFIED_KEYS_MAX = (
+    1 << 16
+)  # a few MB of keys whose values were verified; when it is full, it is emptied, and values are verified once more
+DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # LMDB reports a half-written page as EIO
 
 
 class Gone(StorageError):
-    """The environment's folder has been removed: its layer was folded or thrown away meanwhile."""
+    """The environment's folder has been removed: its layer was folded or discarded in the meantime."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(f"{folder} has been removed.")
@@ -49,27 +55,28 @@ class Gone(StorageError):
 
 
 class Reader:
-    """A read transaction: one snapshot. All views end with it."""
+    """A read transaction: one snapshot. All views of values end with it."""
 
     def __init__(self, txn: Any) -> None:
         self._txn = txn
 
     def get(self, key: bytes) -> memoryview | None:
+        """The value of a key, or None."""
         view: memoryview | None = self._txn.get(key)
         return view
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, memoryview]:
-        """Those of the sorted keys that are there. Not by the cursor's getmulti, which makes a view of every key as well:
-        with views instead of copies it took four times as long."""
+        """The values of those sorted keys that are there. It does not use the cursor's getmulti, which makes a view of
+        every key too, and took four times as long with views instead of copies."""
         get = self._txn.get
         return {key: view for key in keys if (view := get(key)) is not None}
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
-        """Records whose key begins with `prefix`, in order of their keys."""
+        """All (key, value) whose key begins with `prefix`, in the order of the keys."""
         return self.items_from(prefix, prefix)
 
     def items_from(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
-        """As `items`, from the first key that is not below `start`."""
+        """Like `items`, from the first key that is not below `start`."""
         with self._txn.cursor() as cursor:
             if not cursor.set_range(start):
                 return
@@ -81,27 +88,33 @@ class Reader:
 
 
 class Writer(Reader):
-    """The one write transaction. A view that it gave is dead after the next change: copy before."""
+    """The write transaction; an environment has one at a time. The next change invalidates a view that it returned:
+    copy it before."""
 
     def put_many(self, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Sets the values of several keys, which ascend."""
         with self._txn.cursor() as cursor:
             cursor.putmulti(items)
 
     def put(self, key: bytes, value: bytes | memoryview) -> None:
+        """Sets the value of a key."""
         self._txn.put(key, value)
 
     def delete(self, key: bytes) -> None:
+        """Deletes a key. It is no error if the key is absent."""
         self._txn.delete(key)
 
     def delete_all(self, prefix: bytes) -> None:
+        """Deletes all keys that begin with `prefix`."""
         with self._txn.cursor() as cursor:
             while cursor.set_range(prefix) and bytes(cursor.key()).startswith(prefix):
                 cursor.delete()
 
 
 class Environment:
-    """One open environment. `users`: transactions of this process that are under way; it is closed only at 0.
-    `retired`: to be closed then, unless somebody takes it again before."""
+    """One open environment. `users`: the uses of it in this process; it can be closed only at 0. `retired`: it is to be
+    closed as soon as that is possible, unless it is used again before. `verified`: keys whose values need not be
+    verified again."""
 
     def __init__(self, folder: Path, inode: int, *, synced: bool) -> None:
         self.folder = folder
@@ -123,18 +136,21 @@ class Environment:
             )
 
     def remember_verified(self, key: bytes) -> None:
+        """Adds a key to `verified`, which is bounded by VERIFIED_KEYS_MAX."""
         if len(self.verified) >= VERIFIED_KEYS_MAX:
             self.verified.clear()
         self.verified.add(key)
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
+        """A read transaction."""
         with _faults(self.folder), self._handle.begin(buffers=True) as txn:
             yield Reader(txn)
 
     @contextmanager
     def write(self, epoch: int) -> Iterator[Writer]:
-        """Commits when the body ends, synced if the environment is; aborts when it raises."""
+        """A write transaction. It waits for the writer's lock (writers.py). It commits when the body ends, and syncs if
+        the environment is synced; it aborts when the body raises. Raises WriterBlocked, Gone, StorageFull."""
         with ExitStack() as stack:
             try:
                 with disk_faults(self.folder):
@@ -142,20 +158,23 @@ class Environment:
             except FileNotFoundError:
                 raise Gone(self.folder) from None
             stack.enter_context(_faults(self.folder))
-            self._handle.reader_check()  # slots of killed readers would keep old pages from being used again
+            self._handle.reader_check()  # slots of killed readers would keep old pages from being reused
             yield Writer(stack.enter_context(self._handle.begin(write=True, buffers=True)))
 
     def close(self) -> None:
+        """Closes it. It must have no users."""
         self._handle.close()
 
 
 class _Table:
-    """The environments of this process."""
+    """The open environments of this process, by folder."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.open: dict[Path, Environment] = {}
-        self.inherited: list[Environment] = []  # in use in the parent when it forked: kept, never touched
+        self.inherited: list[
+            Environment
+        ] = []  # were in use in the parent when it forked: they are kept and never touched
 
 
 _table = _Table()
@@ -163,8 +182,9 @@ _table = _Table()
 
 @contextmanager
 def using(folder: Path, *, synced: bool) -> Iterator[Environment]:
-    """The environment in `folder`, opened if it is not yet. Raises Gone if there is none."""
-    environment = _take(folder, synced)
+    """The environment in `folder`. It is opened if it is not open yet. Raises Gone if there is none, ForkedWhileOpen,
+    CorruptFile."""
+    environment = _acquire(folder, synced)
     try:
         yield environment
     finally:
@@ -174,7 +194,8 @@ def using(folder: Path, *, synced: bool) -> Iterator[Environment]:
                 _close_if_unused(environment)
 
 
-def _take(folder: Path, synced: bool) -> Environment:
+def _acquire(folder: Path, synced: bool) -> Environment:
+    """The environment in `folder`, with one more user."""
     with _table.lock:
         try:
             inode = (folder / DATA_FILE).stat().st_ino
@@ -189,7 +210,7 @@ def _take(folder: Path, synced: bool) -> Environment:
             if any(environment.inode == inode for environment in _table.inherited):
                 raise ForkedWhileOpen(folder)
             try:
-                known = _table.open[folder] = _opened(folder, inode, synced)
+                known = _table.open[folder] = _open(folder, inode, synced)
             except FileNotFoundError:
                 raise Gone(folder) from None
         known.users += 1
@@ -197,8 +218,10 @@ def _take(folder: Path, synced: bool) -> Environment:
         return known
 
 
-def _opened(folder: Path, inode: int, synced: bool) -> Environment:
-    """A process has address space for some hundred maps; a long-lived one, Spark's worker, may have that many idle ones. They give way."""
+def _open(folder: Path, inode: int, synced: bool) -> Environment:
+    """Opens an environment. The address space of a process has room for some hundred maps, and a long-lived process,
+    such as Spark's worker, may hold that many idle ones. Where the room is used up, the idle environments are closed
+    first."""
     try:
         return Environment(folder, inode, synced=synced)
     except StorageError as fault:
@@ -211,7 +234,8 @@ def _opened(folder: Path, inode: int, synced: bool) -> Environment:
 
 
 def _allocate_lock(folder: Path) -> None:
-    """Only where it is missing: closing a second descriptor of a lock file in use would give back LMDB's locks."""
+    """Allocates the blocks of LMDB's lock file where they are missing. Nothing else opens that file, because closing a
+    second descriptor of a lock file in use would release LMDB's locks."""
     file = folder / LOCK_FILE
     if file.exists() and file.stat().st_blocks * 512 >= LOCK_FILE_BYTES:
         return
@@ -223,7 +247,7 @@ def _allocate_lock(folder: Path) -> None:
 
 
 def create(folder: Path, *, synced: bool) -> None:
-    """Makes an empty environment in a new folder."""
+    """Creates an empty environment in a new folder."""
     folder.mkdir()
     (folder / DATA_FILE).touch()
     with using(folder, synced=synced):
@@ -231,33 +255,34 @@ def create(folder: Path, *, synced: bool) -> None:
 
 
 def retire_except(database: Path, keep: frozenset[Path] = frozenset()) -> None:
-    """Closes this process's handles of the environments in a folder that are not in `keep`, each when its last user
-    is done."""
+    """Closes this process's environments in the folder `database` that are not in `keep`, each when its last user is
+    done."""
     with _table.lock:
         for folder in [f for f in _table.open if f.parent == database and f not in keep]:
             _retire(folder)
 
 
 def close_all() -> None:
-    """Forgets every handle of this process, as its end would."""
+    """Closes every environment of this process, each when its last user is done."""
     with _table.lock:
         for folder in list(_table.open):
             _retire(folder)
 
 
 def remove(folder: Path) -> None:
-    """Removes a layer. It is renamed first, so that nobody opens half of it."""
+    """Removes a layer's folder. It is renamed first, so that no process opens a half-removed one."""
     with _table.lock:
         _retire(folder)
-    grave = folder.with_name(f"removed-{folder.name}")
+    removed = folder.with_name(f"removed-{folder.name}")
     try:
-        folder.rename(grave)
+        folder.rename(removed)
     except FileNotFoundError:
-        return  # it has been removed by another process
-    shutil.rmtree(grave, ignore_errors=True)  # what is left is swept away by the next `open`
+        return  # another process has removed it
+    shutil.rmtree(removed, ignore_errors=True)  # the next `open` removes what is left
 
 
 def _retire(folder: Path) -> None:
+    """Closes an environment when its last user is done."""
     environment = _table.open.get(folder)
     if environment is not None:
         environment.retired = True
@@ -272,7 +297,7 @@ def _close_if_unused(environment: Environment) -> None:
 
 
 def _drop(environment: Environment) -> None:
-    """As retired, and nobody can take it again."""
+    """Like `_retire`, and no new user can acquire it."""
     del _table.open[environment.folder]
     environment.retired = True
     _close_if_unused(environment)
@@ -280,7 +305,7 @@ def _drop(environment: Environment) -> None:
 
 @contextmanager
 def _faults(folder: Path) -> Iterator[None]:
-    """LMDB's errors as ours."""
+    """Turns LMDB's errors into storage's."""
     try:
         yield
     except (lmdb.MapFullError, lmdb.DiskError) as fault:
@@ -294,7 +319,7 @@ def _faults(folder: Path) -> Iterator[None]:
     ) as fault:
         _forget_broken(folder)
         raise CorruptFile(folder, str(fault)) from fault
-    except SystemError as fault:  # py-lmdb's, around an error of a cursor's own
+    except SystemError as fault:  # py-lmdb raises it around an error of a cursor
         if isinstance(fault.__cause__, lmdb.Error):
             _forget_broken(folder)
             raise CorruptFile(folder, str(fault.__cause__)) from fault
@@ -310,7 +335,8 @@ def _faults(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_faults(folder: Path) -> Iterator[None]:
-    """The file system's errors as ours. For storage's own code only: a caller's OSError is not about this folder."""
+    """Turns the file system's errors into storage's. It encloses only storage's own code, because a caller's OSError
+    has nothing to do with this folder."""
     try:
         yield
     except OSError as fault:
@@ -320,7 +346,8 @@ def disk_faults(folder: Path) -> Iterator[None]:
 
 
 def _forget_broken(folder: Path) -> None:
-    """After a failed write of its meta page LMDB refuses an environment until it is opened again."""
+    """After a failed write of its meta page, LMDB refuses an environment until it is reopened. So it leaves the
+    table."""
     with _table.lock:
         if folder in _table.open:
             _drop(_table.open[folder])

@@ -1,8 +1,12 @@
-"""Laying one layer over the committed records, piece by piece, with the way back (undo.py); and going that way, which is laying the undo.
-Both in two walks, at the cost of the changes alone: what is deleted or replaced leaves the records, then the rest takes its room.
+"""Merging a layer into the committed records, piece by piece, with an undo log (undo.py); and rolling back, which is
+merging the undo log.
 
-Why in pieces, a transaction each: LMDB writes a changed page to another place, and what it freed is free for the transactions that follow.
-So a fold in one transaction needs room for all that it changes twice, beside undo; in pieces, for a piece.
+Both walk twice over what they merge, and cost as much as the changes alone. The first walk removes the records that are
+to be deleted or replaced. The second walk writes the new records into the space that this has freed.
+
+Why in pieces, each of which is one transaction: LMDB writes a changed page to another place, and pages that a
+transaction frees are usable only by later transactions. So a fold in one transaction would need space for all that it
+changes twice, beside the undo log; in pieces, for one piece.
 """
 
 from __future__ import annotations
@@ -11,89 +15,97 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from storage import keys, parts, records, undo
-from storage.description import RECORDS, UNDO, Laid
+from storage.description import RECORDS, UNDO, MergeProgress
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
-from storage.seal import MODULUS, mark
+from storage.record_set import MODULUS, record_mark
 
 Record = tuple[bytes, memoryview | bytes]  # a key, and what is stored under it
-Sized = tuple[Record, int]  # and the bytes that it takes to handle it; 0: nothing is to be done
+Sized = tuple[Record, int]  # a record, and the bytes that it takes to handle it; 0: there is nothing to do
 
 PIECE_BYTES_MAX = 4 << 20
-"""Of records handled in a transaction; one may exceed it. Smaller pieces sync more often, larger ones let the file grow."""
+"""Of records that one transaction handles; the last one may exceed it. Smaller pieces would sync more often, larger
+ones would let the file grow."""
 PIECE_BYTES_MIN = 1 << 18
 PIECE_SHARE = 16
-"""A piece is this fraction (one in so many) of the live state, that a small state's file is not mostly room for pieces."""
+"""A piece is the live state divided by this, between the two bounds. If pieces of a small state were as large as those
+of a large one, most of its file would be free space for pieces."""
 PIECE_RECORDS_MAX = 1 << 14
-"""Of records walked over in a transaction: some 10 ms, in which nobody else can write."""
+"""Of records that one transaction walks over. This takes about 10 ms, in which no other process can write."""
 
 
-def lay_piece(writer: Writer, layer: Reader, laid: Laid, place: str, live_bytes: int) -> tuple[Laid, bool]:
-    """Applies the layer's next records: first what it deletes or replaces leaves the records, then the rest takes the room.
-    `live_bytes`: of the version before. Gives what is laid then, and whether that is all. Raises CorruptRecord; the caller's transaction
-    aborts then."""
-    size = max(live_bytes, sum(laid.table_bytes.values()))  # a state may grow much in one checkpoint
-    committed = _Records(writer, size if live_bytes else 0)
-    left = layer.items_from(bytes.fromhex(laid.following), b"")
-    sized = committed.missing(left, place) if laid.cleared else committed.in_the_way(left)
-    batch, following = _batch(sized, size)
+def merge_piece(
+    writer: Writer, layer: Reader, progress: MergeProgress, place: str, live_bytes: int
+) -> tuple[MergeProgress, bool]:
+    """Merges the layer's next records: the first walk removes what they delete or replace, the second one writes them.
+    `place`: how errors name the layer. `live_bytes`: of the version before. Returns the progress after this piece, and
+    whether the merge has ended. Raises CorruptRecord; then the caller's transaction aborts."""
+    size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
+    committed = _CommittedRecords(writer, size if live_bytes else 0)
+    left = layer.items_from(bytes.fromhex(progress.next_key), b"")
+    sized = committed.absent(left, place) if progress.cleared else committed.obsolete(left)
+    batch, next_key = _batch(sized, size)
     for key, stored in batch:
-        if laid.cleared:
+        if progress.cleared:
             committed.put(key, stored)
-            if not undo.keeps(writer, key):
-                undo.keep(writer, key, None, committed.part_bytes)
+            if not undo.contains(writer, key):
+                undo.put(writer, key, None, committed.part_bytes)
         else:
-            undo.keep(writer, key, committed.take(key), committed.part_bytes)
-    after = replace(
-        laid, table_bytes=add_sizes(laid.table_bytes, committed.grown), seal=(laid.seal + committed.seal) % MODULUS
-    )
-    if following is not None:
-        return replace(after, following=following.hex()), False
-    if laid.cleared:
+            undo.put(writer, key, committed.remove(key), committed.part_bytes)
+    checksum = (progress.record_set_checksum + committed.checksum_change) % MODULUS
+    sizes = add_sizes(progress.table_bytes, committed.size_changes)
+    after = replace(progress, table_bytes=sizes, record_set_checksum=checksum)
+    if next_key is not None:
+        return replace(after, next_key=next_key.hex()), False
+    if progress.cleared:
         return after, True
-    return replace(after, following="", cleared=True), False
+    return replace(after, next_key="", cleared=True), False
 
 
-def clear_back(writer: Writer, following: bytes, live_bytes: int) -> tuple[dict[int, int], bytes | None]:
-    """Before `lay_back`: a piece of what the undo deletes or replaces leaves the records. It may be begun anew. Gives the change of live
-    bytes by table, and the key at which to go on."""
-    committed = _Records(writer, live_bytes)
-    left = ((spaced[len(UNDO) :], kept) for spaced, kept in writer.items_from(UNDO + following, UNDO))
-    batch, next_following = _batch(((record, committed.size(record[0])) for record in left), live_bytes)
+def clear_for_undo(writer: Writer, next_key: bytes, live_bytes: int) -> tuple[dict[int, int], bytes | None]:
+    """The first walk of a rollback: removes the next records that the undo log deletes or replaces. It may start again
+    from the first key at any time. Returns the change of live bytes by table, and the key at which to go on, or None at
+    the end."""
+    committed = _CommittedRecords(writer, live_bytes)
+    left = ((full_key[len(UNDO) :], entry) for full_key, entry in writer.items_from(UNDO + next_key, UNDO))
+    batch, following = _batch(((record, committed.size(record[0])) for record in left), live_bytes)
     for key, _ in batch:
-        committed.drop(key)
-    return committed.grown, next_following
+        committed.discard(key)
+    return committed.size_changes, following
 
 
-def lay_back(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
-    """Applies a piece of the undo, and deletes it. Gives the change of live bytes by table, and whether there is more."""
-    committed = _Records(writer, live_bytes)
+def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
+    """The second walk of a rollback: restores the next records of the undo log, and deletes their entries. Returns the
+    change of live bytes by table, and whether there is more. Raises CorruptRecord."""
+    committed = _CommittedRecords(writer, live_bytes)
     batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
     for key, former in batch:
         if not records.is_tombstone(former):
             committed.put(key, former)
-        undo.forget(writer, key)
-    return committed.grown, following is not None
+        undo.delete(writer, key)
+    return committed.size_changes, following is not None
 
 
-class _Records:
-    """The committed ones within a transaction, and by how much it has changed their live bytes by table, and their seal."""
+class _CommittedRecords:
+    """The committed records within one transaction. `size_changes`: by how much it has changed their live bytes, by
+    table. `checksum_change`: by how much it has changed their checksum (record_set.py), not reduced."""
 
     def __init__(self, writer: Writer, live_bytes: int) -> None:
         self.part_bytes = parts.part_bytes(live_bytes)
-        self.grown: dict[int, int] = {}
-        self.seal = 0
+        self.size_changes: dict[int, int] = {}
+        self.checksum_change = 0
         self._writer = writer
 
-    def in_the_way(self, layer: Iterable[Record]) -> Iterator[Sized]:
-        """Which of them a layer deletes or replaces."""
+    def obsolete(self, layer: Iterable[Record]) -> Iterator[Sized]:
+        """The layer's records, each with the size of the committed record that it deletes or replaces."""
         for key, stored in layer:
             size = self.size(key)
             is_there = size == len(key) + len(stored) and self._get(key) == stored
             yield (key, stored), 0 if is_there else size
 
-    def missing(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
-        """Which of a layer's records are not among them yet. Each is verified: one whose length was damaged looks like a deletion."""
+    def absent(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
+        """The layer's records, each with its size if it is still to be written. Each is verified, because a record
+        whose length was damaged looks like a deletion."""
         for key, stored in layer:
             try:
                 records.verify(key, stored)
@@ -103,29 +115,30 @@ class _Records:
             yield (key, stored), 0 if is_there else len(key) + len(stored)
 
     def put(self, key: bytes, stored: bytes | memoryview) -> None:
-        """One that is not there."""
+        """Writes a record that is absent."""
         parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
-        self.seal += mark(RECORDS + key, stored)
+        self.checksum_change += record_mark(RECORDS + key, stored)
         self._count(key, records.live_bytes(key, stored))
 
-    def take(self, key: bytes) -> bytes | None:
-        """Deletes it. Gives the stored record, if it was there."""
+    def remove(self, key: bytes) -> bytes | None:
+        """Deletes a record. Returns what was stored, or None if it was absent."""
         view = self._get(key)
         if view is None:
             return None
-        stored = bytes(view)  # the view dies with the next change
-        self.seal -= mark(RECORDS + key, stored)
+        stored = bytes(view)  # the next change invalidates the view
+        self.checksum_change -= record_mark(RECORDS + key, stored)
         self._count(key, -records.live_bytes(key, stored))
         parts.delete(self._writer, RECORDS + key)
         return stored
 
-    def drop(self, key: bytes) -> None:
-        """As `take`, of a record that is there, but without reading it, for it may be damaged; the seal is not kept up."""
+    def discard(self, key: bytes) -> None:
+        """Deletes a record that is there without reading it, because it may be damaged. It does not update
+        `checksum_change`."""
         self._count(key, records.TRAILER_BYTES - self.size(key))
         parts.delete(self._writer, RECORDS + key)
 
     def size(self, key: bytes) -> int:
-        """Bytes of the key and what is stored under it; 0 where nothing is."""
+        """Bytes of the key and of the record that is stored under it; 0 if there is none."""
         stored = self._writer.get(RECORDS + key)
         return 0 if stored is None else len(key) + parts.length(stored)
 
@@ -138,11 +151,12 @@ class _Records:
     def _count(self, key: bytes, more: int) -> None:
         if not key.startswith(keys.RESERVED):
             table = keys.key_table(key)
-            self.grown[table] = self.grown.get(table, 0) + more
+            self.size_changes[table] = self.size_changes.get(table, 0) + more
 
 
 def _batch(sized: Iterable[Sized], live_bytes: int) -> tuple[list[Record], bytes | None]:
-    """The next records that cost something, and the key at which to go on."""
+    """The records of the next piece that need work, and the key at which the piece after it begins, or None at the
+    end."""
     batch: list[Record] = []
     size, size_max = 0, min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, live_bytes // PIECE_SHARE))
     for walked, (record, handled_bytes) in enumerate(sized):
@@ -154,7 +168,7 @@ def _batch(sized: Iterable[Sized], live_bytes: int) -> tuple[list[Record], bytes
     return batch, None
 
 
-def add_sizes(sizes: dict[int, int], grown: dict[int, int]) -> dict[int, int]:
-    """Live bytes by table after a change; tables without records are left out."""
-    total = {table: sizes.get(table, 0) + grown.get(table, 0) for table in sizes.keys() | grown.keys()}
+def add_sizes(sizes: dict[int, int], changes: dict[int, int]) -> dict[int, int]:
+    """Live bytes by table after a change. Tables without records are left out."""
+    total = {table: sizes.get(table, 0) + changes.get(table, 0) for table in sizes.keys() | changes.keys()}
     return {table: size for table, size in total.items() if size}

@@ -1,4 +1,4 @@
-"""Whose database it is: a value that its description, its errors and its users share."""
+"""The identity of a database: a value that its description, its errors and its callers share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Identity:
-    """`database`: a UUID. It is given when the database is created."""
+    """`database`: a UUID, given when the database is created."""
 
     pipeline: str
     worker: int

@@ -1,20 +1,20 @@
-"""Keys of records: (table, shard, suffix), in an order that keeps every shard of a table in one range.
+"""Keys of records: (table, shard, suffix), ordered so that each shard of a table is one range of keys.
 
-Both numbers are unsigned, 16 bits, big-endian, so that the order of bytes is the order of numbers and a shard moves
-as one range whatever the layout. Table 0xFFFF is storage's own and invisible to scans.
+Both numbers are unsigned 16-bit big-endian integers. So the order of the bytes is the order of the numbers, and a shard
+can be moved as one range under any layout. Table 0xFFFF belongs to storage itself, and scans do not show it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-TABLE_MAX = 0xFFFE  # 0xFFFF is RESERVED
+TABLE_MAX = 0xFFFE  # table 0xFFFF is RESERVED
 SHARD_MAX = 0xFFFF
-KEY_BYTES_MAX = 507  # LMDB's limit is 511; the committed environment puts four bytes around a key, at most
+KEY_BYTES_MAX = 507  # LMDB's limit is 511, and the committed environment adds at most four bytes to a key
 PREFIX_BYTES = 4
 
 RESERVED = b"\xff\xff"
-STEP_KEY = RESERVED + b"step"  # the number of the next step to apply; it is versioned like any record
+STEP_KEY = RESERVED + b"step"  # its value: the number of the next step to apply; it is versioned like any other record
 
 
 class ParsedKey(NamedTuple):
@@ -24,31 +24,35 @@ class ParsedKey(NamedTuple):
 
 
 def table_prefix(table: int) -> bytes:
-    """What all keys of a table begin with."""
+    """The prefix of all keys of a table."""
     assert 0 <= table <= TABLE_MAX, f"table {table}"
     return table.to_bytes(2)
 
 
 def shard_prefix(table: int, shard: int) -> bytes:
-    """What all keys of one shard of a table begin with."""
+    """The prefix of all keys of one shard of a table."""
     assert 0 <= shard <= SHARD_MAX, f"shard {shard}"
     return table_prefix(table) + shard.to_bytes(2)
 
 
 def record_key(table: int, shard: int, suffix: bytes) -> bytes:
+    """The key of a record."""
     key = shard_prefix(table, shard) + suffix
     assert len(key) <= KEY_BYTES_MAX, f"a key of {len(key)} bytes; the limit is {KEY_BYTES_MAX}"
     return key
 
 
 def parse_key(key: bytes) -> ParsedKey:
+    """The reverse of `record_key`."""
     assert len(key) >= PREFIX_BYTES, f"not a record's key: {key.hex()}"
     return ParsedKey(int.from_bytes(key[:2]), int.from_bytes(key[2:4]), key[4:])
 
 
 def key_table(key: bytes) -> int:
+    """The table of a record's key."""
     return int.from_bytes(key[:2])
 
 
 def key_shard(key: bytes) -> int:
+    """The shard of a record's key."""
     return int.from_bytes(key[2:4])

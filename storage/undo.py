@@ -1,11 +1,12 @@
-"""The way back: the records of the version before that a fold has replaced, in a space of their own beside the records.
+"""The undo log: the records of the former version that a fold has replaced or deleted, in a key space beside the
+records.
 
-    a key that the fold changed or deleted    its former record, compressed, with a checksum of its own
-    a key that the fold brought               a tombstone
+    a key that the fold replaced or deleted    the former record, compressed, with a checksum of its own
+    a key that the fold added                  a tombstone
 
-Laid over the later version, as a layer, it gives the former one. Compressed, because it is written at every checkpoint and
-hardly ever read, and because records are columns of numbers in order: 0.31 of their size in a state of sums and counts, at
-565 MB/s. So two versions need little more room than one, and a fold writes and syncs less.
+Applied to the later version, as a layer is, it gives the former version. It is compressed because it is written at
+every checkpoint and rarely read, and because records are columns of sorted numbers: a state of sums and counts shrinks
+to 0.31 of its size, at 565 MB/s. So two versions take little more space than one, and a fold writes and syncs less.
 """
 
 from __future__ import annotations
@@ -21,52 +22,54 @@ from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
 from storage.transaction import Check, Layer
 
-CODEC = "zstd"  # level 1; lz4 is half as fast again and leaves 0.47
-LENGTH_BYTES = 8  # stands before the compressed bytes: how many they were, or 0 where they are not compressed
-PACKED_BYTES_MIN = 512  # less than this gains nothing worth 10 us
+CODEC = "zstd"  # level 1; lz4 is 1.5 times as fast, but leaves 0.47 of the size
+LENGTH_BYTES = 8  # precedes the content: its length before compression, or 0 where it is not compressed
+COMPRESSED_BYTES_MIN = 512  # compressing less saves too little for the 10 us that it takes
 
 
-def keep(writer: Writer, key: bytes, former: bytes | None, part_bytes: int | None) -> None:
-    """Notes what stood under a key before the fold: the stored record, unverified, or None."""
-    spaced = UNDO + key
-    kept = records.tombstone(spaced) if former is None else records.encode(spaced, _packed(former))
-    parts.put(writer, spaced, kept, part_bytes)
+def put(writer: Writer, key: bytes, former: bytes | None, part_bytes: int | None) -> None:
+    """Logs what was stored under a key before the fold: the stored record, which is not verified here, or None."""
+    full_key = UNDO + key
+    entry = records.tombstone(full_key) if former is None else records.encode(full_key, _compressed(former))
+    parts.put(writer, full_key, entry, part_bytes)
 
 
-def keeps(reader: Reader, key: bytes) -> bool:
-    """Whether the way back has this key already."""
+def contains(reader: Reader, key: bytes) -> bool:
+    """Whether the undo log has an entry for this key."""
     return reader.get(UNDO + key) is not None
 
 
-def forget(writer: Writer, key: bytes) -> None:
+def delete(writer: Writer, key: bytes) -> None:
+    """Deletes the entry of this key."""
     parts.delete(writer, UNDO + key)
 
 
 def items(reader: Reader, place: str) -> Iterator[tuple[bytes, bytes]]:
-    """(key, former record or tombstone), in order of the keys. Raises CorruptRecord."""
-    for spaced, kept in reader.items(UNDO):
-        key = spaced[len(UNDO) :]
-        yield key, _former(reader, key, kept, place)
+    """All (key, former record or tombstone), in the order of the keys. Raises CorruptRecord."""
+    for full_key, stored in reader.items(UNDO):
+        key = full_key[len(UNDO) :]
+        yield key, _former(reader, key, stored, place)
 
 
 def verify(reader: Reader, place: str) -> None:
-    """Raises CorruptRecord where the undo does not lead back."""
+    """Reads the whole undo log. Raises CorruptRecord where it does not lead back to the former version."""
     for _ in items(reader, place):
         pass
 
 
 @dataclass(frozen=True)
 class UndoLayer(Layer):
-    """The undo as the layer above a half-laid version."""
+    """The undo log as the layer above records that are partly merged."""
 
-    def opened(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
-        """With "never", as it is stored: that tells a tombstone from a record, and no more. Every other time it is verified, for what
-        the environment remembers as verified are keys of the committed records."""
+    def decoded(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
+        """With "never" the result is the stored entry, which only shows whether it is a tombstone. Otherwise the entry
+        is verified every time, also with "once", because the keys that the environment remembers as verified are those
+        of the committed records."""
         return stored if check == "never" else memoryview(_former(self.reader, key, stored, self.place))
 
 
-def _packed(former: bytes) -> bytes:
-    if len(former) >= PACKED_BYTES_MIN:
+def _compressed(former: bytes) -> bytes:
+    if len(former) >= COMPRESSED_BYTES_MIN:
         compressed: bytes = pa.compress(former, codec=CODEC, asbytes=True)
         if len(compressed) < len(former):
             return len(former).to_bytes(LENGTH_BYTES) + compressed
@@ -74,19 +77,20 @@ def _packed(former: bytes) -> bytes:
 
 
 def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes:
-    """Its own checksum is verified, then the record's, which may have been damaged before the fold."""
+    """The former record or tombstone of an entry. It verifies the entry's own checksum, then that of the record, which
+    may have been damaged before the fold."""
     try:
-        kept = memoryview(parts.whole(reader, UNDO + key, stored))
-        records.verify(UNDO + key, kept)
-        former = records.tombstone(key) if records.is_tombstone(kept) else _unpacked(records.value_of(kept))
+        entry = memoryview(parts.whole(reader, UNDO + key, stored))
+        records.verify(UNDO + key, entry)
+        former = records.tombstone(key) if records.is_tombstone(entry) else _decompressed(records.value_of(entry))
         records.verify(key, former)
     except records.ChecksumMismatch:
         raise CorruptRecord(place, key) from None
     return former
 
 
-def _unpacked(packed: memoryview) -> bytes:
-    length, rest = int.from_bytes(packed[:LENGTH_BYTES]), packed[LENGTH_BYTES:]
+def _decompressed(content: memoryview) -> bytes:
+    length, rest = int.from_bytes(content[:LENGTH_BYTES]), content[LENGTH_BYTES:]
     if not length:
         return bytes(rest)
     former: bytes = pa.decompress(rest, length, codec=CODEC, asbytes=True)

@@ -1,12 +1,13 @@
-"""The lock of an environment's one writer: held by whom is written down, waited for with a deadline, never for ever.
+"""The lock of an environment's writer. The lock file names its holder, and a process waits for the lock with a
+deadline.
 
-LMDB's own lock of the writer is waited for without end and without a name. A process that is stopped while it holds
-it (a zombie task, a coordinator that was suspended) would block every successor. So every writer first takes this
-lock, a `flock` on a side file in which it leaves its pid; who holds it finds LMDB's lock free. The kernel gives it
-back when a process dies.
+A process waits for LMDB's own writer lock without a deadline, and cannot learn who holds it. A process that is stopped
+while it holds that lock (a zombie task, or a coordinator that was suspended) would block all its successors. So each
+writer first acquires this lock, a `flock` on a separate file in which it stores its pid. The holder of this lock finds
+LMDB's lock free. The kernel releases it when its process dies.
 
-A holder that does not give way by the deadline is killed if it is of an *older epoch*: it is fenced already, and can
-only stand in the way. Any other holder is named in the error.
+A holder that has not released the lock by the deadline is killed if its epoch is *older*: it is fenced already, so it
+can only be in the way. Any other holder is named in the error.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ import psutil
 from storage.errors import WriterBlocked
 
 LOCK_FILE = "writer"
-WAIT_SECONDS_MAX = 20.0  # a fold of some hundred megabytes is done in a few seconds; longer than that is a hung process
-DEATH_SECONDS_MAX = 5.0  # from SIGKILL to the lock's release; more means that the process hangs in the kernel
-POLL_SECONDS_MIN = 0.0005  # the next step's transaction often waits for the last one's commit only
+WAIT_SECONDS_MAX = 20.0  # a fold of some hundred megabytes takes a few seconds; a process that takes longer hangs
+DEATH_SECONDS_MAX = 5.0  # from SIGKILL to the lock's release; a process that takes longer hangs in the kernel
+POLL_SECONDS_MIN = 0.0005  # a step's transaction often waits only for the commit of the one before
 POLL_SECONDS_MAX = 0.05
 HOLDER_BYTES_MAX = 256
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds the lock. `started`: the process's start, seconds since 1970, since pids are used again."""
+    """The holder of the lock. `started`: when its process started, in seconds since 1970; pids are reused, so the pid
+    alone is ambiguous."""
 
     pid: int
     started: float
@@ -46,37 +48,40 @@ class Holder:
 
 @contextmanager
 def writing(folder: Path, epoch: int) -> Iterator[None]:
-    """Holds the lock of the environment in `folder`. Not reentrant: a second try in one process waits, and fails."""
+    """Holds the lock of the environment in `folder`. It is not reentrant: a second attempt in the same process waits,
+    and then fails. Raises WriterBlocked, FileNotFoundError."""
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _take(descriptor, folder, epoch)
+        _acquire(descriptor, folder, epoch)
         try:
-            _write(descriptor, Holder(os.getpid(), _own_start(), epoch))
+            _write_holder(descriptor, Holder(os.getpid(), _own_start(), epoch))
             yield
         finally:
-            # Not by closing alone: a child forked meanwhile shares the open file, and would keep the lock.
+            # Closing alone does not release it: a child that was forked in the meantime shares the open file, and would
+            # keep the lock.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, folder: Path, epoch: int) -> None:
-    if _wait(descriptor, WAIT_SECONDS_MAX):
+def _acquire(descriptor: int, folder: Path, epoch: int) -> None:
+    """Acquires the lock, if necessary by killing a holder of an older epoch. Raises WriterBlocked."""
+    if _try_until(descriptor, WAIT_SECONDS_MAX):
         return
-    pids = _holding(descriptor)
-    if not pids and _wait(descriptor, DEATH_SECONDS_MAX):
-        return  # it was given back while we looked
-    holder = _read(descriptor)
+    pids = _pids_holding(descriptor)
+    if not pids and _try_until(descriptor, DEATH_SECONDS_MAX):
+        return  # it was released while we looked
+    holder = _read_holder(descriptor)
     if holder is None or holder.pid not in pids:
-        # A predecessor's name, or none yet: the kernel knows the pid, nobody the epoch.
+        # The file still names a predecessor, or no holder yet. The kernel knows the pid, but the epoch is unknown.
         raise WriterBlocked(folder, f"process {' or '.join(map(str, pids)) or '(unknown)'}", WAIT_SECONDS_MAX)
-    if holder.epoch < epoch and _kill(holder) and _wait(descriptor, DEATH_SECONDS_MAX):
+    if holder.epoch < epoch and _kill_holder(holder) and _try_until(descriptor, DEATH_SECONDS_MAX):
         return
     raise WriterBlocked(folder, str(holder), WAIT_SECONDS_MAX)
 
 
-def _wait(descriptor: int, seconds_max: float) -> bool:
-    """True once the lock is ours, False after the deadline."""
+def _try_until(descriptor: int, seconds_max: float) -> bool:
+    """Tries to lock until the deadline. Returns whether this process holds the lock."""
     deadline = time.monotonic() + seconds_max
     pause = POLL_SECONDS_MIN
     while True:
@@ -89,16 +94,17 @@ def _wait(descriptor: int, seconds_max: float) -> bool:
         pause = min(2 * pause, POLL_SECONDS_MAX)
 
 
-def _holding(descriptor: int) -> list[int]:
-    """Pids that hold a lock on this file, as the kernel lists them: a name in the file may be its predecessor's."""
+def _pids_holding(descriptor: int) -> list[int]:
+    """The pids that hold a lock on this file, as the kernel lists them. The holder that the file names may be a
+    predecessor."""
     inode = str(os.fstat(descriptor).st_ino)
     lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     return [int(line[4]) for line in lines if line[1] == "FLOCK" and line[5].rpartition(":")[2] == inode]
 
 
-def _kill(holder: Holder) -> bool:
-    """Kills the holder if it is the process that left its name, and not this one. True if the lock is worth another
-    wait."""
+def _kill_holder(holder: Holder) -> bool:
+    """Kills the holder, unless it is this process or its pid now belongs to another process. Returns whether the lock
+    can be expected to become free."""
     if holder.pid == os.getpid():
         return False
     try:
@@ -119,18 +125,19 @@ _start_by_pid: dict[int, float] = {}
 def _own_start() -> float:
     pid = os.getpid()
     if pid not in _start_by_pid:
-        _start_by_pid.clear()  # a forked child has another pid
+        _start_by_pid.clear()  # a forked child inherits its parent's entry
         _start_by_pid[pid] = psutil.Process(pid).create_time()
     return _start_by_pid[pid]
 
 
-def _write(descriptor: int, holder: Holder) -> None:
-    """One write of a fixed length, so that a reader sees the old name or the new one."""
+def _write_holder(descriptor: int, holder: Holder) -> None:
+    """Stores the holder in one write of a fixed length, so that a reader sees either the old holder or the new one."""
     os.pwrite(descriptor, json.dumps(asdict(holder)).encode().ljust(HOLDER_BYTES_MAX), 0)
 
 
-def _read(descriptor: int) -> Holder | None:
+def _read_holder(descriptor: int) -> Holder | None:
+    """The holder that the file names, or None."""
     try:
         return Holder(**json.loads(os.pread(descriptor, HOLDER_BYTES_MAX, 0)))
     except (ValueError, TypeError):
-        return None  # not written yet, or cut off
+        return None  # it is not written yet, or truncated

@@ -1,4 +1,4 @@
-"""One form for values that Spark takes for one: every NaN is the same NaN, and -0.0 is 0.0, in nested fields too."""
+"""One form for values that Spark treats as equal: all NaN are the same NaN, and -0.0 is 0.0, in nested fields too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.rows.hashing import canonical_floats
 
 
 def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array in canonical form; the same array where nothing can differ."""
+    """The column as one array in canonical form. A column whose type has only one form is not copied."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if pa.types.is_floating(column.type):

@@ -1,15 +1,15 @@
 """Exact sums of float64: a function of the multiset of values alone, rounded once.
 
-A finite double is an integer times 2**-1074. A sum is kept as digits in base 2**32, the digit of weight 2**(32*bin -
-1074) in bin `bin`, and only digits that are not zero. Addition of digits is linear, so retraction and any order or
-batching give the same digits; the *normal form* has every digit in [-2**31, 2**31), which is unique and, unlike
-digits >= 0, needs no chain of borrows for a small negative number under a large positive one.
+A finite double is an integer times 2**-1074. A sum is stored as digits in base 2**32: the digit in bin `bin` has the
+weight 2**(32 * bin - 1074), and only digits other than zero are stored. Addition of digits is linear, so retraction and
+any order or batching give the same digits. In the *normal form* each digit is in [-2**31, 2**31). This form is unique.
+Unlike digits >= 0, it needs no chain of borrows for a small negative number below a large positive one.
 
-NaN, +inf and -inf are counted, each in a bin of its own; the rules are IEEE's: inf + -inf is NaN.
+NaN, +inf and -inf are counted, each in a bin of its own. The rules are those of IEEE 754: inf + -inf is NaN.
 
-Limits: one call of `explode` adds digits below 2**32 times weights; it is exact by int64 arithmetic while the sum of
-absolute weights is at most `WEIGHT_SUM_MAX` = 2**30, and goes by Python integers above. Normal forms may be added 2**31
-times before they must be brought to normal form again; the engine does so at every step.
+Limits: one call of `explode` adds digits below 2**32 times weights. This is exact in int64 while the sum of the
+absolute weights is at most `WEIGHT_SUM_MAX` = 2**30; above, the call uses Python integers. Normal forms may be added
+2**31 times before the result must be brought to normal form again. The engine does that in every step.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from base.arrays import Float64s, Int64s, UInt64s
 
 DIGIT_BITS = 32
-# 2**-1074 .. 2**1024 takes 66 bins; sums of 2**63 values of any weight reach four more.
+# The range 2**-1074 to 2**1024 takes 66 bins. Sums of 2**63 values of any weight reach four more.
 FINITE_BINS = 70
 NAN_BIN = 120
 POSITIVE_INFINITY_BIN = 121
 NEGATIVE_INFINITY_BIN = 122
-BINS = 128  # bins are below this, so (group, bin) fits one code of 7 more bits
-WEIGHT_SUM_MAX = 1 << 30  # digits < 2**32 times this stay below 2**62
+BINS = 128  # all bins are below this, so (group, bin) is one code with 7 more bits than the group
+WEIGHT_SUM_MAX = 1 << 30  # digits below 2**32 times this are below 2**62
 
 _LOWEST_EXPONENT = -1074
 _DIGIT_MASK = np.uint64((1 << DIGIT_BITS) - 1)
@@ -37,7 +35,8 @@ _HALF_DIGIT = 1 << (DIGIT_BITS - 1)
 
 
 class Digits(NamedTuple):
-    """Sums of many groups: one row a digit, in order of (group, bin), every pair once, no digit zero."""
+    """Sums of many groups: one row for each digit, in the order of (group, bin). Each pair occurs once, and no digit is
+    zero."""
 
     groups: Int64s
     bins: Int64s
@@ -45,7 +44,7 @@ class Digits(NamedTuple):
 
 
 def explode(values: Float64s, weights: Int64s, groups: Int64s) -> Digits:
-    """The sum of values times weights of every group, in normal form."""
+    """The sum of values times weights of each group, in normal form. The three arrays have one entry for each row."""
     finite = np.isfinite(values)
     parts = []
     if not finite.all():
@@ -59,18 +58,19 @@ def explode(values: Float64s, weights: Int64s, groups: Int64s) -> Digits:
 
 
 def merge(*parts: Digits) -> Digits:
-    """The sums of the parts. The digits are added, not normalised."""
+    """The sum of the parts, group by group. The digits are added, but not brought to normal form."""
     codes = np.concatenate([part.groups * BINS + part.bins for part in parts])
     digits = np.concatenate([part.digits for part in parts])
     return _add_up(codes, digits)
 
 
 def negate(sums: Digits) -> Digits:
+    """The opposite of each sum."""
     return Digits(sums.groups, sums.bins, -sums.digits)
 
 
 def normalise(sums: Digits) -> Digits:
-    """The unique form with all finite digits in [-2**31, 2**31)."""
+    """The same sums in normal form: all finite digits are in [-2**31, 2**31)."""
     while True:
         carries = (sums.digits + _HALF_DIGIT) >> DIGIT_BITS
         moving = np.flatnonzero((carries != 0) & (sums.bins < FINITE_BINS))
@@ -83,8 +83,8 @@ def normalise(sums: Digits) -> Digits:
 
 
 def round_sums(sums: Digits, group_count: int) -> Float64s:
-    """The double nearest to each group's sum (ties to even), of digits in normal form; 0.0 for a group without
-    digits."""
+    """The double nearest to the sum of each of the groups 0 to `group_count` - 1 (ties go to even). `sums` is in normal
+    form. The result is 0.0 for a group without digits."""
     finite = sums.bins < FINITE_BINS
     result = _round_finite(Digits(sums.groups[finite], sums.bins[finite], sums.digits[finite]), group_count)
     if finite.all():
@@ -100,7 +100,7 @@ def round_sums(sums: Digits, group_count: int) -> Float64s:
 
 
 def specials_below_zero(sums: Digits) -> Int64s:
-    """Groups in which more NaN or infinities were retracted than were ever added."""
+    """The groups in which more NaN or infinities have been retracted than were added."""
     return np.unique(sums.groups[(sums.bins >= FINITE_BINS) & (sums.digits < 0)])
 
 
@@ -140,7 +140,7 @@ def _explode_finite(values: Float64s, weights: Int64s, groups: Int64s) -> Digits
 
 
 def _explode_exactly(values: Float64s, weights: Int64s, groups: Int64s) -> Digits:
-    """The same by Python integers, for weights too large for int64 products."""
+    """Like `_explode_finite`, with Python integers, for weights that are too large for int64 products."""
     totals: dict[int, int] = {}
     for value, weight, group in zip(values.tolist(), weights.tolist(), groups.tolist(), strict=True):
         numerator, denominator = value.as_integer_ratio()
@@ -169,10 +169,11 @@ def _add_up(codes: Int64s, digits: Int64s) -> Digits:
 
 
 def _round_finite(sums: Digits, group_count: int) -> Float64s:
-    """Four leading digits and whether anything lies below them decide the rounding.
+    """Rounds the finite sums. The four leading digits, and whether there is anything below them, decide the rounding.
 
-    A leading digit d with a negative rest is worth at least d - 0.51 of its bin, so it gives the sign, and the first
-    two digits that are not zero after borrowing hold at least 63 of the 64 bits needed for 53 and the rounding bit.
+    A leading digit d with a negative rest amounts to at least d - 0.51 of its bin, so it determines the sign. If such a
+    digit is 1, borrowing makes it 0, and the next digit is then at least 2**31 - 1. So three digits, from the first one
+    that is not zero, contain at least 65 significant bits: enough for the 53 bits of a double and the rounding bit.
     """
     result = np.zeros(group_count, dtype=np.float64)
     if not len(sums.groups):
@@ -186,7 +187,8 @@ def _round_finite(sums: Digits, group_count: int) -> Float64s:
     near = depth < 4
     leading[depth[near], numbers[near]] = sums.digits[near] * signs[numbers[near]]
     rest = np.zeros(len(ends), dtype=np.int64)
-    # Rows go up in bins, and the last assignment wins: the highest digit below the leading four gives the rest's sign.
+    # Bins ascend within a group, and the last assignment wins. So the highest digit below the leading four determines
+    # the sign of the rest.
     rest[numbers[~near]] = np.sign(sums.digits[~near]) * signs[numbers[~near]]
     magnitudes, shifts = _leading_64_bits(leading, rest)
     exponents = (top - 1) * DIGIT_BITS - shifts + _LOWEST_EXPONENT
@@ -195,9 +197,9 @@ def _round_finite(sums: Digits, group_count: int) -> Float64s:
     return result
 
 
-def _leading_64_bits(leading: Int64s, rest: Int64s) -> tuple[npt.NDArray[np.uint64], Int64s]:
-    """(m, s) with value = m * 2**(32*(top-1) - s): the top bit of m is set, the lowest is sticky for all that was cut
-    off."""
+def _leading_64_bits(leading: Int64s, rest: Int64s) -> tuple[UInt64s, Int64s]:
+    """(m, s) with value = m * 2**(32 * (top - 1) - s), for each group. The highest bit of m is set. The lowest bit is
+    sticky: it is set if any bit that was cut off is set."""
     digits = leading.copy()
     borrow = (rest < 0).astype(np.int64)
     for place in (3, 2, 1, 0):
@@ -210,7 +212,7 @@ def _leading_64_bits(leading: Int64s, rest: Int64s) -> tuple[npt.NDArray[np.uint
     digits[3, empty] = 0
     first, second, third = (digits[place].astype(np.uint64) for place in range(3))
     sticky = (digits[3] != 0) | (rest != 0)
-    # frexp of an integer below 2**32 is exact, and gives its bit length.
+    # For an integer below 2**32, frexp is exact, and its exponent is the number of bits.
     leading_zeros = (DIGIT_BITS - np.frexp(first.astype(np.float64))[1]).astype(np.uint64)
     cut = np.uint64(DIGIT_BITS) - leading_zeros
     magnitudes = (((first << np.uint64(32)) | second) << leading_zeros) | (third >> cut)

@@ -1,16 +1,18 @@
-"""Exact sums of integers, decimals and durations, in limbs of 32 bits, and what Spark makes of them.
+"""Exact sums of integers, decimals and durations, in limbs of 32 bits, and Spark's results of them.
 
-A value is `width` limbs, lowest first: all but the highest are in [0, 2**32), the highest carries the sign. Limbs are
-summed apart, so sums are linear: no order, no batching, no overflow on the way. Only a *result* can overflow, and
-then Spark's ANSI mode raises; Spark itself raises for an intermediate sum too, which depends on the order of its
-rows, so here the total alone decides.
+A sum is `width` limbs, lowest first. All but the highest are in [0, 2**32), and the highest carries the sign. Each limb
+is summed on its own, so sums are linear: they do not depend on order or batching, and no intermediate sum overflows.
+Only a *result* can overflow, and then Spark's ANSI mode raises an error. Spark itself also raises for an intermediate
+sum, which depends on the order of its rows; here only the total decides.
 
-Two limbs hold sums of values of up to 64 bits (totals below 2**95: 2**32 times the largest long), four those of
-decimals of up to 38 digits (2**32 times the largest). A single call past that raises OverflowError.
+Two limbs hold sums of values of up to 64 bits (totals below 2**95, which is 2**32 times the largest long). Four limbs
+hold sums of decimals of up to 38 digits (2**32 times the largest one). A single call beyond that raises OverflowError.
 
-Limits: limbs times weights are exact in int64 while the sum of absolute weights in one call is at most
-`WEIGHT_SUM_MAX` = 2**30; above, the call goes by Python integers. Totals are stored in normal form (unique), so they
-do not grow with steps.
+Limits: limbs times weights are exact in int64 while the sum of the absolute weights of one call is at most
+`WEIGHT_SUM_MAX` = 2**30; above, the call uses Python integers. Totals are stored in normal form, which is unique, so
+they do not grow with the number of steps.
+
+Arrays of limbs have the shape (width, groups).
 """
 
 from __future__ import annotations
@@ -18,28 +20,26 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Bools, Float64s, Int64s, UInt64s
 from engine.rows.hashing import decimal_words
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 LIMB_BITS = 32
 LIMB_MASK = (1 << LIMB_BITS) - 1
-WEIGHT_SUM_MAX = 1 << 30  # limbs < 2**32 times this stay below 2**62
+WEIGHT_SUM_MAX = 1 << 30  # limbs below 2**32 times this are below 2**62
 _EXACT_BELOW = 2.0**62
 _INT64_MAX = (1 << 63) - 1
 
 
 def width_of(type_: pa.DataType) -> int:
-    """How many limbs the sums of values of this type take."""
+    """The number of limbs for sums of values of this type."""
     return 4 if pa.types.is_decimal(type_) and type_.precision > 18 else 2
 
 
 def sum_limbs(values: pa.Array, weights: Int64s, groups: Int64s, group_count: int) -> Int64s:
-    """Sums of values (no nulls) times weights: an array (width, group_count) of limbs in normal form."""
+    """The sum of values (without nulls) times weights of each group: limbs of shape (width, group_count), in normal
+    form. `values`, `weights` and `groups` have one entry for each row."""
     width = width_of(values.type)
     heaviest = float(np.abs(weights).sum(dtype=np.float64))
     if heaviest > WEIGHT_SUM_MAX:
@@ -58,7 +58,8 @@ def sum_limbs(values: pa.Array, weights: Int64s, groups: Int64s, group_count: in
 
 
 def weighted(limbs: Int64s, weights: Int64s, groups: Int64s, group_count: int) -> Int64s:
-    """Sums of sums: limbs (width, rows) times weights, added by group. Not in normal form where that is exact without."""
+    """Sums of sums: limbs of shape (width, rows) times weights, added by group. The result is perhaps not in normal
+    form, but it is exact."""
     heaviest = float(np.abs(weights).sum(dtype=np.float64))
     if limbs.size and float(np.abs(limbs).max()) * heaviest >= _EXACT_BELOW:
         return _sum_exactly(totals(limbs), weights, groups, group_count, len(limbs))
@@ -66,7 +67,7 @@ def weighted(limbs: Int64s, weights: Int64s, groups: Int64s, group_count: int) -
 
 
 def normalise(limbs: Int64s) -> Int64s:
-    """Carries moved up: the unique form. A new array."""
+    """The same sums in normal form, as a new array: each carry is added to the next limb."""
     limbs = limbs.copy()
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> LIMB_BITS
@@ -75,14 +76,13 @@ def normalise(limbs: Int64s) -> Int64s:
 
 
 def totals(limbs: Int64s) -> list[int]:
-    """The sums as Python integers: exact, slow, for few groups."""
+    """The sums as Python integers. This is exact and slow, for few groups."""
     columns = [column.tolist() for column in limbs]
     return [sum(limb << (LIMB_BITS * i) for i, limb in enumerate(row)) for row in zip(*columns, strict=True)]
 
 
 def limbs_of_totals(numbers: list[int], width: int) -> Int64s:
-    """Python integers -> limbs in normal form. OverflowError where the highest limb does not fit (64 bits above the
-    others)."""
+    """Limbs in normal form from Python integers. Raises OverflowError where the highest limb does not fit 64 bits."""
     rows = [[(number >> (LIMB_BITS * i)) & LIMB_MASK for i in range(width - 1)] for number in numbers]
     tops = [number >> (LIMB_BITS * (width - 1)) for number in numbers]
     table = [[*row, top] for row, top in zip(rows, tops, strict=True)]
@@ -90,7 +90,7 @@ def limbs_of_totals(numbers: list[int], width: int) -> Int64s:
 
 
 def fits_int64(limbs: Int64s) -> Bools:
-    """Which sums fit 64 bits."""
+    """For each sum: whether it fits 64 bits."""
     low, high = _words(limbs)
     fits = high == low.view(np.int64) >> 63
     if len(limbs) == 4:
@@ -99,11 +99,11 @@ def fits_int64(limbs: Int64s) -> Bools:
 
 
 def int64_totals(limbs: Int64s) -> Int64s:
-    """The sums where they fit int64, rubbish elsewhere."""
+    """The sums where they fit int64. Elsewhere the values are undefined."""
     return cast(Int64s, (limbs[1] << LIMB_BITS) | limbs[0])
 
 
-def double_totals(limbs: Int64s) -> npt.NDArray[np.float64]:
+def double_totals(limbs: Int64s) -> Float64s:
     """The doubles nearest to sums of two limbs."""
     fits = fits_int64(limbs)
     result = int64_totals(limbs).astype(np.float64)
@@ -113,7 +113,8 @@ def double_totals(limbs: Int64s) -> npt.NDArray[np.float64]:
 
 
 def decimal_totals(limbs: Int64s, type_: pa.Decimal128Type, valid: Bools) -> tuple[pa.Array, Bools]:
-    """(sums as decimals of the type, where they fit it); null where not `valid` or not fitting."""
+    """(sums as decimals of the type, whether each sum fits the type). A sum is null where it is not `valid` or does not
+    fit."""
     low, high = _words(limbs)
     fits = _within(limbs, low, high, 10**type_.precision)
     return _decimals(low, high, type_, valid & fits), fits
@@ -122,9 +123,10 @@ def decimal_totals(limbs: Int64s, type_: pa.Decimal128Type, valid: Bools) -> tup
 def decimal_averages(
     limbs: Int64s, scale: int, counts: Int64s, type_: pa.Decimal128Type, valid: Bools
 ) -> tuple[pa.Array, Bools]:
-    """(averages, rounded half up to the type's scale; where they fit); null where not `valid` or not fitting.
+    """(averages of sums with `scale`, rounded half up to the type's scale; whether each average fits the type). An
+    average is null where it is not `valid` or does not fit.
 
-    Spark divides to 39 digits after the point, cuts off, and then rounds half up: the same as one rounding.
+    Spark divides to 39 digits after the point, truncates, and then rounds half up. This is the same as one rounding.
     """
     scaled = np.zeros((4, len(counts)), dtype=np.int64)
     factor = 10 ** (type_.scale - scale)
@@ -145,8 +147,8 @@ def decimal_averages(
 
 
 def rounded_averages(limbs: Int64s, counts: Int64s) -> Int64s:
-    """Averages of two-limb sums, rounded half up (away from zero at ties), as Spark divides intervals; 0 where
-    nothing is counted."""
+    """Averages of sums of two limbs, rounded half up (away from zero at ties), as Spark divides intervals. The result
+    is 0 where the count is 0."""
     result = np.zeros(len(counts), dtype=np.int64)
     total = int64_totals(limbs)
     fast = fits_int64(limbs) & (total > -_INT64_MAX) & (counts > 0) & (counts < 1 << 62)
@@ -159,7 +161,7 @@ def rounded_averages(limbs: Int64s, counts: Int64s) -> Int64s:
 
 
 def to_int64(values: pa.Array) -> Int64s:
-    """Integers, durations and decimals of up to 18 digits (unscaled), without nulls, as int64."""
+    """Integers, durations and decimals of up to 18 digits (their unscaled values), without nulls, as int64."""
     type_ = values.type
     if pa.types.is_decimal(type_):
         return decimal_words(values)[0].view(np.int64)
@@ -169,7 +171,7 @@ def to_int64(values: pa.Array) -> Int64s:
 
 
 def to_python(values: pa.Array) -> list[int]:
-    """The same, and decimals of more digits, as Python integers (decimals unscaled)."""
+    """Integers, durations and all decimals (their unscaled values), without nulls, as Python integers."""
     if pa.types.is_decimal(values.type):
         words = decimal_words(values)
         return [(high << 64) | low for low, high in zip(words[0].tolist(), words[1].tolist(), strict=True)]
@@ -206,16 +208,16 @@ def _sum_exactly(numbers: list[int], weights: Int64s, groups: Int64s, group_coun
     return limbs_of_totals(result, width)
 
 
-def _words(limbs: Int64s) -> tuple[npt.NDArray[np.uint64], Int64s]:
-    """The low 64 bits, and the high 64 bits with the sign (of four limbs: as far as they fit)."""
+def _words(limbs: Int64s) -> tuple[UInt64s, Int64s]:
+    """(low 64 bits, high 64 bits with the sign) of each sum. Sums of four limbs that exceed 128 bits are truncated."""
     low = limbs[0].view(np.uint64) | (limbs[1].view(np.uint64) << np.uint64(LIMB_BITS))
     if len(limbs) == 2:
         return low, limbs[1] >> LIMB_BITS
     return low, (limbs[3] << LIMB_BITS) | limbs[2]
 
 
-def _within(limbs: Int64s, low: npt.NDArray[np.uint64], high: Int64s, bound: int) -> Bools:
-    """Where -bound < total < bound, for a bound below 2**127."""
+def _within(limbs: Int64s, low: UInt64s, high: Int64s, bound: int) -> Bools:
+    """For each total: whether -bound < total < bound. `bound` is below 2**127."""
     bound_low, bound_high = np.uint64(bound & ((1 << 64) - 1)), bound >> 64
     below = (high < bound_high) | ((high == bound_high) & (low < bound_low))
     lowest = -bound
@@ -231,7 +233,7 @@ def _fits_four_limbs(limbs: Int64s) -> Bools:
     return cast(Bools, (limbs[3] >= -(1 << 31)) & (limbs[3] < 1 << 31))
 
 
-def _decimals(low: npt.NDArray[np.uint64], high: Int64s, type_: pa.Decimal128Type, valid: Bools) -> pa.Array:
+def _decimals(low: UInt64s, high: Int64s, type_: pa.Decimal128Type, valid: Bools) -> pa.Array:
     words = np.empty((len(low), 2), dtype=np.uint64)
     words[:, 0] = np.where(valid, low, np.uint64(0))
     words[:, 1] = np.where(valid, high, 0).view(np.uint64)
@@ -240,7 +242,7 @@ def _decimals(low: npt.NDArray[np.uint64], high: Int64s, type_: pa.Decimal128Typ
 
 
 def _small_quotients(limbs: Int64s, counts: Int64s, factor: int) -> Bools:
-    """Where int64 arithmetic is exact in dividing the scaled sum by the count."""
+    """For each group: whether int64 arithmetic divides the scaled sum by the count exactly."""
     magnitude_max = _INT64_MAX // (4 * factor)
     total = int64_totals(limbs)
     small = fits_int64(limbs) & (total > -magnitude_max) & (total < magnitude_max)

@@ -1,8 +1,9 @@
-"""Values in a form whose plain order is Spark's: int64 *codes* for what fits 64 bits, binary for the rest.
+"""Values in a form whose natural order is Spark's: int64 *codes* for types that fit 64 bits, and binary for the others.
 
-Spark's order: NaN above all numbers, -0.0 equal to 0.0, false below true; decimals, dates, timestamps and intervals
-by value; strings by their UTF-8 bytes. The mapping is one to one on canonical values, so a value comes back exactly.
-Two forms for all types mean that traces of values have one of two layouts, whatever the arguments of the calls are.
+Spark's order: NaN is above all numbers, -0.0 equals 0.0, false is below true; decimals, dates, timestamps and intervals
+are ordered by value, and strings by their UTF-8 bytes. The mapping is one to one on canonical values, so a value is
+restored exactly. With two forms for all types, traces of values have one of two layouts, whatever the arguments of the
+aggregates are.
 """
 
 from __future__ import annotations
@@ -10,17 +11,14 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Bools, Int64s, UInt64s
 from engine.accumulators.integers import to_int64
 from engine.rows.hashing import decimal_words
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-# What min and max start from. They may also be codes of values; a count of values that are not null tells the two
-# apart.
+# Initial values of min and max. A value may have the same code; a count of the values that are not null distinguishes
+# the two cases.
 ABOVE_ALL = (1 << 63) - 1
 BELOW_ALL = -(1 << 63)
 
@@ -29,25 +27,25 @@ _WIDE_BYTES = 16
 
 
 def has_codes(type_: pa.DataType) -> bool:
-    """Whether values of the type become int64."""
+    """Whether the form of the type's values is int64."""
     if pa.types.is_decimal(type_):
         return cast(int, type_.precision) <= 18
     return not (pa.types.is_nested(type_) or _is_bytes(type_))
 
 
 def is_ordered(type_: pa.DataType) -> bool:
-    """Whether min and max take arguments of the type: all but nested ones and null."""
+    """Whether min and max accept the type: all types but nested ones and null."""
     return not pa.types.is_nested(type_) and not pa.types.is_null(type_)
 
 
 def encode(values: pa.Array) -> pa.Array:
-    """Canonical values without nulls -> int64 or binary in their order. (Nested values: binary that is only equal or
-    not.)"""
+    """Canonical values without nulls, as int64 or binary in their order. (The binary of nested values shows only
+    whether they are equal.)"""
     if has_codes(values.type):
         return pa.array(codes_of(values))
     if pa.types.is_nested(values.type):
-        # No kernel of Arrow writes nested values as bytes; only count(distinct struct) comes here, so rows go
-        # one by one.
+        # Arrow has no kernel that writes nested values as bytes. Only count(distinct struct) comes here, so Python
+        # handles the rows one by one.
         return pa.array([repr(value).encode() for value in values.to_pylist()], pa.binary())
     if pa.types.is_decimal(values.type):
         low, high = decimal_words(values)
@@ -60,7 +58,7 @@ def encode(values: pa.Array) -> pa.Array:
 
 
 def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values back; null where the code is null."""
+    """The reverse of `encode`. A value is null where its code is null."""
     if has_codes(type_):
         valid = encoded.is_valid().to_numpy(zero_copy_only=False)
         return values_of(encoded.fill_null(0).to_numpy(), type_, valid)
@@ -74,7 +72,7 @@ def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def codes_of(values: pa.Array) -> Int64s:
-    """Canonical values without nulls -> codes in their order."""
+    """Canonical values without nulls, as codes in their order."""
     type_ = values.type
     if pa.types.is_floating(type_):
         bits = values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.int64)
@@ -89,7 +87,7 @@ def codes_of(values: pa.Array) -> Int64s:
 
 
 def values_of(codes: Int64s, type_: pa.DataType, valid: Bools) -> pa.Array:
-    """The values of codes; null where not `valid`."""
+    """The values of codes. A value is null where it is not `valid`."""
     mask = None if valid.all() else ~valid
     codes = np.where(valid, codes, 0)
     if pa.types.is_floating(type_):
@@ -105,7 +103,7 @@ def values_of(codes: Int64s, type_: pa.DataType, valid: Bools) -> pa.Array:
     return whole.view(type_) if pa.types.is_temporal(type_) else whole.cast(type_)
 
 
-def _decimals(words: npt.NDArray[np.int64] | npt.NDArray[np.uint64], type_: pa.DataType, valid: Bools) -> pa.Array:
+def _decimals(words: Int64s | UInt64s, type_: pa.DataType, valid: Bools) -> pa.Array:
     bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
     return pa.Array.from_buffers(type_, len(words), [bitmap, pa.py_buffer(np.ascontiguousarray(words))])
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Int64s
 from engine.accumulators import integers, order
 from engine.model.circuit import AggregateCall
 from engine.operators.aggregate_plan import Feed, Plan
@@ -61,7 +62,7 @@ def _extreme(plan: Plan, totals: Totals, call: AggregateCall, feed: Feed, valid:
     return order.decode(encoded, feed.type)
 
 
-def _sum(limbs: integers.Int64s, type_: pa.DataType, valid: Bools) -> Result:
+def _sum(limbs: Int64s, type_: pa.DataType, valid: Bools) -> Result:
     if pa.types.is_decimal(type_):
         column, fits = integers.decimal_totals(limbs, type_, valid)
         return Result(column, fits | ~valid)
@@ -70,7 +71,7 @@ def _sum(limbs: integers.Int64s, type_: pa.DataType, valid: Bools) -> Result:
     return Result(whole.view(type_), fits | ~valid)
 
 
-def _average(limbs: integers.Int64s, feed: Feed, counts: integers.Int64s, type_: pa.DataType, valid: Bools) -> Result:
+def _average(limbs: Int64s, feed: Feed, counts: Int64s, type_: pa.DataType, valid: Bools) -> Result:
     everything = np.ones(len(counts), dtype=np.bool_)
     if pa.types.is_decimal(feed.type):
         column, fits = integers.decimal_averages(limbs, feed.type.scale, counts, type_, valid)

@@ -1,1 +1,1 @@
-"""Z-sets as Arrow tables, and the hash that routes and groups their rows."""
+"""Z-sets as Arrow tables, and the hash by which their rows are routed and grouped."""

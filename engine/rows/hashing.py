@@ -1,11 +1,11 @@
-"""A stable 64-bit hash of rows: the same in every process, on every machine, in every run.
+"""A stable 64-bit hash of rows: the same in every process, on every machine and in every run.
 
-It decides where a row lives (shard = top bits), so it is part of the state's format: changing it is a migration. Fixed-width
-values go through the finaliser of splitmix64 (Steele, Lea, Flood 2014; constants of Stafford's variant 13), which numpy does for
-a whole column; strings go through xxh3 once a distinct value. Null, NaN and zero each have one form, so that what Spark
-takes for one key has one hash.
+The hash decides where a row is stored (its top bits are the shard), so it is part of the state's format, and changing
+it is a migration. Fixed-width values go through the finaliser of splitmix64 (Steele, Lea, Flood 2014; with the
+constants of Stafford's variant 13), which numpy computes for a whole column. Each distinct string goes through xxh3
+once. Null, NaN and zero each have one form, so values that Spark treats as one key have one hash.
 
-`identity_columns` is the other half: rows are the same row when these columns are equal. Hashes narrow a search, equality decides.
+Hashes narrow a search, and equality decides: `identity_columns` gives columns that are equal exactly where rows are.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-Hashes = npt.NDArray[np.uint64]
+from base.arrays import Int64s, UInt64s
+
+Hashes = UInt64s
 
 SHARDS_DEFAULT = 4096
-"""Shards of a state: enough to divide it evenly among some hundred workers, few enough for a table in every task."""
+"""Shards of a state: enough to divide it evenly among some hundred workers, and few enough for each task to hold a
+table of them."""
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _COMBINE = np.uint64(0xD1342543DE82EF95)
@@ -31,19 +34,20 @@ _ELEMENT = np.uint64(0xA0761D6478BD642F)
 
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, seed: int = 0) -> Hashes:
-    """One hash a row over `columns`, in their order; rows without columns hash to 0. O(rows), and one xxh3 a distinct string."""
+    """One hash for each of `length` rows, over `columns` in their order. Rows without columns hash to `seed`. The cost
+    is O(rows), and one xxh3 for each distinct string of a column."""
     result = np.zeros(length, dtype=np.uint64)
     if seed:
         result += np.uint64(seed)
     for column in columns:
         with np.errstate(over="ignore"):
-            # splitmix64 keeps 0, and keys of zeros are common: the increment takes them away from it.
+            # splitmix64 maps 0 to 0, and keys that are 0 are common. The increment keeps them from hashing to 0.
             result = _mix(result * _COMBINE + _hash_column(_flat(column)) + _INCREMENT)
     return result
 
 
-def shard_of(hashes: Hashes, shards: int) -> npt.NDArray[np.int64]:
-    """The shard of every hash: its top bits. `shards` is a power of two, 1 to 65536."""
+def shard_of(hashes: Hashes, shards: int) -> Int64s:
+    """The shard of each hash: its top bits. `shards` is a power of two from 1 to 65,536."""
     bits = shards.bit_length() - 1
     if bits == 0:
         return np.zeros(len(hashes), dtype=np.int64)
@@ -51,7 +55,8 @@ def shard_of(hashes: Hashes, shards: int) -> npt.NDArray[np.int64]:
 
 
 def canonical_floats(column: pa.Array) -> pa.Array:
-    """-0.0 becomes 0.0 and every NaN the same NaN, as Spark's NormalizeFloatingNumbers has keys; other types are returned as they are."""
+    """The column with 0.0 in place of -0.0 and with one NaN for all, as Spark's NormalizeFloatingNumbers does for keys.
+    A column of another type is returned unchanged."""
     if not pa.types.is_floating(column.type):
         return column
     values = column.fill_null(0.0).to_numpy(zero_copy_only=False)
@@ -61,8 +66,9 @@ def canonical_floats(column: pa.Array) -> pa.Array:
 
 
 def identity_columns(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
-    """Flat columns that are equal exactly where the rows are equal: structs become their fields and a mark of presence,
-    lists become two independent hashes of their elements (128 bits: equal lists are told apart from unequal ones)."""
+    """Flat columns that are equal exactly where the rows are equal. A struct becomes its fields and a column that says
+    where it is not null. A list becomes such a column and two independent 64-bit hashes of its elements: two unequal
+    lists agree in both with a probability of 2**-128."""
     flat: list[pa.Array] = []
     for column in columns:
         _flatten(_flat(column), flat)
@@ -85,7 +91,8 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
         flat.append(pa.array(_hash_column(column)))
         flat.append(pa.array(_hash_list(column, seed=1)))
     elif pa.types.is_floating(column.type):
-        # Bits decide: NaN equals NaN, and -0.0 stays apart from 0.0, for which of two merged rows stays must not depend on order.
+        # The bits decide: NaN equals NaN, but -0.0 does not equal 0.0. Otherwise the order of the rows would decide which
+        # of the two values remains when rows are merged.
         width = column.type.bit_width
         bits = column.fill_null(0.0).to_numpy(zero_copy_only=False).view(f"int{width}")
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
@@ -128,12 +135,12 @@ def _hash_bytes(column: pa.Array) -> Hashes:
     table = np.fromiter(map(xxhash.xxh3_64_intdigest, distinct), dtype=np.uint64, count=len(distinct))
     table = np.append(table, _NULL)
     indices = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-    return _take(table, indices)
+    return _gather(table, indices)
 
 
-def _take(table: Hashes, indices: npt.NDArray[Any]) -> Hashes:
-    taken: Hashes = table[indices]
-    return taken
+def _gather(table: Hashes, indices: npt.NDArray[Any]) -> Hashes:
+    gathered: Hashes = table[indices]
+    return gathered
 
 
 def _hash_fixed(column: pa.Array) -> Hashes:
@@ -153,8 +160,9 @@ def _hash_fixed(column: pa.Array) -> Hashes:
     return _mix(values.astype(np.int64).view(np.uint64))
 
 
-def decimal_words(column: pa.Array) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    """A decimal128 column's unscaled values as (low unsigned word, high signed word); what stands at nulls is 0."""
+def decimal_words(column: pa.Array) -> tuple[UInt64s, Int64s]:
+    """The unscaled values of a decimal128 column as (low unsigned words, high signed words); both are 0 at nulls.
+    Raises TypeError for another type."""
     if column.type.bit_width != 128:
         raise TypeError(f"decimal128 expected, not {column.type}")
     words = np.frombuffer(column.buffers()[1], dtype=np.int64, count=2 * (column.offset + len(column)))
@@ -168,7 +176,8 @@ def decimal_words(column: pa.Array) -> tuple[Hashes, npt.NDArray[np.int64]]:
 
 
 def _hash_list(column: pa.Array, seed: int) -> Hashes:
-    """Sum over the elements of mix(hash + position): a polynomial would need a loop, a plain sum would forget the order."""
+    """A hash of each list: a mix of the sum of mix(hash of element + constant * position). A polynomial would need a
+    loop, and a sum without positions would not depend on the order."""
     flat = pc.list_flatten(column)
     lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.cumsum(lengths)

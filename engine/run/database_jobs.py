@@ -1,6 +1,6 @@
 """What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
 
-`take`, `open`, `freeze`, `fold`: the seed's worker interface, without the loop, which is the coordinator's.
+The coordinator calls `fence`, `open`, `freeze` and `fold`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from base.version import VersionId
 from engine.errors import EngineError, StaleTask
 from engine.run.spark_results import collected
 from engine.run.tasks import TaskSetup
-from storage.database import Database, Statistics, Taken
+from storage.database import Database, FencedState, Statistics
 from storage.errors import StorageError
 
 Result = TypeVar("Result")
@@ -30,14 +30,14 @@ class Folded:
     statistics: Statistics
 
 
-def take_all(context: Any, setup: TaskSetup) -> dict[int, Taken]:
-    """What each worker's database can open, which from now on nobody else changes."""
-    return _on_workers(context, len(setup.databases), partial(_take, setup))
+def fence_all(context: Any, setup: TaskSetup) -> dict[int, FencedState]:
+    """Fences every worker's database: no older run can change it from now on. Returns what each of them can open."""
+    return _on_workers(context, len(setup.databases), partial(_fence, setup))
 
 
-def open_all(context: Any, setup: TaskSetup, version: VersionId, taken: Mapping[int, Taken]) -> None:
+def open_all(context: Any, setup: TaskSetup, version: VersionId, fenced: Mapping[int, FencedState]) -> None:
     """Every database opens `version`, durably, and discards the other one, before any step."""
-    _on_workers(context, len(setup.databases), partial(_open, setup, version, taken))
+    _on_workers(context, len(setup.databases), partial(_open, setup, version, fenced))
 
 
 def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
@@ -50,14 +50,14 @@ def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
     return _on_workers(context, len(setup.databases), partial(fold, setup))
 
 
-def _take(setup: TaskSetup, worker: int) -> Taken:
+def _fence(setup: TaskSetup, worker: int) -> FencedState:
     folder, _ = setup.databases[worker]
-    return Database.take(folder, epoch=setup.epoch, identity=setup.identity(worker))
+    return Database.fence(folder, epoch=setup.epoch, identity=setup.identity(worker))
 
 
-def _open(setup: TaskSetup, version: VersionId, taken: Mapping[int, Taken], worker: int) -> None:
+def _open(setup: TaskSetup, version: VersionId, fenced: Mapping[int, FencedState], worker: int) -> None:
     folder, _ = setup.databases[worker]
-    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker), taken=taken[worker].number)
+    Database.open(folder, version, epoch=setup.epoch, identity=setup.identity(worker), fenced=fenced[worker].number)
 
 
 def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:

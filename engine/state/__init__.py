@@ -1,1 +1,1 @@
-"""Traces: what operators keep between steps, over any ordered store of bytes."""
+"""Traces: the state that operators keep between steps, in an ordered store of bytes."""

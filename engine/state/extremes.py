@@ -1,19 +1,20 @@
-"""The lowest or highest value of every key, where values can be taken back: found from the ends of the runs, not by a
-scan.
+"""The lowest or highest value of each key, where values can be retracted. It is found from the ends of the runs,
+without a scan.
 
-The trace holds (key..., value) -> weight with the rows of a key in the order of their values. Retracting the maximum
-leaves its row and its opposite in different runs until a merge drops both; so the answer is the first value, from the
-top, whose weights add up to more than 0 over all runs.
+The trace holds (key..., value) -> weight, with the rows of a key in the order of their values. When the maximum is
+retracted, its row and the opposite row are in different runs until a merge drops both. So the answer is the first
+value, from the top, whose weights have a sum above 0 over all runs.
 
-All keys are searched at once, in rounds. A round takes the outermost `width` rows of every key from every run; values
-beyond the innermost row taken from every run that has more are complete, and if the answer is among them the key is
-done. Otherwise the next round takes four times as many.
+All keys are searched at once, in rounds. A round reads the outermost `width` rows of each key from each run. Of each
+run that has more rows, it has seen all rows beyond the innermost one that it read; so values beyond all these innermost
+rows are complete. If the answer is among the complete values, the key is done. Otherwise the next round reads four
+times as many rows.
 
-Bound on rows touched, a key: let R be the runs of its bucket (O(log rows)), and c the most rows at or beyond the answer
-that one run has: the answer itself, and values retracted that no merge has dropped yet. At most R * (2 + max(1, 6 * c))
-rows are touched, whatever the number of rows of the key: two to know the key's rows in a run, and rounds of 1, 4, 16,
-... rows, the last of which is below 4 * (c + 1). Mostly one round is enough: the top of every run holds the top of
-all.
+Bound on the rows touched for one key: let R be the number of runs of its bucket (O(log rows)), and c the largest number
+of rows at or beyond the answer in one run, which are the answer itself and retracted values that no merge has dropped
+yet. At most R * (2 + max(1, 6 * c)) rows are touched, whatever the number of rows of the key: two to find the key's
+rows in a run, and rounds of 1, 4, 16, ... rows, the last of which is below 4 * (c + 1). Usually one round is enough,
+because the tops of all runs contain the top of the key.
 """
 
 from __future__ import annotations
@@ -22,25 +23,24 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from base.arrays import Bools, Int64s
 from engine.rows import zset
 from engine.rows.hashing import Hashes, identity_columns
 from engine.state.trace import Run, Trace
 
-Int64s = npt.NDArray[np.int64]
-
 WIDTH_GROWTH = 4
-"""Rows of a run that a round takes, as a multiple of the round before: few rounds, and no more than 4 rows for one
-needed."""
+"""Rows of a run that a round reads, as a multiple of the round before. It keeps the rounds few, and reads at most 4
+rows for each row that is needed."""
 
 _BELOW_ALL = -(1 << 63)
 
 
 class Change(NamedTuple):
-    """Weights to be added to values: `key[i]` is the number of the key. (key, value) need not be unique."""
+    """Weights that are to be added to values. `key[i]` is the index of the key. A pair (key, value) may occur
+    repeatedly."""
 
     key: Int64s
     values: pa.Array
@@ -49,18 +49,19 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """One entry a key. `before`: of the trace; `after`: of the trace and the change; null where there is no value."""
+    """One entry for each key. `before`: the extreme in the trace; `after`: in the trace and the change together. Both
+    are null for a key without values."""
 
     before: pa.Array
     after: pa.Array
     below_zero: Int64s
-    """Keys in which a value that was looked at has, after the change, a weight below 0."""
+    """Indices of keys in which a value that was read has a weight below 0, before or after the change."""
     rows_touched: int
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """In one run: rows low[i] to high[i] are those of key[i]; none is empty."""
+    """The rows of keys in one run: rows low[i] to high[i] - 1 are those of key[i], and there is at least one."""
 
     run: Run
     key: Int64s
@@ -69,19 +70,19 @@ class _Segment:
 
 
 class _Candidates(NamedTuple):
-    """Rows read, and the change's. `score` grows towards the answer; `inner` marks rows below which their run has
-    more."""
+    """Rows of the runs and rows of the change. `before` and `after`: their weights without and with the change.
+    `inner`: whether this is the innermost row that was read of its key in a run that has more rows of it."""
 
     key: Int64s
     values: pa.Array
     before: Int64s
     after: Int64s
-    inner: npt.NDArray[np.bool_]
+    inner: Bools
 
 
 def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest: bool) -> Found:
-    """The lowest (or highest) value of positive weight of every key, before and after the change, which is not
-    appended yet."""
+    """The lowest (or highest) value of positive weight of each key, before and after the change. The change has not
+    been appended to the trace yet. `hashes`: of the rows of `keys`."""
     assert trace.layout.ordered and trace.layout.key == tuple(range(len(trace.layout.types) - 1))
     segments, touched = _segments(trace, keys, hashes)
     results = _Results(keys.num_rows, trace.layout.types[-1])
@@ -92,12 +93,14 @@ def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest
         parts += [_outermost(trace, segment, active, width, highest) for segment in segments]
         candidates = _concatenate(parts)
         touched += len(candidates.key) - len(parts[0].key)
-        active &= ~results.take_from(candidates, highest)
+        active &= ~results.resolve(candidates, highest)
         width *= WIDTH_GROWTH
     return results.found(touched)
 
 
 class _Results:
+    """The answers that have been found so far."""
+
     def __init__(self, keys: int, type_: pa.DataType) -> None:
         self._type = type_
         self._chosen = np.full((2, keys), -1, dtype=np.int64)
@@ -105,8 +108,8 @@ class _Results:
         self._length = 0
         self._below_zero: list[Int64s] = []
 
-    def take_from(self, candidates: _Candidates, highest: bool) -> npt.NDArray[np.bool_]:
-        """Enters the answers of the keys for which the candidates suffice, and says which these are."""
+    def resolve(self, candidates: _Candidates, highest: bool) -> Bools:
+        """Stores the answers of the keys for which the candidates suffice. Returns whether each key is done."""
         scores = _scores(candidates.values, highest)
         count = self._chosen.shape[1]
         frontier = np.full(count, _BELOW_ALL, dtype=np.int64)
@@ -121,16 +124,16 @@ class _Results:
         for i, weights in enumerate((candidates.before, candidates.after)):
             total = np.add.reduceat(weights[order], starts) if len(starts) else weights[:0]
             there = total > 0
-            # Scores ascend within a key, and the last assignment wins.
+            # Scores ascend within a key, and of several assignments the last one wins.
             chosen[i, key[starts[there]]] = order[starts[there]]
             self._below_zero.append(np.unique(key[starts[total < 0]]))
         seen = np.zeros(count, dtype=np.bool_)
         seen[candidates.key] = True
-        done: npt.NDArray[np.bool_] = ~seen | (chosen >= 0).all(axis=0) | ~has_more
+        done: Bools = ~seen | (chosen >= 0).all(axis=0) | ~has_more
         self._enter(chosen, done, candidates.values)
         return done
 
-    def _enter(self, chosen: Int64s, done: npt.NDArray[np.bool_], values: pa.Array) -> None:
+    def _enter(self, chosen: Int64s, done: Bools, values: pa.Array) -> None:
         entered = (chosen >= 0) & done
         self._values.append(values.take(pa.array(chosen[entered])))
         numbers = self._length + np.arange(int(entered.sum()))
@@ -168,8 +171,8 @@ def _segments(trace: Trace, keys: pa.Table, hashes: Hashes) -> tuple[list[_Segme
 
 
 def _without_collisions(trace: Trace, segment: _Segment, keys: pa.Table) -> _Segment:
-    """Rows of one hash stand by key, so the first and the last tell whether all are of the key; if not, all are
-    looked at."""
+    """The segment without rows of other keys that have the same hash. Rows of one hash are in the order of their keys,
+    so if the first and the last row have the key, all have it. Otherwise all rows are compared."""
     first = _has_key(trace, segment.run, segment.low, keys, segment.key)
     last = _has_key(trace, segment.run, segment.high - 1, keys, segment.key)
     if (first & last).all():
@@ -183,22 +186,20 @@ def _without_collisions(trace: Trace, segment: _Segment, keys: pa.Table) -> _Seg
     return _Segment(segment.run, segment.key[some], low[some], high[some])
 
 
-def _has_key(trace: Trace, run: Run, rows: Int64s, keys: pa.Table, key: Int64s) -> npt.NDArray[np.bool_]:
+def _has_key(trace: Trace, run: Run, rows: Int64s, keys: pa.Table, key: Int64s) -> Bools:
     asked = identity_columns([zset.take(column, pa.array(key)) for column in keys.columns])
     there = identity_columns([zset.take(run.table.column(i), pa.array(rows)) for i in trace.layout.key])
     return zset.equal_rows(asked, there, len(rows))
 
 
-def _from_change(change: Change, active: npt.NDArray[np.bool_]) -> _Candidates:
+def _from_change(change: Change, active: Bools) -> _Candidates:
     some = np.flatnonzero(active[change.key])
     weights = change.weights[some]
     values = change.values if len(some) == len(change.key) else change.values.take(pa.array(some))
     return _Candidates(change.key[some], values, np.zeros_like(weights), weights, np.zeros(len(some), np.bool_))
 
 
-def _outermost(
-    trace: Trace, segment: _Segment, active: npt.NDArray[np.bool_], width: int, highest: bool
-) -> _Candidates:
+def _outermost(trace: Trace, segment: _Segment, active: Bools, width: int, highest: bool) -> _Candidates:
     some = np.flatnonzero(active[segment.key])
     low, high = segment.low[some], segment.high[some]
     first = np.maximum(low, high - width) if highest else low
@@ -208,10 +209,10 @@ def _outermost(
     inner = np.zeros(len(rows), dtype=np.bool_)
     cut = counts < high - low
     inner[((ends - counts) if highest else (ends - 1))[cut]] = True
-    taken = pa.array(rows)
+    indices = pa.array(rows)
     width_of_row = len(trace.layout.types)
-    values = zset.take(segment.run.table.column(width_of_row - 1), taken)
-    weights = zset.take(segment.run.table.column(width_of_row), taken).to_numpy()
+    values = zset.take(segment.run.table.column(width_of_row - 1), indices)
+    weights = zset.take(segment.run.table.column(width_of_row), indices).to_numpy()
     return _Candidates(np.repeat(segment.key[some], counts), values, weights, weights, inner)
 
 

@@ -1,7 +1,7 @@
-"""What the engine needs of a database: ordered bytes, inside one transaction.
+"""What the engine needs of a database: ordered bytes within one transaction.
 
-`storage.Transaction` is one; `DictStore` is the other, for circuits that run without a database (tests, the benchmark's floor).
-Keys begin with (table, shard): `storage/keys.py` makes them.
+`storage.Transaction` is one implementation. `DictStore` is another, for circuits that run without a database (tests,
+and the baseline of the benchmark). Keys begin with (table, shard); `storage/keys.py` builds them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Store(Protocol):
-    """A transaction. What `get` returns is valid only until the transaction ends."""
+    """A transaction. A view that `get` returns is valid until the transaction ends."""
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None: ...
 

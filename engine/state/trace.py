@@ -1,17 +1,19 @@
-"""A trace: an operator's state, the integral of a stream of changes, found by key.
+"""A trace: the state of an operator, which is the sum of all changes of a stream, indexed by key.
 
-A trace is a set of immutable **runs**: Arrow tables sorted by (key hash, row), searched with whole arrays of keys, read without
-copying. The content is the sum of the runs: rows that are equal are one row, their **accumulators** combined (a Z-set has one
-accumulator, its weight; an aggregate has several). Runs are merged in the manner of a log-structured tree.
+A trace is a set of immutable **runs**: Arrow tables sorted by (key hash, row), which are searched with whole arrays of
+keys and read without a copy. The content of a trace is the sum of its runs: equal rows are one row, and their
+**accumulators** are combined. A Z-set has one accumulator, its weight; an aggregate has several. Runs are merged as in
+a log-structured merge tree.
 
     table  ->  bucket (a range of hashes)  ->  runs, oldest first, each at least twice as long as the next
 
-Why buckets: a merge never touches more than one of them, so the work of a step is bounded (`BUCKET_ROWS_MAX`) whatever the size of the
-state, up to a million rows; beyond, it grows with the root of it. A bucket that outgrows its bound is cut in two by the merge that finds
-it so; only rows of one hash stay together. A bucket's name is its first hash; it ends where the next one begins.
+Why buckets: a merge never touches more than one bucket, so the work of a step is bounded (`BUCKET_ROWS_MAX`) whatever
+the size of the state, up to a million rows. Beyond that, the bound grows with the square root of the rows. A bucket
+that exceeds its bound is split in two by the merge that finds it so; only rows with the same hash stay together. The
+name of a bucket is its first hash, and it ends where the next one begins.
 
-A run's key is (table, shard of the bucket's first hash, that hash, number): the records of a range of shards are a range of keys, and
-numbers grow, so the order of a bucket's keys is the order of their age.
+The key of a run is (table, shard of the bucket's first hash, that hash, number). So the records of a range of shards
+are a range of keys; and because numbers grow, the keys of a bucket are in the order of their age.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from base.arrays import Bools, Int64s
 from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
 from engine.rows import zset
 from engine.rows.hashing import SHARDS_DEFAULT, Hashes, hash_columns, identity_columns, shard_of
@@ -33,15 +35,17 @@ from engine.state.store import Store
 from storage.keys import PREFIX_BYTES, shard_prefix, table_prefix
 
 Combine = Literal["sum", "carry", "min", "max"]
-"""How equal rows' accumulators become one. `carry`: a sum of limbs in [0, 2**32), whose bits above 32 go to the next accumulator: so
-totals have one form, and no history is too long for them."""
+"""How the accumulators of equal rows are combined. `carry`: a sum of limbs in [0, 2**32), whose bits above the 32nd are
+added to the next accumulator. So a total has a unique form, and does not overflow however many changes it sums."""
 
 BUCKET_ROWS_MAX = 1 << 16
-"""Rows of the largest merge: some 20 ms of work; smaller buckets would make a step of many keys open more runs."""
+"""Rows of the largest merge, which takes about 20 ms. With smaller buckets, a step with many keys would open more
+runs."""
 
 BUCKETS_SMALL = 16
-"""As many buckets keep to that bound, and it grows with every further so many: what a step of many keys opens, and what it merges at
-most, grow with the square root of a large trace each. (With 5M keys and one bound: three times as many runs, which cost more.)"""
+"""This many buckets have that bound, and the bound grows by as much with each further 16 buckets. So the number of runs
+that a step with many keys opens, and the size of its largest merge, both grow with the square root of a large trace.
+(With a constant bound, 5M keys made three times as many runs, which cost more.)"""
 
 HASH = "hash"
 _RUN = struct.Struct(">QQ")
@@ -49,10 +53,10 @@ _RUN = struct.Struct(">QQ")
 
 @dataclass(frozen=True)
 class TraceLayout:
-    """The shape of a trace's rows: `types` of the row's columns, then one column an accumulator.
+    """The shape of a trace's rows: columns of `types`, then one column for each accumulator.
 
-    `key`: the columns that find a row. `ordered`: rows of one key stand in the order of their last column (for extremes),
-    not of their hash. A row vanishes when all its sums (and limbs) are 0."""
+    `key`: the indices of the columns by which rows are looked up. `ordered`: the rows of one key are in the order of
+    their last column (for extremes), and not of their hash. A row is dropped when all its sums (and limbs) are 0."""
 
     table: int
     types: tuple[pa.DataType, ...]
@@ -70,7 +74,8 @@ class TraceLayout:
 
 @dataclass(frozen=True)
 class Run:
-    """`table`: rows, accumulators, hash; `hashes`: its last column, ascending. Valid until the transaction ends."""
+    """`table`: the columns of the rows, the accumulators, and the hash. `hashes`: its last column, ascending. A run is
+    valid until the transaction ends."""
 
     table: pa.Table
     hashes: Hashes
@@ -78,14 +83,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Matches:
-    """`rows[i]` (rows and accumulators, without hash) has the key `probe[i]` of the keys asked for; `probe` ascends.
-    A row that stands in several runs comes once for each, with its part of the accumulators."""
+    """The result of a probe. `rows[i]` (columns and accumulators, without the hash) has the key number `probe[i]` of
+    the keys that were looked up; `probe` ascends. A row that is in several runs occurs once for each, with the
+    accumulators of that run."""
 
     probe: zset.Indices
     rows: pa.Table
 
-    def totals(self, length: int, accumulator: int = -1) -> npt.NDArray[np.int64]:
-        """The sum of one int64 accumulator (default: the last) for each of the `length` keys asked for; 0 where nothing matched."""
+    def totals(self, length: int, accumulator: int = -1) -> Int64s:
+        """The sum of one int64 accumulator (by default the last) for each of the `length` keys that were looked up; 0
+        for a key without a match."""
         result = np.zeros(length, dtype=np.int64)
         if len(self.probe):
             starts = np.flatnonzero(np.concatenate([[True], self.probe[1:] != self.probe[:-1]]))
@@ -95,7 +102,7 @@ class Matches:
 
 
 class Trace:
-    """One trace within one transaction; nothing is kept between transactions."""
+    """One trace within one transaction. It keeps nothing between transactions."""
 
     def __init__(self, store: Store, layout: TraceLayout, shards: int = SHARDS_DEFAULT) -> None:
         self._store = store
@@ -113,7 +120,8 @@ class Trace:
     # Reading
 
     def probe(self, keys: pa.Table, hashes: Hashes) -> Matches:
-        """All rows whose key columns equal a row of `keys` (null equals null). O(runs * keys * log run + matches)."""
+        """All rows whose key columns equal a row of `keys`, where null equals null. `hashes`: of the rows of `keys`.
+        The cost is O(runs * keys * log(rows of a run) + matches)."""
         order = np.argsort(hashes)
         sorted_hashes = hashes[order]
         probes: list[zset.Indices] = []
@@ -126,23 +134,24 @@ class Trace:
         return self._verified(keys, probes, parts)
 
     def runs(self) -> list[Run]:
-        """Every run, by bucket, oldest first."""
+        """All runs, bucket by bucket, oldest first."""
         return [self._run(key) for keys in self._buckets.values() for key in keys]
 
     def scan(self) -> pa.Table:
-        """The whole content, combined, without hash: for queries and for tests."""
+        """The whole content, with equal rows combined and without the hash: for queries and tests."""
         parts = [run.table for run in self.runs()]
         merged = self._merge(parts) if parts else self.layout.schema.empty_table()
         return merged.drop_columns([HASH])
 
     def runs_near(self, sorted_hashes: Hashes) -> Iterator[tuple[Run, int, int]]:
-        """(run, low, high): every run that may hold rows of the ascending `sorted_hashes[low:high]`; no other run is opened."""
+        """(run, low, high) for each run that may contain rows with the hashes `sorted_hashes[low:high]`, which ascend.
+        It opens no other run."""
         for first, low, high in self._slices(sorted_hashes):
             for key in self._buckets.get(first, ()):
                 yield self._run(key), low, high
 
     def _slices(self, sorted_hashes: Hashes) -> list[tuple[int, int, int]]:
-        """(bucket, low, high): the slice of ascending hashes that falls into each bucket; empty ones left out."""
+        """(bucket, low, high): the slice of the ascending hashes that belongs to each bucket, without empty slices."""
         firsts = sorted({0, *self._buckets})
         cuts = np.searchsorted(sorted_hashes, np.array(firsts[1:], dtype=np.uint64), side="left").tolist()
         edges = [0, *cuts, len(sorted_hashes)]
@@ -152,7 +161,7 @@ class Trace:
         run = self._runs.get(key)
         if run is None:
             value = self._store.get(key, immutable=True)
-            assert value is not None, f"run {key.hex()} was listed and is gone"
+            assert value is not None, f"run {key.hex()} was listed and is missing"
             table = pa.ipc.open_stream(pa.py_buffer(value)).read_all()
             run = self._runs[key] = _as_run(table)
         return run
@@ -165,7 +174,7 @@ class Trace:
         if not len(probe):
             return probe, run.table
         after = np.minimum(low + 1, len(hashes) - 1)
-        if not (hashes[after] == hashes[low])[after != low].any():  # one row a hash, as in most runs: no second search
+        if not (hashes[after] == hashes[low])[after != low].any():  # one row per hash, as mostly: no second search
             return probe, zset.take_rows(run.table, low)
         counts = np.searchsorted(hashes, sorted_hashes[probe], side="right") - low
         starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
@@ -189,7 +198,8 @@ class Trace:
     # Writing
 
     def append(self, rows: pa.Table, hashes: Hashes | None = None) -> None:
-        """Adds rows (with accumulators; not necessarily combined) to the content. `hashes`: of their key columns, if known."""
+        """Adds rows, with their accumulators, to the content; equal rows need not be combined. `hashes`: of their key
+        columns, if they are known."""
         if rows.num_rows == 0:
             return
         if hashes is None:
@@ -201,21 +211,21 @@ class Trace:
             self._append_to(first, delta.slice(low, high - low))
 
     def _append_to(self, first: int, rows: pa.Table) -> None:
-        """Adds a run to a bucket, after merging into it the runs that are not twice as long: so each row is merged
-        O(log(bucket / delta)) times, and a lookup opens as many runs."""
+        """Adds a run to a bucket. First it merges into the new run the younger runs that are not twice as long. So each
+        row is merged O(log(bucket / delta)) times, and a lookup opens as many runs."""
         bucket = self._buckets.get(first, [])
         parts, total = [rows], rows.num_rows
-        taken: list[bytes] = []
+        merged_keys: list[bytes] = []
         for key in reversed(bucket):
             run = self._run(key)
             if run.table.num_rows > 2 * total:
                 break
             parts.append(run.table)
-            taken.append(key)
+            merged_keys.append(key)
             total += run.table.num_rows
-        merged = self._merge(parts[::-1]) if taken else rows
-        everything = len(taken) == len(bucket)
-        for key in taken:
+        merged = self._merge(parts[::-1]) if merged_keys else rows
+        everything = len(merged_keys) == len(bucket)
+        for key in merged_keys:
             self._delete(first, key)
         if everything and merged.num_rows > BUCKET_ROWS_MAX * (1 + len(self._buckets) // BUCKETS_SMALL):
             self._split(first, merged)
@@ -223,7 +233,7 @@ class Trace:
             self._write(first, merged)
 
     def _split(self, first: int, rows: pa.Table) -> None:
-        """Cuts a bucket's only run near its middle, where another hash begins."""
+        """Splits the only run of a bucket near its middle, where another hash begins."""
         hashes = rows.column(HASH).to_numpy()
         cut = int(np.searchsorted(hashes, hashes[len(hashes) // 2], side="left"))
         if cut == 0:
@@ -255,7 +265,7 @@ class Trace:
     # Merging
 
     def _merge(self, parts: Sequence[pa.Table]) -> pa.Table:
-        """The sum of tables of this layout: sorted, equal rows combined, rows whose sums are all 0 gone."""
+        """The sum of tables of this layout: sorted, with equal rows combined, and without rows whose sums are all 0."""
         table = pa.concat_tables(parts).combine_chunks()
         width = len(self.layout.types)
         columns = table.columns[:width]
@@ -275,7 +285,7 @@ class Trace:
         merged = pa.Table.from_arrays(arrays, schema=self.layout.schema)
         return self._value_order(merged) if self.layout.ordered else merged
 
-    def _kept(self, accumulators: list[pa.Array], length: int) -> npt.NDArray[np.bool_]:
+    def _kept(self, accumulators: list[pa.Array], length: int) -> Bools:
         kept = np.zeros(length, dtype=bool)
         for array, how in zip(accumulators, self.layout.combines, strict=True):
             if how in ("sum", "carry"):
@@ -283,18 +293,19 @@ class Trace:
         return kept
 
     def _value_order(self, table: pa.Table) -> pa.Table:
-        """By (hash, key, last column): NaN is the greatest value, as Spark has it; nulls come after it."""
+        """The rows in the order of (hash, key, last column). NaN is the greatest value, as in Spark, and nulls follow
+        it."""
         keys = [(HASH, "ascending")] + [(f"c{i}", "ascending") for i in range(len(self.layout.types))]
         return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
 def as_rows(change: pa.Table) -> pa.Table:
-    """A Z-set as rows of a trace whose one accumulator is the weight."""
+    """A Z-set as rows of a trace whose only accumulator is the weight."""
     return change.rename_columns([*change.column_names[:-1], "a0"])
 
 
 def as_zset(rows: pa.Table) -> pa.Table:
-    """The reverse: rows of such a trace, without hash, as a Z-set."""
+    """The reverse of `as_rows`: rows of such a trace, without the hash, as a Z-set."""
     return rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT])
 
 
@@ -303,7 +314,7 @@ def _as_run(table: pa.Table) -> Run:
 
 
 def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
-    """With the carries of limbs moved up."""
+    """The accumulators after the carry of each limb is added to the next accumulator."""
     carried = list(accumulators)
     for place, how in enumerate(combines):
         if how == "carry":
@@ -314,7 +325,8 @@ def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[
 
 
 def _combine(column: pa.ChunkedArray, order: zset.Indices, starts: zset.Indices, how: Combine) -> pa.Array:
-    """One value a group of neighbours. Nulls are the identity of min and max; sums have none."""
+    """One combined value for each group of neighbours in `order`. Null is the identity of min and max; sums have no
+    nulls."""
     if how in ("sum", "carry"):
         return pa.array(np.add.reduceat(column.to_numpy()[order], starts), column.type)
     if len(starts) == len(order):

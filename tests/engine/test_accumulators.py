@@ -1,4 +1,4 @@
-"""Exact sums against Python's integers and fractions: any order, any batching, with retraction."""
+"""Exact sums against Python's integers and fractions, in any order and batching, with retraction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.accumulators.canonical import canonical
 Addition = tuple[float, int, int]  # value, weight, group
 GROUPS = 3
 WIDE = Context(prec=80)
-BASE = 2.0**14  # a digit of its own: 14 + 1074 is a multiple of 32
+BASE = 2.0**14  # it is exactly one digit: 14 + 1074 is a multiple of 32
 
 any_double = st.floats(width=64, allow_nan=True, allow_infinity=True)
 near_doubles = st.sampled_from(
@@ -47,7 +47,7 @@ def nearest(total: Fraction) -> float:
 
 
 def obvious_sum(rows: Sequence[Addition]) -> float:
-    """IEEE's rules for what is there; one rounding of the exact total."""
+    """The sum by the rules of IEEE 754, where the exact total is rounded once."""
     counts = {"nan": 0, "inf": 0, "-inf": 0}
     total = Fraction(0)
     for value, weight, _ in rows:
@@ -108,7 +108,7 @@ def test_many_sums_of_many_doubles() -> None:
     assert bits(got) == bits([math.fsum(values[groups == group]) for group in range(500)])
 
 
-def test_more_nans_retracted_than_added_is_told() -> None:
+def test_more_nans_retracted_than_added_is_reported() -> None:
     assert doubles.specials_below_zero(explode([(math.nan, -1, 2), (math.inf, 1, 1)])).tolist() == [2]
 
 
@@ -156,7 +156,7 @@ def test_a_sum_past_the_limbs_is_an_error_not_a_wrong_number() -> None:
 
 
 @pytest.mark.parametrize("width", [2, 4])
-def test_totals_that_fit_64_bits_are_told(width: int) -> None:
+def test_totals_that_fit_64_bits_are_recognised(width: int) -> None:
     numbers = [2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64 + 1, -(2**64) - 1, 0]
     if width == 4:
         numbers += [2**96 + 1, -(2**96) - 1, 2**128 + 1, -(2**128) - 1]

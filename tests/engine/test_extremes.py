@@ -1,4 +1,4 @@
-"""Extremes under retraction against a plain multiset, and the bound on the rows that finding one touches."""
+"""Extremes under retraction against a plain multiset, and the bound on the rows that a search touches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Entry = tuple[str, int, int]  # key, value, weight
 
 
 class Values:
-    """A trace (key, value) -> weight. With few `hashes`, keys collide."""
+    """A trace (key, value) -> weight. `hashes`: the number of different hashes; with few of them, keys collide."""
 
     def __init__(self, type_: pa.DataType = INT64, hashes: int = 1 << 62) -> None:
         self.type, self._hashes = type_, hashes
@@ -107,7 +107,7 @@ def test_finding_the_next_extreme_does_not_scan_the_group(highest: bool) -> None
         assert found.after.to_pylist() == [value + inward]
         values.append([("a", value, -1)])
         runs = len(values.trace.runs())
-        beyond = taken + 2  # the answer and what was taken back, if no merge has dropped it yet
+        beyond = taken + 2  # the answer and the retracted values, if no merge has dropped them yet
         assert found.rows_touched <= (runs + 1) * (2 + 6 * beyond)
     assert found.rows_touched < size / 20
 
@@ -129,7 +129,7 @@ def test_keys_that_need_more_rounds_do_not_make_the_others_read_more() -> None:
     assert found.rows_touched <= 49 * (2 + 1) + 2 * (2 + 6 * 101)
 
 
-def test_a_value_of_negative_weight_is_told() -> None:
+def test_a_value_of_negative_weight_is_reported() -> None:
     values = Values()
     values.append([("a", 1, 1), ("b", 1, 1)])
     assert values.search(["a", "b"], [("b", 2, -1)], True).below_zero.tolist() == [1]

@@ -1,4 +1,4 @@
-"""A trace against a Counter: whatever was appended in whatever portions, probes and scans see the sum."""
+"""A trace against a Counter: however the changes are split into appends, probes and scans see their sum."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_content_is_the_sum_of_what_was_appended(changes: list[dict[tuple[object
 
 
 def test_runs_are_few_and_merges_bounded() -> None:
-    """The number of runs a lookup opens grows with the logarithm, and no merge exceeds two buckets."""
+    """The number of runs that a lookup opens grows with the logarithm of the rows, and no merge exceeds two buckets."""
     store = DictStore()
     for step in range(200):
         append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
@@ -57,8 +57,8 @@ def test_runs_are_few_and_merges_bounded() -> None:
     assert len(runs) <= 10
 
 
-def test_a_bucket_that_outgrows_its_bound_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs stay within the bound, lie in the range of their bucket, and their keys are in the order of their hashes."""
+def test_a_bucket_that_outgrows_its_bound_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs stay within the bound and in the range of their bucket, and their keys are in the order of their hashes."""
     monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 100)
     store = DictStore()
     for step in range(40):
@@ -71,11 +71,13 @@ def test_a_bucket_that_outgrows_its_bound_is_cut(monkeypatch: pytest.MonkeyPatch
         after = min((f for f in firsts if f > first), default=1 << 64)
         assert first <= int(hashes.min()) and int(hashes.max()) < after
         assert len(hashes) <= 200
-        assert int.from_bytes(key[2:4], "big") == first >> 60, "the shard in a run's key is that of its first hash"
+        assert int.from_bytes(key[2:4], "big") == first >> 60, (
+            "the shard in a run's key is that of its bucket's first hash"
+        )
 
 
 def test_buckets_and_their_bound_grow_with_the_root_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buckets of one size, filled to seven tenths, would be 1,400 here."""
+    """With a constant bound, there would be 1,400 buckets here, each seven tenths full."""
     monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 40)
     store = DictStore()
     for step in range(80):
@@ -96,7 +98,7 @@ def test_rows_of_one_hash_stay_together_however_many(monkeypatch: pytest.MonkeyP
     assert content(store) == Counter({(1, "49"): 1})
 
 
-def test_keys_of_one_hash_are_told_apart() -> None:
+def test_keys_of_one_hash_are_distinguished() -> None:
     store = DictStore()
     rows = to_table(Counter({(1, "a"): 1, (2, "b"): 1}), TYPES).rename_columns(["c0", "c1", "a0"])
     Trace(store, LAYOUT).append(rows, np.zeros(2, np.uint64))

@@ -1,4 +1,4 @@
-"""consolidate and group_rows against Counter, with hash collisions forced."""
+"""`consolidate` and `group_rows` against Counter, also where all hashes collide."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_consolidated_order_is_a_function_of_the_content(order: list[int]) -> No
 
 
 @given(st.lists(ROWS, max_size=20))
-def test_rows_are_told_apart_when_all_hashes_collide(rows: list[tuple[object, ...]]) -> None:
+def test_rows_are_distinguished_when_all_hashes_collide(rows: list[tuple[object, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zset, "hash_columns", lambda columns, length, seed=0: np.zeros(length, np.uint64))
         result = zset.consolidate(to_table(rows, TYPES))
@@ -58,7 +58,7 @@ def test_floats_are_rows_by_their_bits() -> None:
 
 
 def test_hashes_never_change() -> None:
-    """They place the state: another value here is another format of every database."""
+    """Hashes determine where state is stored, so a change here would change the format of every database."""
     table = {
         "long": pa.array([0, 1, -1, None], pa.int64()),
         "string": pa.array(["", "a", "ä", None]),

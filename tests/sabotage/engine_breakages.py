@@ -332,7 +332,7 @@ ENGINE = (
                 "        if False:\n",
             ),
         ),
-        ("tests/engine/test_trace.py::test_a_bucket_that_outgrows_its_bound_is_cut",),
+        ("tests/engine/test_trace.py::test_a_bucket_that_outgrows_its_bound_is_split",),
     ),
     Breakage(
         "buckets-of-one-size",
@@ -481,7 +481,7 @@ ENGINE = (
         tells="RecoveryFailed.*its checkpoint is for step",
     ),
     Breakage(
-        "probe-finds-one-row-a-hash",
+        "probe-finds-one-row-per-hash",
         "Of several rows of one key in a run, a probe finds the first.",
         "the batch answer",
         (Edit("engine/state/trace.py", "[after != low].any():  # one row", "[after != low].all():  # one row"),),

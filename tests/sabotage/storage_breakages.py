@@ -10,25 +10,25 @@ TEST = "tests/storage/test_database.py"
 STORAGE = (
     Breakage(
         "epoch-not-checked",
-        "A database lets in tasks and coordinators of an older epoch.",
+        "A database accepts tasks and coordinators of an older epoch.",
         "5 fences",
         (Edit(DATABASE, "    if present.epoch > epoch:\n", "    if False:\n"),),
         (
             f"{TEST}::test_attach_joins_only_what_its_own_epoch_has_opened",
-            f"{TEST}::test_an_older_epoch_can_change_nothing",
+            f"{TEST}::test_an_older_epoch_is_rejected",
         ),
         tells="NotOpen",
     ),
     Breakage(
         "old-handle-accepted",
-        "A handle from before the last `open` goes on writing.",
+        "A handle from before the last `open` can still write.",
         "5 fences",
         (Edit(DATABASE, "        if present.opened != self._opened:\n", "        if False:\n"),),
         (f"{TEST}::test_a_handle_ends_with_the_next_open_of_the_same_epoch",),
     ),
     Breakage(
         "stored-version-by-bare-number",
-        "`open` takes a version of the right number for the one that was asked for.",
+        "`open` accepts any version with the number that was asked for.",
         "6 two versions",
         (
             Edit(
@@ -37,7 +37,7 @@ STORAGE = (
                 "            if version.version not in [held.version for held in old.versions]:\n",
             ),
         ),
-        (f"{TEST}::test_versions_of_one_number_are_told_apart",),
+        (f"{TEST}::test_versions_of_one_number_are_distinguished",),
     ),
     Breakage(
         "undo-skipped",
@@ -55,13 +55,13 @@ STORAGE = (
     ),
     Breakage(
         "fold-without-undo",
-        "A fold keeps no way back to the version before.",
+        "A fold writes no undo log.",
         "6 two versions",
         (
             Edit(
                 FOLDING,
-                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n",
-                "            committed.take(key)\n",
+                "            undo.put(writer, key, committed.remove(key), committed.part_bytes)\n",
+                "            committed.remove(key)\n",
             ),
         ),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
@@ -69,12 +69,12 @@ STORAGE = (
     ),
     Breakage(
         "working-changes-kept",
-        "`open` goes on with the changes that the crashed run left.",
+        "`open` keeps the changes that the crashed run left in the working layer.",
         "6 two versions",
         (
             Edit(
                 DATABASE,
-                "                _sweep(path)\n                new = _with_working(path, replace(\n",
+                "                _remove_layers(path)\n                new = _with_working(path, replace(\n",
                 "                made = replace if old.working else (lambda old, **new: _with_working(path, replace(old, **new)))\n"
                 "                new = (made(\n",
             ),
@@ -86,18 +86,18 @@ STORAGE = (
         "`open` keeps a frozen layer that was never folded.",
         "6 two versions",
         (
-            Edit(DATABASE, "                _sweep(path)\n                new", "                new"),
+            Edit(DATABASE, "                _remove_layers(path)\n                new", "                new"),
             Edit(
                 DATABASE,
-                "boot=_boot_id(), frozen=None, freezing=None, seals=(seal,),\n",
-                "boot=_boot_id(), seals=(seal,),\n",
+                "boot=_boot_id(), frozen=None, freezing=None,\n",
+                "boot=_boot_id(),\n",
             ),
         ),
         (f"{TEST}::test_open_discards_what_was_not_completed",),
     ),
     Breakage(
         "deleted-records-come-back",
-        "A tombstone is not stored although a layer below has the record.",
+        "A tombstone is not stored, although a layer below has the record.",
         "4 a task may run twice",
         (
             Edit(
@@ -110,7 +110,7 @@ STORAGE = (
     ),
     Breakage(
         "checksums-not-verified",
-        "Records are read without a look at their checksum.",
+        "Records are read without verifying their checksums.",
         "no silence",
         (Edit("storage/records.py", "view[-TRAILER_BYTES:] != _checksum(key, view[:-TRAILER_BYTES]):\n", "False:\n"),),
         (
@@ -120,14 +120,14 @@ STORAGE = (
     ),
     Breakage(
         "layer-of-another-boot",
-        "A layer that was never synced is trusted after the machine was started anew.",
+        "A layer that was never synced is trusted after a reboot.",
         "6 two versions",
         (Edit(DATABASE, "        if present.boot != _boot_id():\n", "        if False:\n"),),
         (f"{TEST}::test_a_layer_of_another_boot_is_not_trusted",),
     ),
     Breakage(
         "half-a-transaction",
-        "What a task has put is written although the task raised.",
+        "The changes of a task are written, although the task raised an error.",
         "4 a task may run twice",
         (
             Edit(
@@ -141,7 +141,7 @@ STORAGE = (
     ),
     Breakage(
         "undo-of-two-versions",
-        "A fold leaves the undo of the version before beside its own.",
+        "A fold leaves the undo log of the version before beside its own.",
         "6 two versions",
         (Edit(DATABASE, "            if parts.delete_all(writer, UNDO):\n", "            if False:\n"),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
@@ -149,85 +149,87 @@ STORAGE = (
     ),
     Breakage(
         "half-a-fold-opened",
-        "`open` takes the records that a fold left half way for the last version.",
+        "`open` accepts half-merged records as the last version.",
         "6 two versions",
         (
             Edit(
-                DATABASE, "    if old.laid is None:\n        return None\n    has_more", "    return None\n    has_more"
+                DATABASE,
+                "    if old.merge_progress is None:\n        return None\n    has_more",
+                "    return None\n    has_more",
             ),
         ),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-in-place",
-        "What a version that is taken back has replaced is written anew beside it, and the file grows by as much.",
+        "rollback-in-place",
+        "A rollback writes the former records before it removes those that they replace, and the file grows by as much.",
         "9 bounded",
         (
-            Edit(FOLDING, "    for key, _ in batch:\n        committed.drop(key)\n", ""),
+            Edit(FOLDING, "    for key, _ in batch:\n        committed.discard(key)\n", ""),
             Edit(
                 FOLDING,
                 "    for key, former in batch:\n",
-                "    for key, former in batch:\n        committed.take(key)\n",
+                "    for key, former in batch:\n        committed.remove(key)\n",
             ),
         ),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
-        "way-back-not-cleared",
-        "On the way back what the later version brought stays.",
+        "rollback-not-cleared",
+        "A rollback leaves the records that the later version added.",
         "6 two versions",
-        (Edit(FOLDING, "    for key, _ in batch:\n        committed.drop(key)\n", ""),),
+        (Edit(FOLDING, "    for key, _ in batch:\n        committed.discard(key)\n", ""),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-from-a-stale-place",
-        "`open` goes on with the way back where it was, though another one has opened the database meanwhile.",
+        "rollback-from-a-stale-key",
+        "`open` continues a rollback where it was, although another call has opened the database in the meantime.",
         "6 two versions",
-        (Edit(DATABASE, "                if old != closed:\n", "                if False:\n"),),
-        (f"{TEST}::test_an_open_that_stalled_on_the_way_back_begins_it_anew",),
+        (Edit(DATABASE, "                if old != last_saved:\n", "                if False:\n"),),
+        (f"{TEST}::test_an_open_that_stalled_during_a_rollback_restarts_it",),
         tells="CorruptFile",
     ),
     Breakage(
-        "way-back-reads-what-it-drops",
-        "A record of the later version that was damaged blocks the way to the former one.",
+        "rollback-reads-what-it-discards",
+        "A damaged record of the later version blocks the rollback.",
         "6 two versions",
-        (Edit(FOLDING, "        committed.drop(key)\n", "        committed.take(key)\n"),),
-        ("tests/storage/test_faults.py::test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back",),
+        (Edit(FOLDING, "        committed.discard(key)\n", "        committed.remove(key)\n"),),
+        ("tests/storage/test_faults.py::test_a_lost_part_of_the_later_version_does_not_block_the_rollback",),
         tells="CorruptRecord",
     ),
     Breakage(
         "sizes-of-the-state-before",
-        "A fold's pieces and parts are small where the state was, though it has grown much since.",
+        "The sizes of a fold's pieces and parts are those of the state before, although it has grown much.",
         "9 bounded",
-        (Edit(FOLDING, "max(live_bytes, sum(laid.table_bytes.values()))", "live_bytes"),),
-        (f"{TEST}::test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one",),
+        (Edit(FOLDING, "max(live_bytes, sum(progress.table_bytes.values()))", "live_bytes"),),
+        (f"{TEST}::test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one",),
     ),
     Breakage(
         "half-a-fold-read",
-        "A reader of the last version sees what a fold has done of the next one.",
+        "A reader of the last version sees records of the next one that a fold has merged.",
         "6 two versions",
-        (Edit(DATABASE, "            if present.laid is not None:\n", "            if False:\n"),),
+        (Edit(DATABASE, "            if present.merge_progress is not None:\n", "            if False:\n"),),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
     ),
     Breakage(
         "fold-in-one-transaction",
-        "A fold rewrites all that changed in one transaction, and the file grows by as much.",
+        "A fold writes all changes in one transaction, and the file grows by as much.",
         "9 bounded",
         (Edit(FOLDING, "        if size >= size_max or", "        if"),),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
         "pieces-of-one-size",
-        "A fold's pieces are as large for a small state, whose file is mostly room for them then.",
+        "A small state has pieces as large as those of a large one, and most of its file is free space for them.",
         "9 bounded",
         (Edit(FOLDING, "max(PIECE_BYTES_MIN, live_bytes // PIECE_SHARE)", "PIECE_BYTES_MAX"),),
         (f"{TEST}::test_a_small_state_has_small_pieces",),
     ),
     Breakage(
         "nothing-cleared-before",
-        "A fold replaces records in their place, and the file grows by as much.",
+        "A fold replaces records without removing them first, and the file grows by as much.",
         "9 bounded",
         (
             Edit(
@@ -237,8 +239,8 @@ STORAGE = (
             ),
             Edit(
                 FOLDING,
-                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n",
-                "            undo.keep(writer, key, committed.take(key), committed.part_bytes)\n"
+                "            undo.put(writer, key, committed.remove(key), committed.part_bytes)\n",
+                "            undo.put(writer, key, committed.remove(key), committed.part_bytes)\n"
                 "            if not records.is_tombstone(stored):\n                committed.put(key, stored)\n",
             ),
         ),
@@ -246,7 +248,7 @@ STORAGE = (
     ),
     Breakage(
         "deletion-passed-over",
-        "A record that looks like a deletion, for its length was damaged, is left out of a fold.",
+        "A fold skips a record whose damaged length makes it look like a deletion.",
         "6 two versions",
         (
             Edit(
@@ -259,14 +261,14 @@ STORAGE = (
     ),
     Breakage(
         "walk-without-end",
-        "A fold looks for deletions in a whole layer while nobody else can write.",
+        "A fold walks over a whole layer in one transaction, in which no other process can write.",
         "9 bounded",
         (Edit(FOLDING, " or walked >= PIECE_RECORDS_MAX:\n", ":\n"),),
-        (f"{TEST}::test_a_piece_walks_over_so_many_records",),
+        (f"{TEST}::test_a_piece_walks_over_a_bounded_number_of_records",),
     ),
     Breakage(
         "records-in-one-part",
-        "A record that is a large share of the state is stored whole, and seldom finds room for another of its size.",
+        "A record that is a large share of the state is stored whole, and its space is rarely reused.",
         "9 bounded",
         (
             Edit(
@@ -279,42 +281,49 @@ STORAGE = (
     ),
     Breakage(
         "parts-left-behind",
-        "The parts of a record that is replaced stay in the file.",
+        "The parts of a replaced record stay in the file.",
         "9 bounded",
         (Edit(PARTS, "                writer.delete(key)\n", "                pass\n"),),
-        (f"{TEST}::test_the_parts_of_a_record_go_with_it",),
+        (f"{TEST}::test_the_parts_of_a_record_are_deleted_with_it",),
     ),
     Breakage(
         "room-used-too-early",
-        "A fold begins in the transaction that frees the room of the last undo, which it cannot use then.",
+        "A fold begins in the transaction that frees the space of the former undo log, which is not usable yet.",
         "9 bounded",
-        (Edit(DATABASE, "                return closed  # and", "                pass  # and"),),
+        (Edit(DATABASE, "                return single  # the", "                pass  # the"),),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
-        "undo-as-large-as-the-records",
-        "The way back is kept as it was, without compression.",
+        "undo-not-compressed",
+        "The undo log is stored without compression.",
         "9 bounded",
-        (Edit(UNDO, "    if len(former) >= PACKED_BYTES_MIN:\n", "    if False:\n"),),
+        (Edit(UNDO, "    if len(former) >= COMPRESSED_BYTES_MIN:\n", "    if False:\n"),),
         (f"{TEST}::test_the_file_of_two_versions_is_little_larger_than_both",),
     ),
     Breakage(
-        "way-back-not-proven",
-        "`open` drops the later version before it knows that the undo leads to the former one.",
+        "rollback-not-verified",
+        "`open` drops the later version before it has verified that the undo log is intact.",
         "6 two versions",
         (Edit(DATABASE, "        undo.verify(writer, place)\n", ""),),
-        ("tests/storage/test_faults.py::test_a_damaged_undo_does_not_go_back",),
+        ("tests/storage/test_faults.py::test_a_damaged_undo_log_refuses_the_rollback",),
     ),
     Breakage(
         "damaged-record-in-the-undo",
-        "A record that was damaged before the fold is taken for the way back, for the undo's own checksum is right.",
+        "A record that was damaged before the fold is restored, because the checksum of its undo entry is right.",
         "6 two versions",
         (Edit(UNDO, "        records.verify(key, former)\n", ""),),
-        ("tests/storage/test_faults.py::test_a_record_that_was_damaged_before_the_fold_is_no_way_back",),
+        ("tests/storage/test_faults.py::test_a_record_damaged_before_the_fold_refuses_the_rollback",),
+    ),
+    Breakage(
+        "description-renamed-on-disk",
+        "The stored description has other names than before, and an existing database cannot be opened.",
+        "6 two versions",
+        (Edit("storage/description.py", '"record_set_checksums": "seals"}', "}"),),
+        ("tests/storage/test_description.py::test_the_json_text_of_a_description_never_changes",),
     ),
     Breakage(
         "created-in-place",
-        "A new database is made under its own name, so half of one may be found after a crash.",
+        "A new database is created under its final name, so half of one may exist after a crash.",
         "6 two versions",
         (Edit(DATABASE, '        draft = path.with_name(f".{path.name}.new-e{epoch}")\n', "        draft = path\n"),),
         ("tests/storage/test_crash.py::test_a_crash_in_create_leaves_nothing_or_a_database",),

@@ -3,7 +3,7 @@
 At every commit of the broker: whose it is, and that its records follow: epochs grow; a division follows the one before, without a gap and not
 beyond the last stable offset; a step's output is the batch answer's difference, all of it, in canonical order, in the transaction of its
 record, after its division. At every commit of a database: its epoch; that no version holds a step that is not written; that each version
-is the batch answer's state, with the way back to the one before; that all workers share a version. At the end: all committed input is in the
+is the batch answer's state, with the undo log to the one before; that all workers share a version. At the end: all committed input is in the
 output.
 """
 
@@ -38,8 +38,8 @@ class Description:
     versions: tuple[tuple[int, int, str], ...]
     working: str | None
     frozen: str | None
-    laid: bool
-    """A fold has laid a part of the frozen layer."""
+    merging: bool
+    """A fold has merged a part of the frozen layer."""
 
 
 class Oracle:
@@ -216,9 +216,9 @@ class Oracle:
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
         state = {key[1:]: value for key, value in stored.items() if key[:3] == _RECORDS + _STATE}
-        if not now.laid:
+        if not now.merging:
             self._check_state(state, now.versions[-1], worker)
-        if now.laid or len(now.versions) == 2:
+        if now.merging or len(now.versions) == 2:
             for spaced, value in stored.items():
                 if spaced[:3] == _UNDO + _STATE:
                     state[spaced[1:]] = value if len(value) == _TOMBSTONE_BYTES else _unpacked(value)

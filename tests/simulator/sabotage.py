@@ -320,17 +320,17 @@ def epoch_of_databases_not_checked() -> Iterator[None]:
 
 
 @contextmanager
-def databases_asked_and_not_taken() -> Iterator[None]:
+def databases_asked_and_not_fenced() -> Iterator[None]:
     def asked(path: Any, *, epoch: int, identity: Any) -> Any:
-        return database.Taken(database.Database.versions(path), 0)
+        return database.FencedState(database.Database.versions(path), 0)
 
     real = database.Database.open
 
-    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, taken: int) -> Any:
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, fenced: int) -> Any:
         return real(path, version, epoch=epoch, identity=identity)
 
     with (
-        broken(database.Database, "take", staticmethod(asked)),
+        broken(database.Database, "fence", staticmethod(asked)),
         broken(database.Database, "open", staticmethod(opened)),
     ):
         yield
@@ -341,7 +341,7 @@ def late_attempt_opens_again() -> Iterator[None]:
     """An attempt of the task that opened a database goes on when steps have run, and throws them away."""
     real = database.Database.open
 
-    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, taken: int) -> Any:
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, fenced: int) -> Any:
         return real(path, version, epoch=epoch, identity=identity)
 
     with broken(database.Database, "open", staticmethod(opened)):
@@ -350,7 +350,7 @@ def late_attempt_opens_again() -> Iterator[None]:
 
 @contextmanager
 def undo_skipped() -> Iterator[None]:
-    with broken(undo, "keep", lambda writer, key, former: None):
+    with broken(undo, "put", lambda writer, key, former, part_bytes: None):
         yield
 
 
@@ -358,7 +358,7 @@ def undo_skipped() -> Iterator[None]:
 def open_keeps_the_newer_version() -> Iterator[None]:
     """Version 5 is opened, and 6 stays to be opened later."""
     real = database.described.save
-    left: dict[int, Description] = {}  # by worker: as it was before the way back
+    left: dict[int, Description] = {}  # by worker: as it was before the rollback
 
     def save(saver: Any, description: Description) -> None:
         try:
@@ -368,9 +368,11 @@ def open_keeps_the_newer_version() -> Iterator[None]:
         worker = description.identity.worker
         if description.versions[-1] in old.versions[:-1]:
             left[worker] = old
-        elif worker in left and description.laid is None and description.working is not None:
+        elif worker in left and description.merge_progress is None and description.working is not None:
             before = left.pop(worker)
-            description = replace(description, versions=before.versions, seals=before.seals)
+            description = replace(
+                description, versions=before.versions, record_set_checksums=before.record_set_checksums
+            )
         real(saver, description)
 
     with broken(database.described, "save", save):
@@ -387,9 +389,9 @@ def versions_told_apart_by_number_alone() -> Iterator[None]:
 
     real = database.Database.open
 
-    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, taken: int) -> Any:
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, fenced: int) -> Any:
         own = next((v for v in database.Database.versions(path) if v.version == version.version), version)
-        return real(path, own, epoch=epoch, identity=identity, taken=taken)
+        return real(path, own, epoch=epoch, identity=identity, fenced=fenced)
 
     with (
         open_keeps_the_newer_version(),
@@ -510,7 +512,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     results_that_broke_off_taken_for_all,
     task_of_any_step_accepted,
     epoch_of_databases_not_checked,
-    databases_asked_and_not_taken,
+    databases_asked_and_not_fenced,
     late_attempt_opens_again,
     undo_skipped,
     open_keeps_the_newer_version,

@@ -115,7 +115,7 @@ def test_a_seed_gives_the_same_story_again() -> None:
 
 SLOW = {
     "task_of_any_step_accepted",
-    "databases_asked_and_not_taken",
+    "databases_asked_and_not_fenced",
     "late_attempt_opens_again",
     "open_keeps_the_newer_version",
     "versions_told_apart_by_number_alone",

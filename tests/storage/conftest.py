@@ -1,4 +1,5 @@
-"""A folder in memory for the tests that kill hundreds of processes: no disk has to sync for a killed process."""
+"""Fixtures of storage's tests. Tests that kill hundreds of processes use a folder in memory, because a killed process
+needs no disk sync."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def no_child_stays() -> Iterator[None]:
 
 @pytest.fixture
 def one_record_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fold then takes as many transactions as it can; and records of more than a page are in parts."""
+    """Makes a fold take as many transactions as possible, and stores records of more than a page in parts."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1)
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
 

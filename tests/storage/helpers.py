@@ -1,4 +1,5 @@
-"""What storage's tests share: an identity, a whole view as a dict, and a child process that stops at a chosen line."""
+"""What storage's tests share: an identity, the content of a view as a dict, and a child process that stops at a given
+line."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from storage.identity import Identity
 from storage.keys import record_key
 
 ME = Identity(pipeline="flights", worker=0, database="6f1c0f0e-0000-4000-8000-000000000001")
-# The modules that touch files; a crash between two lines of the others is a crash at the next line of these.
+# The modules that touch files. A crash between two lines of another module amounts to a crash at the next line of these.
 TRACED = frozenset(
     str(Path(storage.__file__).parent / name) for name in ("database.py", "environments.py", "writers.py", "folding.py")
 )
-children: set[int] = set()  # pids that nobody has waited for
+children: set[int] = set()  # pids of children that have not been waited for
 FAILED = 99  # exit status of a child whose body raised
 
 
@@ -46,7 +47,7 @@ def committed(path: Path) -> tuple[VersionId, dict[bytes, bytes]]:
 
 
 def step(database: Database, puts: dict[str, bytes], deletes: tuple[str, ...] = ()) -> int:
-    """One step that writes; gives the number of the next."""
+    """One step that writes. Returns the number of the next step."""
     with database.transaction() as transaction:
         for name, value in puts.items():
             transaction.put(key(name), value)
@@ -64,7 +65,8 @@ def commit(database: Database, version: int, step_next: int) -> VersionId:
 
 
 def in_child(body: Callable[[], object]) -> int:
-    """Runs `body` in a forked child; gives its pid. The child ends with status 0, or FAILED and a traceback."""
+    """Runs `body` in a forked child and returns its pid. The child ends with status 0, or with FAILED and a
+    traceback."""
     pid = os.fork()
     if pid == 0:
         status = FAILED
@@ -80,7 +82,8 @@ def in_child(body: Callable[[], object]) -> int:
 
 
 def at_line(number: int, signal_number: int, body: Callable[[], Any]) -> Callable[[], Any]:
-    """`body`, in which this process sends itself a signal before the line of storage that is executed as number `number`."""
+    """A version of `body` in which the process sends itself a signal before it executes the `number`-th line of
+    storage."""
 
     def run() -> Any:
         seen = 0
@@ -105,14 +108,14 @@ def at_line(number: int, signal_number: int, body: Callable[[], Any]) -> Callabl
 
 
 def wait(pid: int) -> int:
-    """The exit status of an ended child; minus the signal that killed it."""
+    """The exit status of a child that has ended; if a signal killed it, minus the signal's number."""
     _, status = os.waitpid(pid, 0)
     children.discard(pid)
     return os.waitstatus_to_exitcode(status)
 
 
 def wait_stopped(pid: int) -> bool:
-    """True once the child has stopped itself; False if it ended before."""
+    """Waits until the child has stopped itself. Returns False if it ended instead."""
     _, status = os.waitpid(pid, os.WUNTRACED)
     if os.WIFSTOPPED(status):
         return True
@@ -122,7 +125,7 @@ def wait_stopped(pid: int) -> bool:
 
 
 def kill_children() -> None:
-    """Those that a failed test left behind, perhaps stopped."""
+    """Kills the children that a failed test left behind, which may be stopped."""
     while children:
         pid = children.pop()
         os.kill(pid, signal.SIGKILL)

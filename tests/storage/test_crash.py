@@ -1,6 +1,7 @@
-"""A crash, or a stop that turns a process into a zombie, at any line of storage, in real processes.
+"""A crash at any line of storage, in real processes; or a stop there, which turns the process into a zombie.
 
-A child runs the operation under a trace that kills (or stops) it before its n-th line. n grows until the child gets through.
+A child runs the operation under a trace that kills (or stops) it before its n-th line. n grows until the child
+completes the operation.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ CONTENT = {
 }
 Prepare = Callable[[Path], Database]
 pytestmark = pytest.mark.usefixtures("one_record_a_piece")
-Operation = Callable[[Database], object]  # gets a handle, made before: looking for the database is not what is stopped
+Operation = Callable[
+    [Database], object
+]  # it gets a handle that was made before, so that no stop falls into making the handle
 
 
 def at_v1(path: Path, *, beside_undo: bool = False) -> Database:
-    """Version 1 complete; what makes version 2 is in the working layer. `beside_undo`: version 0 can still be opened."""
+    """A database with version 1 complete and the changes of version 2 in the working layer. `beside_undo`: version 0
+    can still be opened."""
     database = fresh(path)
     step(database, {"changed": b"old", "deleted": b"d"})
     assert commit(database, 1, 1) == V1
@@ -83,7 +87,7 @@ def at_both(path: Path) -> Database:
 
 
 def every_line(shared_memory: Path, prepare: Prepare, stride: int = 1) -> Iterator[tuple[int, Path]]:
-    """Numbers of lines, each with a copy of the same database. The caller breaks when the child gets through."""
+    """Line numbers, each with a copy of the same database. The caller breaks when the child completes the operation."""
     prepare(shared_memory / "template")
     Database.close_all()
     for number in range(1, 5000, stride):
@@ -100,12 +104,13 @@ def attach(path: Path) -> Database:
 
 
 def prove_versions(path: Path, present: tuple[VersionId, ...]) -> None:
-    """Each version can be opened, from the last to the first, with its whole content; and steps go on from there."""
+    """Proves that each version can be opened with its whole content, from the last to the first, and that steps can run
+    afterwards."""
     assert Database.versions(path) == present
     assert committed(path) == (present[-1], CONTENT[present[-1]])
     for epoch, version in enumerate(reversed(present), start=2):
         if len(present) == 2 and version == present[-1]:
-            continue  # opening it would discard the other; its content has been read above
+            continue  # to open it would discard the other one; its content has been read above
         database = Database.open(path, version, epoch=epoch, identity=ME)
         with database.read() as view:
             assert content(view) == CONTENT[version]
@@ -115,7 +120,7 @@ def prove_versions(path: Path, present: tuple[VersionId, ...]) -> None:
 
 
 def crash_everywhere(shared_memory: Path, prepare: Prepare, body: Operation) -> Iterator[tuple[bool, Path]]:
-    """Yields (crashed, database) for a crash before each line, and at last for the whole operation."""
+    """Yields (crashed, database) for a crash before each line, and in the end for the whole operation."""
     for number, path in every_line(shared_memory, prepare):
         status = wait(in_child(at_line(number, signal.SIGKILL, partial(body, attach(path)))))
         assert status in (0, -signal.SIGKILL)
@@ -131,7 +136,7 @@ def test_a_crash_in_freeze_leaves_v(shared_memory: Path) -> None:
 
 
 def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memory: Path) -> None:
-    """The layer that the first one made may be there, and the name of the next is the same."""
+    """The layer that the first attempt created may exist, and the next attempt gives its layer the same name."""
     for _, path in crash_everywhere(shared_memory, at_v1, lambda database: database.freeze(V2)):
         attach(path).commit(V2)
         prove_versions(path, (V1, V2))
@@ -193,7 +198,7 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
         with attach(path).read() as view:
             assert (content(view), view.get_step()) in ((before, 2), (after, 3))
             seen.append(view.get_step())
-        step(attach(path), {"x": b"1", "y": b"2"})  # the retry is not blocked by what the dead one held
+        step(attach(path), {"x": b"1", "y": b"2"})  # the retry is not blocked by a lock of the killed process
     assert seen == sorted(seen) and set(seen) == {2, 3}
 
 
@@ -201,8 +206,8 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
 def test_a_zombie_of_an_older_epoch_changes_nothing(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """The child is stopped at a line; epoch 2 opens the database (and kills the child if it holds the lock); the child goes
-    on. What epoch 2 found must stay as it is."""
+    """The child is stopped at a line. Epoch 2 opens the database, and kills the child if it holds the lock. Then the
+    child continues. The state that epoch 2 opened must not change."""
     monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
     prepare, body = ZOMBIES[operation]
     outcomes = set()
@@ -227,7 +232,8 @@ def test_a_zombie_of_an_older_epoch_changes_nothing(
 
 
 def open_newer(path: Path, version: VersionId, child: int) -> Database:
-    """Where the child was stopped between taking the lock and leaving its name, the operator has to kill it."""
+    """Opens the database in epoch 2. Where the child was stopped between acquiring the lock and storing its pid, the
+    operator has to kill it."""
     try:
         return Database.open(path, version, epoch=2, identity=ME)
     except errors.WriterBlocked as blocked:
@@ -238,7 +244,7 @@ def open_newer(path: Path, version: VersionId, child: int) -> Database:
 
 
 def expect_stale(body: Operation, database: Database) -> None:
-    """A zombie either finishes (what it does counts no more) or is told that it is one."""
+    """A zombie either completes its operation, which has no effect, or gets an error that says that it is fenced."""
     with suppress(errors.StaleEpoch, errors.NotOpen):
         body(database)
 
@@ -277,7 +283,8 @@ def test_a_stopped_writer_of_the_same_epoch_is_named(shared_memory: Path, monkey
 def test_a_step_that_waits_while_another_process_freezes_writes_the_new_layer(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The child, of the same epoch, is stopped at a line of its step; this process freezes; then the child goes on."""
+    """The child, of the same epoch, is stopped at a line of its step. This process freezes. Then the child
+    continues."""
     monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
     seen: set[int | str] = set()
     for number, path in every_line(shared_memory, at_v1, stride=3):

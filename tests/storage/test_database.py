@@ -1,4 +1,4 @@
-"""The database's interface, as scripts: what is done, what is there then."""
+"""The database's interface, as scripts: operations, and the state that they lead to."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_commit_keeps_both_versions_and_open_discards_one(tmp_path: Path) -> Non
         Database.open(path, v2, epoch=1, identity=ME)
 
 
-def test_versions_of_one_number_are_told_apart(tmp_path: Path) -> None:
+def test_versions_of_one_number_are_distinguished(tmp_path: Path) -> None:
     database = fresh(tmp_path / PATH)
     made = commit(database, 1, 0)
     with pytest.raises(errors.UnknownVersion):
@@ -185,7 +185,7 @@ def test_attach_joins_only_what_its_own_epoch_has_opened(tmp_path: Path) -> None
     step(Database.attach(path, epoch=3, identity=ME), {"a": b"1"})
 
 
-def test_an_older_epoch_can_change_nothing(tmp_path: Path) -> None:
+def test_an_older_epoch_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / PATH
     zombie = fresh(path, epoch=1)
     step(zombie, {"a": b"1"})
@@ -205,8 +205,8 @@ def test_an_older_epoch_can_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_path: Path, epoch: int) -> None:
-    """What it is told stays true, though a task, a fold or an older coordinator goes on."""
+def test_a_fence_ends_all_others_before_a_version_is_chosen(tmp_path: Path, epoch: int) -> None:
+    """What the fence returns stays true, although a task, a fold or an older coordinator continues."""
     path = tmp_path / PATH
     older = fresh(path, epoch=1)
     step(older, {"a": b"1"})
@@ -214,7 +214,7 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
     older.commit(v1)
     step(older, {"b": b"2"})
     older.freeze(VersionId(2, 2, "c2"))
-    assert Database.take(path, epoch=epoch, identity=ME).versions == (EMPTY, v1)
+    assert Database.fence(path, epoch=epoch, identity=ME).versions == (EMPTY, v1)
     for act in (lambda: step(older, {"b": b"2"}), older.fold, lambda: older.freeze(VersionId(2, 2, "c2"))):
         with pytest.raises(errors.NotOpen if epoch == 1 else errors.StaleEpoch):
             act()
@@ -222,7 +222,7 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
         with pytest.raises(errors.StaleEpoch):
             Database.open(path, EMPTY, epoch=1, identity=ME)
         with pytest.raises(errors.StaleEpoch):
-            Database.take(path, epoch=1, identity=ME)
+            Database.fence(path, epoch=1, identity=ME)
     with pytest.raises(errors.NotOpen):
         Database.attach(path, epoch=epoch, identity=ME)  # not before it is opened
     assert Database.versions(path) == (EMPTY, v1)
@@ -230,24 +230,24 @@ def test_who_takes_a_database_ends_all_others_before_it_chooses_a_version(tmp_pa
         assert content(view) == {}
 
 
-def test_a_second_attempt_to_open_what_was_taken_changes_nothing(tmp_path: Path) -> None:
-    """It may come when steps have run and a checkpoint is under way."""
+def test_a_second_attempt_to_open_after_a_fence_changes_nothing(tmp_path: Path) -> None:
+    """It may come after steps have run, while a checkpoint is in progress."""
     path = tmp_path / PATH
     fresh(path)
-    taken = Database.take(path, epoch=2, identity=ME).number
-    first = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    fenced = Database.fence(path, epoch=2, identity=ME).number
+    first = Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
     step(first, {"a": b"1"})
     first.freeze(VersionId(1, 1, "c1"))
-    again = Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    again = Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
     with again.read() as view:
         assert content(view) == {key("a"): b"1"}
     assert first.fold() == VersionId(1, 1, "c1")
-    Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
+    Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
     assert Database.versions(path) == (EMPTY, VersionId(1, 1, "c1"))
-    newer = Database.take(path, epoch=2, identity=ME).number
-    with pytest.raises(errors.NotOpen, match="taken again"):
-        Database.open(path, EMPTY, epoch=2, identity=ME, taken=taken)
-    Database.open(path, EMPTY, epoch=2, identity=ME, taken=newer)
+    newer = Database.fence(path, epoch=2, identity=ME).number
+    with pytest.raises(errors.NotOpen, match="fenced again"):
+        Database.open(path, EMPTY, epoch=2, identity=ME, fenced=fenced)
+    Database.open(path, EMPTY, epoch=2, identity=ME, fenced=newer)
     assert Database.versions(path) == (EMPTY,)
 
 
@@ -270,7 +270,7 @@ def test_a_handle_ends_with_the_next_open_of_the_same_epoch(tmp_path: Path) -> N
 def test_a_layer_of_another_boot_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = fresh(tmp_path / PATH)
     monkeypatch.setattr("storage.database._boot_id", lambda: "another boot")
-    with pytest.raises(errors.NotOpen, match="started anew"):
+    with pytest.raises(errors.NotOpen, match="restarted since"):
         step(database, {})
     with pytest.raises(errors.NotOpen):
         Database.attach(tmp_path / PATH, epoch=1, identity=ME)
@@ -288,7 +288,7 @@ def test_other_processes_change_the_layers_under_a_handle(tmp_path: Path) -> Non
         assert view.get_step() == 3
 
 
-def test_a_database_made_anew_under_its_path_is_noticed(tmp_path: Path) -> None:
+def test_a_database_created_again_under_its_path_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / PATH
     old = fresh(path)
     path.rename(tmp_path / "aside")
@@ -312,11 +312,13 @@ def test_a_fork_with_a_view_in_use_gets_a_clear_error(tmp_path: Path) -> None:
     step(database, {"parent": b""})
 
 
-def test_idle_databases_give_way_where_the_address_space_is_full(
+def test_idle_environments_are_closed_where_the_address_space_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Database.close_all()
-    monkeypatch.setattr("storage.environments.MAP_BYTES_MAX", 1 << 44)  # 47 bits have room for eight at most
+    monkeypatch.setattr(
+        "storage.environments.MAP_BYTES_MAX", 1 << 44
+    )  # 47 bits have room for at most eight maps of this size
     databases = [fresh(tmp_path / str(number)) for number in range(8)]
     for database in databases:
         step(database, {"a": b"1"})
@@ -340,7 +342,7 @@ def test_closing_waits_for_views_in_use(tmp_path: Path) -> None:
 
 
 def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
-    """Threads step and read while versions are made; every view must be one that a step left behind."""
+    """Threads step and read while versions are completed. Each view must be the state after some step."""
     database = fresh(tmp_path / PATH)
     stop = threading.Event()
 
@@ -372,7 +374,7 @@ def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
 
 
 def freeze_at_boundary(database: Database, number: int) -> None:
-    """The coordinator pauses steps before a freeze; here it tries until no step came in between."""
+    """The coordinator pauses steps before a freeze. This function retries until no step came in between."""
     while True:
         with database.read() as view:
             at = view.get_step()
@@ -386,7 +388,7 @@ def freeze_at_boundary(database: Database, number: int) -> None:
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int) -> None:
-    """It is looked through, taken back, or ended."""
+    """A reader of the last version looks through its undo log; the fold can be rolled back, and it can be completed."""
     path = tmp_path / PATH
     database = fresh(path)
     step(database, {"a": b"1", "b": b"1"})
@@ -410,7 +412,7 @@ def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int)
     shutil.copytree(path, copy)
 
     assert database.fold() == v2 and committed(path) == (v2, after)
-    assert Database.take(copy, epoch=2, identity=ME).versions == (v1,)
+    assert Database.fence(copy, epoch=2, identity=ME).versions == (v1,)
     assert committed(copy) == (v1, before)
     Database.open(copy, v1, epoch=2, identity=ME)
     assert committed(copy) == (v1, before)
@@ -418,8 +420,8 @@ def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int)
 
 
 def rewritten(database: Database, texts: Callable[[int], dict[str, bytes]]) -> tuple[float, dict[str, bytes]]:
-    """Five checkpoints, between which all records give way to `texts(number)`. Gives the committed file's size, in live bytes, and what was
-    there before the last."""
+    """Makes five checkpoints, before each of which `texts(number)` replaces all records. Returns the size of the
+    committed file as a multiple of the live bytes, and the content of the checkpoint before the last."""
     former: dict[str, bytes] = {}
     for number in range(1, 6):
         if number > 1:
@@ -432,7 +434,7 @@ def rewritten(database: Database, texts: Callable[[int], dict[str, bytes]]) -> t
 
 
 def noise(number: int, size: int) -> bytes:
-    """Which does not compress."""
+    """Bytes that do not compress."""
     return random.Random(number).randbytes(size)
 
 
@@ -441,10 +443,10 @@ def noise(number: int, size: int) -> bytes:
     [
         pytest.param(lambda n: {f"{i:02d}": noise(99 * n + i, 100_000) for i in range(80)}, 2.0, 2.3, id="noise"),
         pytest.param(lambda n: {f"{i:02d}": bytes([n]) * 100_000 for i in range(80)}, 1.0, 1.2, id="compressible"),
-        # As a trace does, whose runs are never changed; but the new ones stand before the old ones here.
+        # As in a trace, whose runs never change; but here the new keys come before the old ones.
         pytest.param(lambda n: {f"{9 - n}{i:02d}": bytes([n]) * 100_000 for i in range(80)}, 1.0, 1.2, id="replaced"),
         pytest.param(lambda n: {f"{n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record"),
-        # As a trace of few runs, and its output; their sizes differ a little from checkpoint to checkpoint.
+        # As a trace of few runs and its output, whose sizes differ a little from checkpoint to checkpoint.
         pytest.param(lambda n: {"1": noise(n, 2_000_000 + 50_000 * n), f"2{n}": noise(-n, 2_000_000)}, 2.0, 2.3, id="two"),
         pytest.param(lambda n: {f"{9 - n}": bytes([n]) * 8_000_000}, 1.0, 1.2, id="one record, before"),
     ],
@@ -452,20 +454,22 @@ def noise(number: int, size: int) -> bytes:
 def test_the_file_of_two_versions_is_little_larger_than_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: Callable[[int], dict[str, bytes]], least: float, most: float
 ) -> None:
-    """All records change between two checkpoints; in one transaction a fold would need room for them twice more."""
+    """All records change between two checkpoints. In one transaction, a fold would need space for two further copies of
+    them."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1 << 18)
     share, before = rewritten(fresh(tmp_path / PATH), texts)
     assert least < share < most
 
     former = Database.versions(tmp_path / PATH)[0]
-    database = Database.open(tmp_path / PATH, former, epoch=1, identity=ME)  # the way back is taken in pieces as well
+    database = Database.open(tmp_path / PATH, former, epoch=1, identity=ME)  # the rollback is in pieces too
     statistics = database.statistics()
     assert statistics.disk_bytes["committed"] < 2.3 * sum(statistics.table_bytes.values())
     assert committed(tmp_path / PATH) == (former, {key(name): text for name, text in before.items()})
 
 
-def test_the_parts_of_a_record_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is deleted, where a small one takes its place, and where the undo of it is dropped. Keys may be as long as they can be."""
+def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds where the record is deleted, where a small one replaces it, and where its undo entry is dropped; also
+    for the longest keys."""
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
     monkeypatch.setattr(parts, "PART_SHARE", 1 << 40)
     path = tmp_path / PATH
@@ -494,8 +498,8 @@ def test_the_parts_of_a_record_go_with_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert committed(path)[1][key(long)] == b"4"
 
 
-def test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one(tmp_path: Path) -> None:
-    """Pieces and parts are a share of what is there, not of what was there before."""
+def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_path: Path) -> None:
+    """Pieces and parts are a share of the present state, not of the state before."""
     path = tmp_path / PATH
     database = fresh(path)
     step(database, {"tiny": b"1"})
@@ -504,17 +508,17 @@ def test_a_state_that_grew_much_in_one_checkpoint_is_laid_as_a_large_one(tmp_pat
     step(database, large)
     with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
         commit(database, 2, 2)
-    assert pieces.visits < 60  # of three records each there would be eighty
+    assert pieces.visits < 60  # with three records in each piece there would be eighty pieces
     with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
         in_parts = {spaced[: -parts.NUMBER_BYTES] for spaced, _ in reader.items(parts.PARTS)}
-    assert 0 < len(in_parts) < 20, "of 240 records, those that were a sixteenth of what was there"
+    assert 0 < len(in_parts) < 20, "only records that were a sixteenth of the state at that time are in parts"
     Database.open(path, v1, epoch=1, identity=ME)
     assert committed(path) == (v1, {key("tiny"): b"1"})
 
 
 @pytest.mark.usefixtures("one_record_a_piece")
-def test_an_open_that_stalled_on_the_way_back_begins_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where another one has opened the version meanwhile, and half a fold is to be taken back."""
+def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the meantime another call has opened the version, and has left half a fold that is to be rolled back."""
     path = tmp_path / PATH
     database = fresh(path)
     before = dict.fromkeys("abcd", b"1")
@@ -528,7 +532,9 @@ def test_an_open_that_stalled_on_the_way_back_begins_it_anew(tmp_path: Path, mon
     def stalling(folder: Path) -> object:
         nonlocal begun
         begun += folder == path
-        if begun == 9:  # the proof, clearing in four pieces and the step's, the first two laid
+        if (
+            begun == 9
+        ):  # after the verification, the clearing of four records and the step's, and two pieces of the undo log
             begun += 1000
             other = Database.open(path, v1, epoch=1, identity=ME)
             step(other, {"new": b"3", "a": b"3"}, deletes=("b",))
@@ -544,13 +550,13 @@ def test_an_open_that_stalled_on_the_way_back_begins_it_anew(tmp_path: Path, mon
 
 
 def test_a_small_state_has_small_pieces(tmp_path: Path) -> None:
-    """Else its file would be mostly room for them."""
+    """Otherwise most of its file would be free space for pieces."""
     share, _ = rewritten(fresh(tmp_path / PATH), lambda n: {f"{i:02d}": noise(99 * n + i, 50_000) for i in range(80)})
     assert 2.0 < share < 2.5
 
 
-def test_a_piece_walks_over_so_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer without deletions is walked over to find none."""
+def test_a_piece_walks_over_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first walk over a layer that deletes nothing finds nothing to do, and still needs a bound."""
     monkeypatch.setattr(folding, "PIECE_RECORDS_MAX", 10)
     database = fresh(tmp_path / PATH)
     step(database, {f"{part:02d}": b"1" for part in range(80)})
@@ -561,7 +567,7 @@ def test_a_piece_walks_over_so_many_records(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_piece_is_as_large_as_what_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deletions are short, and their undo is not."""
+    """Deletions are short, but their undo entries are not."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1 << 18)
     database = fresh(tmp_path / PATH)
     step(database, {f"{part:02d}": bytes(100_000) for part in range(80)})
@@ -580,10 +586,10 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
         v1 = commit(database, 1, 1)
     for look in (Database.versions, lambda path: Database.open(path, v1, epoch=2, identity=ME)):
         with pytest.raises(
-            errors.OtherFormat, match=r"is in format 2; .* reads format 3 .* `stepwell run --full-refresh`"
+            errors.OtherFormat, match=r"is in format 2; .* reads only format 3.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
-    assert Database.owner(tmp_path / PATH) == ME  # so that nobody takes it for nobody's
+    assert Database.owner(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:
@@ -606,7 +612,7 @@ def test_statistics_follow_the_live_records(tmp_path: Path) -> None:
 
 
 def test_only_the_committed_layer_is_synced(tmp_path: Path) -> None:
-    """No test can lose the power; but whether LMDB is asked to sync can be seen."""
+    """A test cannot cut the power, but it can see whether LMDB is asked to sync."""
     database = fresh(tmp_path / PATH)
     step(database, {"a": b"1"})
     commit(database, 1, 1)
@@ -631,7 +637,7 @@ def test_what_is_made_and_deleted_between_checkpoints_leaves_nothing(tmp_path: P
 
 
 def test_a_child_that_fails_is_seen(tmp_path: Path) -> None:
-    """The helper itself: a failed assertion in a child must not pass."""
+    """A test of the helper: a failed assertion in a child must not pass unnoticed."""
 
     def fails() -> None:
         raise SystemExit("expected in the output")

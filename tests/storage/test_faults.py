@@ -1,4 +1,4 @@
-"""Damaged bytes and full disks: a typed error that names the place, and the last version intact."""
+"""Damaged bytes and full disks lead to a typed error that names the place, and the last version stays intact."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from storage.description import RECORDS
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
 NAMED = 7
-"""ExitCode status of a child that got an error which names the place and what to do."""
+"""Exit status of a child that got an error which names the place and what to do."""
 
 BRANCH_PAGE = b"\x01\x00"
-"""LMDB's flags, in the header of a page."""
+"""The flags in the header of an LMDB page."""
 
 LOUD = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
@@ -31,7 +31,7 @@ MARK = b"a value that is easy to find"
 
 
 def damage(file: Path) -> None:
-    """Changes one byte of every place where MARK is stored."""
+    """Changes one byte of each copy of MARK in the file."""
     Database.close_all()
     text = file.read_bytes()
     assert MARK in text
@@ -78,7 +78,7 @@ def test_a_damaged_frozen_record_is_not_folded(tmp_path: Path) -> None:
     assert committed(path) == (v1, {key("before"): b"1"})
 
 
-def test_a_damaged_undo_does_not_go_back(tmp_path: Path) -> None:
+def test_a_damaged_undo_log_refuses_the_rollback(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"bad": MARK})
@@ -93,7 +93,7 @@ def test_a_damaged_undo_does_not_go_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_record_a_piece")
-def test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back(tmp_path: Path) -> None:
+def test_a_lost_part_of_the_later_version_does_not_block_the_rollback(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"large": b"1"})
@@ -113,8 +113,8 @@ def test_a_lost_part_of_the_later_version_is_no_hindrance_on_the_way_back(tmp_pa
 
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("half", [False, True])
-def test_a_record_that_was_damaged_before_the_fold_is_no_way_back(tmp_path: Path, half: bool) -> None:
-    """The version that replaced it is not lost with it; and half a fold is not read through it."""
+def test_a_record_damaged_before_the_fold_refuses_the_rollback(tmp_path: Path, half: bool) -> None:
+    """The version that replaced the record is not lost with it, and a reader does not see half a fold through it."""
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"bad": MARK, "good": b"1"})
@@ -138,7 +138,8 @@ def test_a_record_that_was_damaged_before_the_fold_is_no_way_back(tmp_path: Path
 
 @pytest.mark.usefixtures("one_record_a_piece")
 def test_a_frozen_record_that_looks_like_a_deletion_is_noticed(tmp_path: Path) -> None:
-    """A changed bit in the size of a record, after the deletions have been laid: the rest must not pass it over."""
+    """A bit in the size of a record changes after the first walk has removed what is deleted. The second walk must not
+    skip the record."""
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"a": b"1111", "b": b"2222"})
@@ -148,7 +149,7 @@ def test_a_frozen_record_that_looks_like_a_deletion_is_noticed(tmp_path: Path) -
         database.fold()
     Database.close_all()
     text = bytearray(file.read_bytes())
-    # A node of a leaf page: size of the value (low, high), flags, size of the key, key. Every copy of the page is changed.
+    # A node of a leaf page: size of the value (low, high), flags, size of the key, key. All copies of the page are changed.
     node = b"".join((bytes([12, 0, 0, 0, 0, 0]), len(key("b")).to_bytes(2, "little"), key("b")))
     assert node in text
     file.write_bytes(text.replace(node, bytes([4]) + node[1:]))
@@ -189,7 +190,8 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 
 
 def several_checkpoints(path: Path) -> dict[VersionId, dict[bytes, bytes]]:
-    """Records on leaves and in overflow pages, under branch pages, with undo. Gives the content of each version."""
+    """Creates records on leaves and in overflow pages, below branch pages, with an undo log. Returns the content of
+    each version."""
     contents = {}
     database = fresh(path)
     for number in range(1, 5):
@@ -202,7 +204,8 @@ def several_checkpoints(path: Path) -> dict[VersionId, dict[bytes, bytes]]:
 
 
 def fold_half(path: Path) -> None:
-    """Of a further version: the records are a mixture then, and the last version is behind the undo."""
+    """Folds half of a further version. Then the records are a mixture, and the last version is visible through the undo
+    log."""
     version = Database.versions(path)[-1]
     database = Database.open(path, version, epoch=1, identity=ME)
     step(database, {"large": b"x" * 20_000, **{f"4-{part}": b"x" * 100 for part in range(0, 40, 2)}})
@@ -213,7 +216,8 @@ def fold_half(path: Path) -> None:
 
 
 def what_is_read(path: Path, back: bool) -> tuple[VersionId, dict[bytes, bytes]]:
-    """A version, and all of it; and again after another checkpoint, which may write over pages that a damaged list calls free."""
+    """A version and its whole content. It is read again after another checkpoint, which may overwrite pages that a
+    damaged list calls free."""
     version = Database.versions(path)[0 if back else -1]
     database = Database.open(path, version, epoch=2, identity=ME)
     with database.read() as view:
@@ -228,8 +232,8 @@ def what_is_read(path: Path, back: bool) -> tuple[VersionId, dict[bytes, bytes]]
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_a_record_that_is_not_found_by_its_key_is_missed(tmp_path: Path, back: bool) -> None:
-    """Of the last version, and on the way back to the one before."""
+def test_a_record_that_is_not_found_by_its_key_is_reported(tmp_path: Path, back: bool) -> None:
+    """Where the last version is opened, and where the version before it is restored."""
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"always": b"1", "found": b"1"})
@@ -249,7 +253,8 @@ def test_a_record_that_is_not_found_by_its_key_is_missed(tmp_path: Path, back: b
 
 
 def test_a_search_that_goes_past_a_record_is_noticed(tmp_path: Path) -> None:
-    """A separator in a branch page that is larger than the first key of its page: a walk finds that key, a search does not."""
+    """A separator in a branch page is larger than the first key of its page. A walk finds that key, but a search does
+    not."""
     path = tmp_path / "database"
     right = several_checkpoints(path)
     last = max(right)
@@ -267,7 +272,7 @@ def test_a_search_that_goes_past_a_record_is_noticed(tmp_path: Path) -> None:
             file.write_bytes(text[: end - 1] + bytes([text[end - 1] + 1]) + text[end:])
             try:
                 database = Database.open(path, last, epoch=2, identity=ME)
-                with database.read() as view:  # that page belongs to a former version
+                with database.read() as view:  # that page belongs to an earlier version
                     assert all(view.get(name) == value for name, value in right[last].items())
             except errors.CorruptFile as fault:
                 assert "not found by their keys" in str(fault)
@@ -281,9 +286,10 @@ def test_a_search_that_goes_past_a_record_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("flips", [100, pytest.param(2000, marks=pytest.mark.soak)])
 def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bool) -> None:
-    """Anywhere in the committed file, LMDB's own pages among it: an error of ours, or a version's content as it was
-    (where the last transaction's page is damaged, LMDB shows the one before). In a child, for LMDB follows
-    what it finds in a page wherever it leads: one in some hundred ends its process, which is a loud end too."""
+    """A bit is flipped anywhere in the committed file, also in LMDB's own pages. The result is an error of ours, or the
+    unchanged content of a version (where the page of the last transaction is damaged, LMDB shows the one before). A
+    child reads it, because LMDB follows whatever it finds in a page: about one flip in a hundred ends the process,
+    which is noticed too."""
     path, copy = shared_memory / "database", shared_memory / "copy"
     right = several_checkpoints(path)
     if half:
@@ -313,11 +319,11 @@ def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bo
         loud += status in LOUD
         shutil.rmtree(copy)
     assert loud <= 0.02 * flips
-    assert 0.2 * flips < named < 0.9 * flips, "what is flipped in free pages does no harm; the rest does"
+    assert 0.2 * flips < named < 0.9 * flips, "flips in free pages do no harm; the others do"
 
 
 def fills_up(path: Path, database: Database, value: bytes) -> None:
-    """Steps and commits until there is no room; version 1 must survive, and go on where there is room again."""
+    """Steps and commits until there is no space. The last complete version must stay intact."""
     v1 = commit(database, 1, 1)
     with pytest.raises(errors.StorageFull, match=str(path)):
         for number in range(1, 1000):
@@ -346,7 +352,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no right to mount a small disk; the full map is tested instead")
+        pytest.skip("no permission to mount a small disk; another test fills the map instead")
     yield folder
     Database.close_all()
     subprocess.run(["umount", str(folder)], check=True)
@@ -355,7 +361,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("ballast", range(0, 80_000, 5_000))
 @pytest.mark.usefixtures("one_record_a_piece")
 def test_a_full_disk_is_an_error_that_leaves_the_last_version(small_disk: Path, ballast: int) -> None:
-    """`ballast` shifts the place at which it runs full: a step, a freeze, a fold."""
+    """`ballast` shifts the moment at which the disk is full: in a step, a freeze or a fold."""
     path = small_disk / "database"
     database = fresh(path)
     (small_disk / "ballast").write_bytes(bytes(ballast))
@@ -368,7 +374,7 @@ def test_a_full_disk_is_an_error_that_leaves_the_last_version(small_disk: Path, 
         assert view.get_step() == version.step
 
 
-def test_a_full_disk_refuses_a_new_database_whole(small_disk: Path) -> None:
+def test_a_full_disk_leaves_no_half_created_database(small_disk: Path) -> None:
     (small_disk / "ballast").touch()
     with pytest.raises(OSError, match="No space"), (small_disk / "ballast").open("wb", buffering=0) as file:
         while True:

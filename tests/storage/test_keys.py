@@ -1,4 +1,4 @@
-"""Keys: what they hold comes back, and their order keeps a table and a shard together."""
+"""Keys: their parts are read back, and their order keeps a table and a shard together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ parts = st.tuples(tables, shards, st.binary(max_size=20))
 
 
 @given(parts)
-def test_parts_come_back(part: tuple[int, int, bytes]) -> None:
+def test_parts_are_read_back(part: tuple[int, int, bytes]) -> None:
     key = keys.record_key(*part)
     assert keys.parse_key(key) == part
     assert (keys.key_table(key), keys.key_shard(key)) == part[:2]
@@ -27,11 +27,11 @@ def test_order_of_keys_is_order_of_parts(some: list[tuple[int, int, bytes]]) -> 
 
 
 @given(parts)
-def test_storage_s_own_table_is_behind_all_others(part: tuple[int, int, bytes]) -> None:
+def test_the_reserved_table_comes_after_all_others(part: tuple[int, int, bytes]) -> None:
     assert keys.record_key(*part) < keys.RESERVED
 
 
 @pytest.mark.parametrize("part", [(0xFFFF, 0, b""), (-1, 0, b""), (0, 0x10000, b""), (0, 0, bytes(507))])
-def test_parts_out_of_range_are_our_mistake(part: tuple[int, int, bytes]) -> None:
+def test_parts_out_of_range_are_asserted(part: tuple[int, int, bytes]) -> None:
     with pytest.raises(AssertionError):
         keys.record_key(*part)

@@ -1,4 +1,4 @@
-"""The database against the obvious: one dict a version, and one for what the steps have written since."""
+"""The database against an obvious model: one dict for each version, and one for what the steps have written since."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from tests.storage.helpers import ME, committed, content, in_child, wait
 
 Content = dict[bytes, bytes]
 names = st.builds(record_key, st.integers(1, 2), st.sampled_from([0, 255, 256]), st.sampled_from([b"", b"a", b"ab"]))
-values = st.binary(max_size=9) | st.just(bytes(5000))  # some beyond a page
+values = st.binary(max_size=9) | st.just(bytes(5000))  # some are larger than a page
 changes = st.dictionaries(names, values | st.none(), max_size=6)  # None deletes
 prefixes = names.map(lambda key: key[:4]) | names | st.just(b"")
 
 
 class Model(RuleBasedStateMachine):
-    """`complete`: what `versions` must be, with their contents. `frozen`: what waits to be folded. `now`: what a reader sees."""
+    """`complete`: the versions that must exist, with their contents. `frozen`: the version that waits to be folded.
+    `now`: what a reader sees."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sizes = folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN
-        folding.PIECE_BYTES_MAX = 1  # so a fold takes a transaction a record
+        folding.PIECE_BYTES_MAX = 1  # so a fold takes one transaction per record
         parts.PART_BYTES_MIN = 1000  # so large records have parts
         self.folder = Path(
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
@@ -111,7 +112,7 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.database and self.frozen)
     @rule(pieces=st.integers(1, 4))
     def fold_partly(self, pieces: int) -> None:
-        """It stops after so many transactions, if it has more."""
+        """A fold that stops after some transactions, if it has more."""
         assert self.frozen is not None
         self.complete = [self.complete[-1]]
         with arm(Order("fold.piece", "raise", visit=pieces)):
@@ -123,7 +124,7 @@ class Model(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """All handles are gone; somebody has to open the database again."""
+        """All handles are lost, and the database must be opened again."""
         Database.close_all()
         self.database = None
 

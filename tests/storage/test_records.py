@@ -1,4 +1,4 @@
-"""Records: any changed byte is found, and a tombstone is never taken for a value."""
+"""Records: any changed byte is detected, and a tombstone is never mistaken for a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ keys = st.binary(min_size=1, max_size=30)
 
 
 @given(keys, st.binary(max_size=300))
-def test_value_comes_back(key: bytes, value: bytes) -> None:
+def test_a_value_is_read_back(key: bytes, value: bytes) -> None:
     stored = records.encode(key, value)
     records.verify(key, stored)
     assert not records.is_tombstone(stored)
@@ -21,7 +21,7 @@ def test_value_comes_back(key: bytes, value: bytes) -> None:
 
 
 @given(keys)
-def test_tombstone_is_told_from_an_empty_value(key: bytes) -> None:
+def test_a_tombstone_is_distinguished_from_an_empty_value(key: bytes) -> None:
     records.verify(key, records.tombstone(key))
     assert records.is_tombstone(records.tombstone(key))
     assert records.live_bytes(key, records.tombstone(key)) == 0
