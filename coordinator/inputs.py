@@ -90,7 +90,7 @@ class Inputs:
         self._announced = False  # whether a division of this run names the topics as they are now
         self._starts = self._find_starts(log.positions)
         self._until = topics.end_offsets_of(sorted(self._starts)) if available_now else None
-        self._growth_at = self._monotonic()
+        self._growth_checked_at = self._monotonic()
 
     @property
     def ends_now(self) -> bool:
@@ -99,8 +99,8 @@ class Inputs:
 
     def choose(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
-        if self._until is None and self._monotonic() - self._growth_at > self._spec.pace.growth_seconds:
-            self._look_for_growth(log)
+        if self._until is None and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds:
+            self._check_for_growth(log)
         positions = positions_after(self._starts, log.positions)
         ends = self._ends(positions)
         self._board.update(lag={str(place): ends[place] - positions[place] for place in ends})
@@ -120,9 +120,7 @@ class Inputs:
         full step waits, the division is chosen later, so that it holds what arrives until then."""
         whole = self._spec.limits.rows
         if step < log.division_next - 1 or log.divisions[step].division.rows < whole:
-            return (
-                None  # this step is not a full one, so there was no backlog: the next division asks for the ends anyway
-            )
+            return None  # this step is not a full one, so there was no backlog: the next division reads the end offsets itself
         division = self.choose(log, step + 1)
         return division if division is not None and division.rows >= whole else None
 
@@ -152,8 +150,8 @@ class Inputs:
     def _find_starts(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return of_announced_partitions(starting_positions(self._topics, self._spec.inputs, known), self._identities)
 
-    def _look_for_growth(self, log: StepLogState) -> None:
-        self._growth_at = self._monotonic()
+    def _check_for_growth(self, log: StepLogState) -> None:
+        self._growth_checked_at = self._monotonic()
         counts = {name: fact.partitions for name, fact in self.check_topics().items()}
         found = with_partitions(self._identities, counts, self._spec.input_topics)
         if found == self._identities:

@@ -59,7 +59,7 @@ class Pipeline:
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, requests, board)
-        self._standing: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
+        self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
         self,
@@ -145,8 +145,8 @@ class Pipeline:
             checkpoint_step=version.step,
         )
         core = Core(version, self._outside.new_id, inputs.ends_now)
-        if self._standing is not None:
-            {"stop": core.request_stop, "pause": core.request_pause}[self._standing]()
+        if self._request_in_force is not None:
+            {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
 
     def _fenced(self) -> Fenced:
@@ -188,8 +188,8 @@ class Pipeline:
     def _take_requests(self, core: Core) -> None:
         for what in self._requests.take():
             _log.info("asked", what=what)
-            if what in ("stop", "pause", "resume") and self._standing != "stop":
-                self._standing = None if what == "resume" else what
+            if what in ("stop", "pause", "resume") and self._request_in_force != "stop":
+                self._request_in_force = None if what == "resume" else what
             {
                 "pause": core.request_pause,
                 "resume": core.request_resume,

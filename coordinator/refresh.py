@@ -44,7 +44,7 @@ READ_OFFSETS_MAX = 100_000
 TOMBSTONES_MAX = 100_000
 """Tombstones in one transaction: about a second of writing, far below the broker's transaction timeout."""
 
-DOOMED = ".old"
+DELETED_SUFFIX = ".old"
 """The suffix of a folder that is being deleted."""
 
 
@@ -70,7 +70,7 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
     state = writer.state
     written = {where.topic for where in state.ends}
     facts = _still_there(tuple(state.topics[name] for name in sorted(written)), topics)
-    refuse_strangers({output.topic for output in spec.outputs} - facts.keys(), topics)
+    refuse_foreign_messages({output.topic for output in spec.outputs} - facts.keys(), topics)
     upserts = {output.topic for output in spec.outputs if output.compacted}
     tombstones = tuple(name for name in sorted(facts) if facts[name].compacted or name in upserts)
     ends = topics.end_offsets(name for name in facts if name not in tombstones)
@@ -90,7 +90,7 @@ def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[st
     return {t.topic: facts[t.topic] for t in recorded if t.topic in facts and facts[t.topic].topic_id == t.id}
 
 
-def refuse_strangers(names: set[str], topics: Topics) -> None:
+def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
     """Raises TopicChanged if one of these output topics holds messages. `names` are topics that the step log does not know."""
     if not names:
         return
@@ -158,7 +158,7 @@ def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]
     A folder is renamed before it is deleted, so a crash never leaves half a database. Another pipeline's database is left alone."""
     folders = spec.database_folder(0).parent
     for folder in sorted(folders.iterdir()) if folders.exists() else ():
-        if folder.name.endswith(DOOMED):  # a run was killed while it deleted
+        if folder.name.endswith(DELETED_SUFFIX):  # a run was killed while it deleted
             shutil.rmtree(folder, ignore_errors=True)
         if not folder.name.isdigit():
             continue
@@ -169,8 +169,8 @@ def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]
             found = None
         if found is not None and (found.pipeline != spec.name or (worker < spec.workers and found == wanted(worker))):
             continue
-        doomed = folder.with_name(f".{folder.name}{DOOMED}")
-        shutil.rmtree(doomed, ignore_errors=True)
-        folder.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        renamed = folder.with_name(f".{folder.name}{DELETED_SUFFIX}")
+        shutil.rmtree(renamed, ignore_errors=True)
+        folder.rename(renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
         _log.info("a database of an older generation removed", folder=str(folder))

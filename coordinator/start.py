@@ -21,7 +21,7 @@ from base.version import VersionId
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
-from coordinator.refresh import refuse_strangers, remove_older_databases
+from coordinator.refresh import refuse_foreign_messages, remove_older_databases
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
@@ -204,7 +204,7 @@ def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter) -> dict[
     output of a lost step log, which would be written a second time."""
     facts = topics.describe(spec.input_topics)
     try:
-        refuse_strangers({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
+        refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
     except TopicChanged:
         writer.confirm()
         raise
