@@ -369,7 +369,7 @@ def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
             with held.held():
                 monkeypatch.setattr(held, "_take_in", failing)
             held.read_ahead()
-            wait_for(partial(getattr, held, "spoilt"))
+            wait_for(partial(getattr, held, "read_ahead_failed"))
         else:
             wait_for(partial(lambda p: p.reached >= 13, place))
             assert place.ahead == 8

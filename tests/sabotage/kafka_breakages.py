@@ -212,7 +212,7 @@ KAFKA = (
         "fault-of-reading-ahead-kept",
         "A fault met while reading ahead is not told to the next read.",
         "reading ahead is a cache",
-        (Edit(READER, "                if held.spoilt:\n", "                if False:\n"),),
+        (Edit(READER, "                if held.read_ahead_failed:\n", "                if False:\n"),),
         (f"{TEST_READER}::test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten",),
     ),
     Breakage(
