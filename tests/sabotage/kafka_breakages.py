@@ -256,7 +256,7 @@ KAFKA = (
         "producer-kept-after-an-error",
         "A producer goes on after its client has seen an error.",
         "exactly once",
-        (Edit(TRANSACTIONS, "        self._doubtful = True\n", ""),),
+        (Edit(TRANSACTIONS, "        self._is_in_doubt = True\n", ""),),
         (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
     ),
     Breakage(
@@ -266,7 +266,7 @@ KAFKA = (
         (
             Edit(
                 TRANSACTIONS,
-                "            if not self._doubtful:\n                self._state",
+                "            if not self._is_in_doubt:\n                self._state",
                 "            if True:\n                self._state",
             ),
         ),
