@@ -30,7 +30,7 @@ class Waiting(NamedTuple):
 @dataclass
 class Place:
     """All messages below `position` were handed out. All messages below `reached` were delivered, and `waiting` holds those in
-    [position, reached). `log_end` is the end of the log when it was last reached, or None if more came since. While `is_resting`, the
+    [position, reached). `log_end` is the end of the log when it was last reached, or None if more came since. While `is_paused`, the
     partition is not fetched.
 
     Invariant: position <= every offset in `waiting` < reached.
@@ -40,7 +40,7 @@ class Place:
     reached: int
     waiting: list[Waiting] = field(default_factory=list)
     log_end: int | None = None
-    is_resting: bool = False
+    is_paused: bool = False
     ahead_bytes: int = 0
     """The bytes of keys and values in `waiting`."""
 

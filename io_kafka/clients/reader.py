@@ -188,31 +188,31 @@ class _Positioned:
 
     def move_to(self, ranges: Sequence[OffsetRange]) -> None:
         """Gives the partition of each range a place at the range's start."""
-        self.wake(list(self.places))
-        astray = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
-        self.leave([span.where for span in astray])
-        if astray:
-            self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in astray])
-            self.places.update((span.where, Place(span.start, span.start)) for span in astray)
+        self.resume(list(self.places))
+        moved = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
+        self.leave([span.where for span in moved])
+        if moved:
+            self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in moved])
+            self.places.update((span.where, Place(span.start, span.start)) for span in moved)
 
     def leave(self, partitions: Iterable[TopicPartition]) -> None:
         held = [where for where in partitions if where in self.places]
         if held:
-            fetched = [where for where in held if not self.places[where].is_resting]
+            fetched = [where for where in held if not self.places[where].is_paused]
             if fetched:
                 self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
             for where in held:
                 del self.places[where]
 
-    def rest(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stops fetching these partitions until `wake`. The messages that were delivered stay."""
-        tired = [where for where in partitions if not self.places[where].is_resting]
-        if tired:
-            self._consumer.incremental_unassign([ClientPartition(*where) for where in tired])
-            for where in tired:
-                self.places[where].is_resting = True
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stops fetching these partitions until `resume`. The messages that were delivered stay."""
+        fetched = [where for where in partitions if not self.places[where].is_paused]
+        if fetched:
+            self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
+            for where in fetched:
+                self.places[where].is_paused = True
 
-    def rest_done(self, ranges: Sequence[OffsetRange]) -> None:
+    def pause_complete(self, ranges: Sequence[OffsetRange]) -> None:
         """Stops fetching the partitions that are far ahead of their range, which is complete, while others are waited for."""
         is_filled = self._pump is not None
         bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
@@ -223,16 +223,16 @@ class _Positioned:
                 continue
             surplus = place.ahead_bytes - place.amount_below(span.end).read_bytes
             if surplus > bytes_max or not is_filled:
-                self.rest([span.where])
+                self.pause([span.where])
 
-    def wake(self, partitions: Iterable[TopicPartition]) -> None:
-        resting = [where for where in partitions if self.places[where].is_resting]
-        if resting:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        paused = [where for where in partitions if self.places[where].is_paused]
+        if paused:
             self._consumer.incremental_assign(
-                [ClientPartition(*where, self.places[where].reached) for where in resting]
+                [ClientPartition(*where, self.places[where].reached) for where in paused]
             )
-            for where in resting:
-                self.places[where].is_resting = False
+            for where in paused:
+                self.places[where].is_paused = False
 
     def receive(self, missing: int) -> None:
         """Waits for messages and puts them into their places. It asks for not much more than the `missing` ones; otherwise one small step in
@@ -273,7 +273,7 @@ class _Positioned:
 
     def _pass_markers(self) -> None:
         """Moves `reached` past transaction markers. The client delivers nothing for them, but its position passes them."""
-        behind = [ClientPartition(*where) for where, place in self.places.items() if not place.is_resting]
+        behind = [ClientPartition(*where) for where, place in self.places.items() if not place.is_paused]
         for found in self._consumer.position(behind):
             place = self.places[TopicPartition(found.topic, found.partition)]
             if found.offset > place.reached:
@@ -426,7 +426,7 @@ class RangeReader:
                 held.shed(())
                 return taken
             held.shed(held.wanted)
-            held.rest_done(ranges)
+            held.pause_complete(ranges)
             before, total = total, sum(held.places[span.where].reached for span in missing) - len(missing)
             if total != before:
                 moved_at = self._settings.outside.monotonic()
@@ -452,9 +452,9 @@ class RangeReader:
             if all(ends[span.where] == span.end for span in ranges):
                 return set()  # each range has one message, which is the least that a step can have
             raise StepTooLarge(bytes_max, ends)
-        held.wake(open_ones)
+        held.resume(open_ones)
         settled = {s.where for s, a in zip(ranges, amounts, strict=True) if not a.is_whole} - open_ones
-        held.rest(where for where in settled if held.places[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
+        held.pause(where for where in settled if held.places[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
         return settled
 
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:

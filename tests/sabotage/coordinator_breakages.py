@@ -108,7 +108,7 @@ COORDINATOR = (
             ),
         ),
         (f"{TEST_INPUTS}::test_divisions_follow_each_other_by_what_the_log_says",),
-        tells="BrokenStepLog.*and should start at",
+        tells="BrokenStepLog.*but should start at",
     ),
     Breakage(
         "division-ahead-of-a-partial-step",
