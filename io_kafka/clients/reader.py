@@ -228,9 +228,7 @@ class _Positioned:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         paused = [where for where in partitions if self.places[where].is_paused]
         if paused:
-            self._consumer.incremental_assign(
-                [ClientPartition(*where, self.places[where].reached) for where in paused]
-            )
+            self._consumer.incremental_assign([ClientPartition(*where, self.places[where].reached) for where in paused])
             for where in paused:
                 self.places[where].is_paused = False
 

@@ -1,4 +1,4 @@
-"""The log's state machine: what may follow what, and that a snapshot stands for all before it."""
+"""The log's state machine: which record may follow which, and that a snapshot replaces all records before it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_empty_log() -> None:
     assert (state.epoch, state.steps, state.step_last, state.division_next) == (-1, 0, None, 0)
 
 
-def test_a_story_is_answered() -> None:
+def test_the_state_after_a_run() -> None:
     state = folded(*STORY)
     assert (state.epoch, state.steps, state.step_last, state.division_next) == (0, 1, 0, 2)
     assert [d.step for d in state.pending] == [1]
@@ -186,7 +186,7 @@ def test_a_record_is_folded_once() -> None:
         folded(*STORY).apply(division(2, 12, 13), 6)
 
 
-def test_checkpoints_are_told_by_identity_and_two_are_kept() -> None:
+def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     records: list[Record] = [
         *STORY,
         intent(version(0, 1, "a")),
@@ -198,7 +198,7 @@ def test_checkpoints_are_told_by_identity_and_two_are_kept() -> None:
     again: list[Record] = [
         intent(version(2, 1, "x")),
         complete(version(2, 1, "x")),
-    ]  # version 2 was damaged and is taken again
+    ]  # version 2 was damaged, so the checkpoint is repeated
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
 
 
@@ -234,7 +234,7 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[Record]:
-    """Any log a correct run can write, with snapshots strewn in."""
+    """Any log that a correct run can write, with snapshots at random places."""
     state, records, identity = StepLogState("log"), list[Record](), 0
     kinds = ["claim", "division", "again", "less", "step", "intent", "complete", "layout", "circuit", "snapshot"]
     kinds += ["refresh", "taken_back", "reset"]
