@@ -153,8 +153,8 @@ class StepLogState:
         return tuple(sorted(self.grown | {t.topic for t, before in known if t.partitions > before.partitions}))
 
     def truncation_point(self, step: int) -> int | None:
-        """The offset below which no record is needed for a replay from `step`. It is that of the last snapshot before which no step >= `step` was
-        committed. None if there is no such snapshot."""
+        """The offset below which no record is needed for a replay from `step`. It is that of the last snapshot before which no step
+        >= `step` was committed. None if there is no such snapshot."""
         return max((offset for offset, steps in self.snapshots if steps <= step), default=None)
 
     def truncated(self, offset: int) -> None:

@@ -370,7 +370,8 @@ class Leaderless(Consumer):
     "code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._NOENT]
 )
 def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This happens while a broker restarts: at the start, when a commit is in doubt, and when the log is searched for a successor. The wait is bounded."""
+    """This happens while a broker restarts: at the start, when a commit is in doubt, and when the log is searched for a
+    successor. The wait is bounded."""
     monkeypatch.setattr(step_log_reader, "Consumer", Leaderless)
     monkeypatch.setattr(Leaderless, "answers", [code] * 3)
     writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
