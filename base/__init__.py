@@ -1,1 +1,1 @@
-"""What every room may use: pure values and rules, without I/O, clock or randomness, which import nothing of the other rooms."""
+"""Values and rules that every room may use. They are pure: no I/O, clock or randomness, and no imports from other rooms."""

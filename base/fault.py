@@ -37,10 +37,10 @@ class ExitCode(IntEnum):
 
 
 class Fault(Exception):
-    """`message`: what is wrong and where. `what_to_do`: the user's next action, or empty where the message says it.
+    """`message` says what is wrong and where. `what_to_do` is the user's next action, or empty if the message says it already.
 
-    Each class of faults has an `exit_code`, its own or its base's. Faults are pickled on their way from a worker to the driver; they are copied
-    as they are, because their constructors take other arguments than their texts."""
+    Each class of faults has an `exit_code`, its own or its base's. Faults are pickled on their way from a worker to the driver. Pickling copies
+    their attributes and does not call the constructor, because constructors take other arguments than these texts."""
 
     exit_code: ExitCode
 
@@ -57,5 +57,5 @@ class Fault(Exception):
 
 
 def exit_code_of(error: BaseException) -> ExitCode | None:
-    """The exit code of a fault; None for a mistake of Stepwell's own."""
+    """The exit code of a fault; None for any other exception, which is a mistake of Stepwell's own."""
     return error.exit_code if isinstance(error, Fault) else None

@@ -1,11 +1,11 @@
-"""The words with which a table of a project says how it is read or written."""
+"""The values of a table's options that say how the table is read or written."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Mode = Literal["append", "upsert", "changelog"]
-"""What a message means for the rows of a table, as a source and as an output."""
+"""What a message means for the rows of a table: of a source when it is read, of an output when it is written."""
 
 OnError = Literal["fail", "skip", "dead-letter"]
-"""What becomes of a malformed message of a source."""
+"""What is done with a malformed message of a source."""

@@ -1,1 +1,3 @@
-"""The loop, claims and epochs, recovery, layouts: decisions as state machines without I/O, and the thin shell that carries them out."""
+"""The coordinator. It starts a run, divides the input into steps, runs them, takes checkpoints and recovers.
+
+core.py decides without I/O; all other modules carry out what it decides."""

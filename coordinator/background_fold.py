@@ -1,4 +1,7 @@
-"""The fold of a checkpoint in a thread of its own, while the loop's thread runs steps."""
+"""The fold of a checkpoint, in a thread of its own, while the loop's thread runs steps.
+
+Guarantees: `wake` is called after the fold has ended, however it ended; what ended it is raised in the thread that asks for the result.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from io_kafka.outside import Outside
 
 
 class BackgroundFold:
-    """One fold, by `fold`. `wake` is called when it is over, from its thread."""
+    """Runs `fold` once, from the moment it is made. Its thread calls `wake` when `fold` has ended."""
 
     def __init__(self, outside: Outside, fold: Callable[[], dict[int, Folded]], wake: Callable[[], None]) -> None:
         self._fold, self._wake = fold, wake
@@ -22,11 +25,11 @@ class BackgroundFold:
         return not self._thread.is_alive()
 
     def join(self, seconds: float) -> None:
-        """Waits for its end, so long at most."""
+        """Waits until the fold has ended, for at most `seconds`."""
         self._thread.join(seconds)
 
     def result(self) -> dict[int, Folded]:
-        """Of every worker, once it is over. Raises what ended it."""
+        """The result of each worker; only once the fold is over. Raises the exception that ended the fold, if one did."""
         assert self.is_over
         if self._fault is not None:
             raise self._fault

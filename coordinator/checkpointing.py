@@ -1,9 +1,9 @@
-"""Carries out a checkpoint: intent, freeze, fold, completion, and what a completed checkpoint lets go.
+"""Carries out a checkpoint: intent, freeze, fold and completion. Then it removes what no recovery needs any more.
 
     LogIntent --> Freeze --> Fold ........ steps go on ........ fold over --> Complete --> snapshot, if one is due
     log           databases  in a thread of its own                           log         truncation, if it is worth it
 
-The core decides when each part is due (core.py); this module does it and reports it afterwards.
+core.py decides when each part is due. This module carries it out first and reports it to the core afterwards.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CheckpointComplete, CheckpointIntent
 
 FOLD_SECONDS_MAX = 60.0
-"""For the fold of a lost attempt to end before databases are opened again. One that hangs is fenced by that, or holds a database's lock,
-which `open` then tells."""
+"""How long a recovery waits for the fold of the failed attempt to end, before it opens the databases again. A fold that hangs for longer is
+fenced by the opening, or it holds a database's lock, which the opening reports."""
 
 
 class Checkpointing:
-    """The checkpoints of one run. `failed_in_a_row`: folds that failed since the last one that did not."""
+    """The checkpoints of one run. `failed_in_a_row` counts the folds that failed since the last one that succeeded."""
 
     def __init__(
         self, spec: PipelineSpec, writer: PipelineWriter, topics: Topics, requests: Requests, board: StatusBoard
@@ -46,11 +46,11 @@ class Checkpointing:
 
     @property
     def is_folding(self) -> bool:
-        """Whether a fold is under way, or has ended and was not noticed yet."""
+        """Whether a fold is under way, or has ended and was not reported to the core yet."""
         return self._fold is not None
 
     def do(self, action: CheckpointAction, core: Core, runner: StepRunner, setup: TaskSetup) -> None:
-        """Does what the core asks for, then reports it."""
+        """Carries out the action, then reports it to the core."""
         match action:
             case LogIntent(version):
                 self._began_at = self._monotonic()
@@ -70,7 +70,7 @@ class Checkpointing:
                 assert_never(action)
 
     def notice_fold(self, core: Core) -> None:
-        """Reports a fold that is over; raises what ended it, if it failed."""
+        """Reports a fold that is over to the core. Raises the exception that ended it, if it failed."""
         if self._fold is None or not self._fold.is_over:
             return
         fold, self._fold = self._fold, None
@@ -81,7 +81,7 @@ class Checkpointing:
         core.folded({worker: folded.versions for worker, folded in self._folded.items()})
 
     def join_fold(self) -> None:
-        """Before databases are opened again, the fold of the former attempt is over."""
+        """Waits for the fold of the failed attempt, because its databases are about to be opened again."""
         if self._fold is not None:
             self._fold.join(FOLD_SECONDS_MAX)
             self._fold = None
@@ -106,7 +106,7 @@ class Checkpointing:
 
 
 def bytes_of(folded: Iterable[Folded], setup: TaskSetup) -> tuple[dict[str, int], dict[str, int]]:
-    """The bytes of all workers together: of live state by the view that owns it, and on disk by layer."""
+    """The bytes of all workers together: (live state, by the view that owns it; bytes on disk, by layer)."""
     tables: dict[str, int] = {}
     disk: dict[str, int] = {}
     for found in folded:

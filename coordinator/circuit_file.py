@@ -1,7 +1,7 @@
-"""What the databases of a storage folder belong to, written down beside them: `circuit.json`.
+"""The file `circuit.json`, which says what the databases of a storage folder belong to.
 
-Guarantees: whoever reads the folder alone, without asking Kafka, knows the circuit, the workers and the shards of its state. The step log
-stays the authority; the file is made from it before the first step of every run, and replaced as a whole.
+Guarantee: a reader of the folder knows the circuit, the workers and the shards of the state without asking Kafka. The step log stays the
+authority: every run writes the file from it before its first step, and replaces the file as a whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CIRCUIT_FILE = "circuit.json"
 
 @dataclass(frozen=True)
 class StateOwner:
-    """`circuit` is the circuit's own JSON, as text; `fingerprint` is that text's."""
+    """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text."""
 
     pipeline: str
     fingerprint: str
@@ -24,7 +24,7 @@ class StateOwner:
     shards: int
 
     def write(self, folder: Path, pid: int) -> None:
-        """Does nothing where the file says so already. `pid`: of this process, so that two runs do not write one draft."""
+        """Writes the file, unless it has this content already. `pid` is this process's, so that two runs do not share a draft."""
         if read_owner(folder) == self:
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ class StateOwner:
 
 
 def read_owner(folder: Path) -> StateOwner | None:
-    """None where there is no such file, or one that cannot be understood."""
+    """The content of the folder's file. None if there is no such file, or if it cannot be parsed."""
     try:
         found = json.loads((folder / CIRCUIT_FILE).read_text())
         return StateOwner(

@@ -1,31 +1,31 @@
 """What the coordinator does next: a state machine without I/O, clock or randomness.
 
-The shell asks `next(log)`, where `log` is what the step log says at that moment. It does what the answer says, and then reports it with the
-method in the last column. The deed always comes before the report, and what a deed wrote into the log is not reported at all: the core
-reads it there. So the core remembers only what the log cannot know: how far the databases are, how far a checkpoint has got in them, and
-what was asked for.
+The shell (loop.py) calls `next(log)`, where `log` is the state of the step log at that moment. It carries out the action that is returned, and
+then reports it with the method in the last column. An action is always carried out before it is reported. What an action wrote into the
+log is not reported at all, because the core reads it there. So the core remembers only what the log cannot know: how far the databases are,
+how far a checkpoint has got in them, and what was requested.
 
-    next(log)                   the shell's duty                                               report
+    action                      what the shell does                                            report
     Divide(step)                end offsets -> division -> log, or find nothing to read        nothing_to_read, if so
     RunStep(step, replay)       run the step; then write its output, or compare it             stepped
     LogIntent(version)          write the intent of a checkpoint into the log                  -
     Freeze(version)             set every worker's changes aside as `version` (fast)           frozen
     Fold(version)               begin to fold in the background                                folding; folded when it has ended
     Complete(version, former)   write into the log that every worker has `version`             completed
-    Wait                        wait until something is asked for, or a fold ends              -
+    Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
-Everything that the invariants forbid is impossible to ask for here:
+Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 
-- a step runs only on a division that the log holds (1);
-- a step whose output is in the log is only compared and never written again; one whose output is not there is written (3, 4);
-- a checkpoint is taken at a boundary, of steps whose output is committed, and one at a time; its intent is in the log before the freeze,
-  and its completion only after every worker has it (6).
+- A step runs only on a division that the log holds (1).
+- A step whose output is in the log is compared and never written again. A step whose output is not there is written (3, 4).
+- A checkpoint is taken at a boundary, one at a time, and holds only steps whose output is committed. Its intent is in the log before the
+  freeze, and its completion is written only after every worker has the version (6).
 
-There are no states of workers here. A request to pause is a flag, and the next boundary, which is the next call of `next`, is where it
-takes effect: all workers of a step belong to it and none runs between two steps, so nothing has to be waited for. Workers that live
-longer than a step will need the states Run, Pause, Paused, Stop and Stopped, because they answer a request later than it is made;
-tests/coordinator/five_states.py has that diagram and compares the core with it.
+The core has no states of workers. A request to pause is a flag, and it takes effect at the next boundary, which is the next call of `next`.
+There is nothing to wait for, because all workers of a step belong to that step and none runs between two steps. Workers that live longer
+than a step would need the states Run, Pause, Paused, Stop and Stopped, because they would answer a request later than it is made.
+tests/coordinator/five_states.py has that state machine and compares the core with it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from base.version import VersionId
 from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
-"""Actions and reports that an assertion tells: one checkpoint has six, and a mistake is seldom older than that."""
+"""How many past actions and reports the text of an assertion lists. One checkpoint has six, and the cause is seldom older than that."""
 
 
 class NoCommonVersion(Fault):
@@ -81,7 +81,7 @@ class Divide:
 
 @dataclass(frozen=True)
 class RunStep:
-    """`replay`: the log has the output of `step` already, so what the step gives is compared with it."""
+    """`replay`: the log has the output of `step` already, so the new output is only compared with it."""
 
     step: int
     replay: bool
@@ -104,7 +104,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Complete:
-    """`former`: the version before; nothing older than it is needed once `version` is complete."""
+    """`former` is the version before. Nothing older than it is needed once `version` is complete."""
 
     version: VersionId
     former: VersionId
@@ -125,7 +125,7 @@ Action = Divide | RunStep | CheckpointAction | Wait | Exit
 
 
 class Checkpoint(Enum):
-    """How far the one checkpoint that may be under way has got. Whether its intent is logged is in the log."""
+    """How far the checkpoint has got; at most one is under way. The log knows whether its intent is written."""
 
     NONE = "none"
     WANTED = "wanted"
@@ -136,11 +136,11 @@ class Checkpoint(Enum):
 
 @dataclass
 class Core:
-    """`version`: the last complete checkpoint that the databases have. `step`: the next step that they apply, which is that of `version` when
-    they were just opened. `new_checkpoint_id` gives an id that no checkpoint ever had.
+    """`version` is the last complete checkpoint that the databases have. `step` is the next step that they apply; right after they were opened
+    it is that of `version`. `new_checkpoint_id` returns an id that no checkpoint ever had.
 
-    `pending` is the version that is being made. It is named when its intent is asked for, at a boundary, and no step runs until it is
-    frozen. `check` states the invariants."""
+    `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
+    is frozen. `check` states the invariants."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
@@ -161,7 +161,7 @@ class Core:
         return self.step < log.steps
 
     def next(self, log: StepLogState) -> Action:
-        """What to do now. A checkpoint under way comes before steps, and a stop waits for its own checkpoint."""
+        """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint."""
         self.check(log)
         action = self._checkpoint_action(log) or self._next_of_steps(log)
         self.story.append(action)
@@ -185,7 +185,7 @@ class Core:
                 return None
             case Checkpoint.WANTED:
                 if self.replaying(log):
-                    return None  # the log has the steps being replayed; a checkpoint of them can wait, and stays wanted
+                    return None  # the log has the steps that are being replayed: a checkpoint of them can wait, and it stays wanted
                 return self._begin_checkpoint(log)
             case Checkpoint.FROZEN:
                 return Fold(self._made())
@@ -203,33 +203,33 @@ class Core:
         return Exit()
 
     def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
-        """The intent is asked for until the log has it; only then may a database be frozen."""
+        """Asks for the intent until the log has it. Only then may a database be frozen."""
         if self.pending is None:
             self.pending = VersionId(self.version.version + 1, self.step, self.new_checkpoint_id())
         return Freeze(self.pending) if log.intent == self.pending else LogIntent(self.pending)
 
     def _made(self) -> VersionId:
-        assert self.pending is not None, self._told("no checkpoint is being made")
+        assert self.pending is not None, self._with_story("no checkpoint is being made")
         return self.pending
 
     # Requests
 
     def request_checkpoint(self) -> bool:
-        """Wants a checkpoint; False if there is nothing new to keep or one is under way."""
+        """Asks for a checkpoint. Returns False if there is no new step to keep or if a checkpoint is under way."""
         if self.checkpoint is not Checkpoint.NONE or self.step == self.version.step:
             return False
         self.checkpoint = Checkpoint.WANTED
         return True
 
     def request_pause(self) -> None:
-        """No step begins from the next boundary on. A stop overrides it."""
+        """No step begins after the next boundary. A stop overrides a pause."""
         self.paused = True
 
     def request_resume(self) -> None:
         self.paused = False
 
     def request_stop(self) -> None:
-        """Stops at the next boundary, with a checkpoint. A replay under way is broken off: what it did is not needed."""
+        """Stops at the next boundary, with a checkpoint. A replay that is under way ends without one, because the log has its steps."""
         self.stopping = True
 
     # Reports
@@ -238,54 +238,60 @@ class Core:
         self.exhausted = True
 
     def stepped(self, step: int, log: StepLogState) -> None:
-        """The step's output is in the log: it was written now, or compared with what was written before."""
-        assert step == self.step < log.steps, self._told(f"step {step} is reported, and step {self.step} is next")
+        """The step's output is in the log: it was written now, or it was written before and has been compared."""
+        assert step == self.step < log.steps, self._with_story(f"step {step} is reported, and step {self.step} is next")
         self._report("stepped")
         self.step += 1
 
     def frozen(self, log: StepLogState) -> None:
-        assert self._made() == log.intent, self._told("a freeze without an intent in the log")
-        assert self._made().step == self.step, self._told("a step ran between intent and freeze")
+        assert self._made() == log.intent, self._with_story("a freeze without an intent in the log")
+        assert self._made().step == self.step, self._with_story("a step ran between intent and freeze")
         self._advance(Checkpoint.WANTED, Checkpoint.FROZEN)
 
     def folding(self) -> None:
         self._advance(Checkpoint.FROZEN, Checkpoint.FOLDING)
 
     def folded(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
-        """The fold has ended, and these are the versions of every worker now. The new one must be common to all of them."""
+        """The fold has ended. `versions` are those that each worker has now; the pending version must be common to all of them."""
         latest = common_version(versions)
         assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"
         self._advance(Checkpoint.FOLDING, Checkpoint.FOLDED)
 
     def completed(self, log: StepLogState) -> None:
-        """The log has the completion."""
-        assert log.checkpoints[-1:] == (self._made(),), self._told(f"{self.pending} is not complete in the log")
+        """The completion of the checkpoint is in the log."""
+        assert log.checkpoints[-1:] == (self._made(),), self._with_story(f"{self.pending} is not complete in the log")
         self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
         self.version, self.pending = self._made(), None
 
     def _advance(self, source: Checkpoint, target: Checkpoint) -> None:
-        assert self.checkpoint is source, self._told(f"checkpoint is {self.checkpoint.value}, not {source.value}")
+        assert self.checkpoint is source, self._with_story(f"checkpoint is {self.checkpoint.value}, not {source.value}")
         self._report(target.value)
         self.checkpoint = target
 
     def _report(self, event: str) -> None:
         self.story.append(event)
 
-    def _told(self, mistake: str) -> str:
+    def _with_story(self, mistake: str) -> str:
         return f"{mistake}; before: {' > '.join(map(str, self.story))}"
 
     def check(self, log: StepLogState) -> None:
-        """Proves the invariants, before each decision."""
-        assert self.version.step <= self.step, self._told(f"step {self.step} is below {self.version}")
-        assert self.step <= log.steps, self._told(f"step {self.step} is next, and the log has {log.steps} steps")
+        """Asserts the invariants. `next` calls it before each decision."""
+        assert self.version.step <= self.step, self._with_story(f"step {self.step} is below {self.version}")
+        assert self.step <= log.steps, self._with_story(f"step {self.step} is next, and the log has {log.steps} steps")
         pending = self.pending
         if pending is None:
-            assert self.checkpoint in (Checkpoint.NONE, Checkpoint.WANTED), self._told("a checkpoint without a version")
+            assert self.checkpoint in (Checkpoint.NONE, Checkpoint.WANTED), self._with_story(
+                "a checkpoint without a version"
+            )
             return
-        assert self.checkpoint is not Checkpoint.NONE, self._told(f"{pending} is not being made")
-        assert pending.version == self.version.version + 1, self._told(f"{pending} does not follow {self.version}")
-        assert pending.step <= self.step, self._told(f"{pending} holds a step that has not run")
+        assert self.checkpoint is not Checkpoint.NONE, self._with_story(f"{pending} is not being made")
+        assert pending.version == self.version.version + 1, self._with_story(
+            f"{pending} does not follow {self.version}"
+        )
+        assert pending.step <= self.step, self._with_story(f"{pending} holds a step that has not run")
         if self.checkpoint is Checkpoint.WANTED:
-            assert pending.step == self.step, self._told("a step ran between intent and freeze")
+            assert pending.step == self.step, self._with_story("a step ran between intent and freeze")
         else:
-            assert pending == log.intent, self._told(f"{pending} is in the databases without an intent in the log")
+            assert pending == log.intent, self._with_story(
+                f"{pending} is in the databases without an intent in the log"
+            )

@@ -1,4 +1,4 @@
-"""The coordinator's faults: what stops a pipeline, in words for its user."""
+"""The coordinator's faults. Each ends the run and tells the user what stopped it and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CircuitChanged(CoordinatorError):
 
 
 class LayoutChanged(CoordinatorError):
-    """Another number of workers or shards than the state was made with."""
+    """The run asks for another number of workers or shards than the state was made with."""
 
 
 class TopicChanged(CoordinatorError):
@@ -30,4 +30,4 @@ class StateLost(CoordinatorError):
 
 
 class RecoveryFailed(CoordinatorError):
-    """The same step failed again and again."""
+    """The same step, or the same checkpoint, failed several times in a row."""

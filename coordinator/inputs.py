@@ -1,10 +1,10 @@
-"""Where the pipeline reads next: positions, partitions that were added, and the division of a step.
+"""Where the pipeline reads next: positions, added partitions, and the division of a step.
 
-Guarantees: a division starts where the step log says that the one before it ended; a partition is read only after its topic's growth is
-recorded with a division; a run with `available_now` reads nothing that came after its start.
+Guarantees: a division starts where the division before it ended, according to the step log. A partition that was added to a topic is read
+only in a division whose record announces it. A run with `available_now` reads nothing that arrived after its start.
 
-The step log is the memory of what was divided. This module keeps only what the log cannot know: where partitions begin that were never
-divided, and what this run has found about the topics.
+The step log remembers what was divided. This module keeps only what the log cannot know: the first offsets of partitions that were never
+divided, and what this run has found out about the topics.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _log = structlog.get_logger("coordinator.inputs")
 def positions_after(
     starts: Mapping[TopicPartition, int], divided: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Where the next division starts, for each partition of `starts`: where the last division ended, or else at its start."""
+    """Where the next division starts in each partition of `starts`: the end of the last division, or else the partition's start."""
     return {place: divided.get(place, start) for place, start in starts.items()}
 
 
 def of_announced_partitions(
     found: Mapping[TopicPartition, int], identities: Iterable[TopicIdentity]
 ) -> dict[TopicPartition, int]:
-    """The part of `found` whose partitions the identities count. One that was added since is not read before it is announced."""
+    """The entries of `found` for partitions that the identities count. A partition that was added later is not read before a division
+    announces it."""
     counts = {identity.topic: identity.partitions for identity in identities}
     return {place: at for place, at in found.items() if place.partition < counts[place.topic]}
 
@@ -45,8 +46,8 @@ def of_announced_partitions(
 def with_partitions(
     identities: tuple[TopicIdentity, ...], counts: Mapping[str, int], inputs: Collection[str]
 ) -> tuple[TopicIdentity, ...]:
-    """The identities, in which each input topic has as many partitions as `counts` says. Outputs keep theirs: their growth is an error that
-    `check_topics` raises."""
+    """The identities, with the numbers of partitions in `counts` for the input topics. Output topics keep theirs, because `check_topics`
+    raises an error if one of them has grown."""
     return tuple(
         TopicIdentity(topic=i.topic, id=i.id, partitions=counts[i.topic]) if i.topic in inputs else i
         for i in identities
@@ -56,22 +57,22 @@ def with_partitions(
 def ends_until(
     until: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The ends of a run that reads only what was there at its start. A partition may have been read beyond that by an earlier run."""
+    """The ends of a run that reads only what was there at its start. An earlier run may have read a partition beyond them already."""
     return {place: max(end, positions[place]) for place, end in until.items()}
 
 
 def first_division(positions: Mapping[TopicPartition, int]) -> Division:
-    """Step 0 without input."""
+    """The division of step 0 with an empty range for each partition."""
     return Division(0, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(positions.items())))
 
 
 def speaks_first(spec: PipelineSpec) -> bool:
-    """Whether there is output before any input: constants, and counts of nothing."""
+    """Whether the circuit has output before any input: constants, and counts of nothing."""
     return any(operator_of(node).speaks_first(node) for node in spec.circuit.nodes)
 
 
 class Inputs:
-    """One run's view of the input topics. `identities`: of all topics of the pipeline, as `prepare` found them."""
+    """One run's view of the input topics. `identities` are those of all topics of the pipeline, as `prepare` found them."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class Inputs:
         self._announced = False  # whether a division of this run names the topics as they are now
         self._starts = self._find_starts(log.positions)
         self._until = topics.end_offsets_of(sorted(self._starts)) if available_now else None
-        self._growth_at = self._monotonic()
+        self._growth_checked_at = self._monotonic()
 
     @property
     def ends_now(self) -> bool:
@@ -97,51 +98,51 @@ class Inputs:
         return self._until is not None
 
     def choose(self, log: StepLogState, step: int) -> Division | None:
-        """The division of `step`, from where the log ends; None if there is nothing to read."""
-        if self._until is None and self._monotonic() - self._growth_at > self._spec.pace.growth_seconds:
-            self._look_for_growth(log)
+        """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
+        if self._until is None and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds:
+            self._check_for_growth(log)
         positions = positions_after(self._starts, log.positions)
         ends = self._ends(positions)
         self._board.update(lag={str(place): ends[place] - positions[place] for place in ends})
         return divide(step, positions, ends, self._spec.limits)
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
-        """As `choose`; but step 0 is divided without input where the project has output before any."""
+        """As `choose`, but step 0 gets a division without input if the circuit has output before any input."""
         division = self.choose(log, step)
         if division is None and step == 0 and speaks_first(self._spec):
             return first_division(positions_after(self._starts, log.positions))
         return division
 
     def choose_ahead(self, log: StepLogState, step: int) -> Division | None:
-        """The division after `step`, which is about to be written, if a whole step waits already: recorded with the output, it costs no
-        transaction of its own. Where less waits it is chosen later, and what comes until then is in it."""
+        """The division of the step after `step`, if a full step of input waits already; None otherwise.
+
+        `step` is about to be written. A division that is recorded together with its output costs no transaction of its own. If less than a
+        full step waits, the division is chosen later, so that it holds what arrives until then."""
         whole = self._spec.limits.rows
         if step < log.division_next - 1 or log.divisions[step].division.rows < whole:
-            return (
-                None  # this step is not a whole one, so there was no backlog: the next division asks for the ends, once
-            )
+            return None  # this step is not a full one, so there was no backlog: the next division reads the end offsets itself
         division = self.choose(log, step + 1)
         return division if division is not None and division.rows >= whole else None
 
     def record(self, log: StepLogState, epoch: int, division: Division) -> DivisionRecord:
-        """The first division of a run, and the first after a topic grew, names the topics that it means."""
+        """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.grown_with(topics))
         policy = {"on_error": self._spec.on_error, "dead_letters": self._spec.dead_letter_topics}
         return record.model_copy(update=policy)
 
     def recorded(self) -> None:
-        """The record of a division is in the log."""
+        """To be called when the record of a division is in the log."""
         self._announced = True
 
     def check_topics(self) -> dict[str, TopicFacts]:
-        """All topics as they are; raises TopicChanged for one that was recreated since the start."""
+        """The facts of all topics now. Raises TopicChanged if one was recreated since the start."""
         facts = self._topics.describe(identity.topic for identity in self._identities)
         check_topics(self._spec, facts, {identity.topic: identity for identity in self._identities})
         return facts
 
     def _ends(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The last stable offsets; with `available_now` those of the start."""
+        """The last stable offsets of all partitions; with `available_now`, those at the start of the run."""
         if self._until is not None:
             return ends_until(self._until, positions)
         return self._topics.end_offsets_of(sorted(positions))
@@ -149,8 +150,8 @@ class Inputs:
     def _find_starts(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return of_announced_partitions(starting_positions(self._topics, self._spec.inputs, known), self._identities)
 
-    def _look_for_growth(self, log: StepLogState) -> None:
-        self._growth_at = self._monotonic()
+    def _check_for_growth(self, log: StepLogState) -> None:
+        self._growth_checked_at = self._monotonic()
         counts = {name: fact.partitions for name, fact in self.check_topics().items()}
         found = with_partitions(self._identities, counts, self._spec.input_topics)
         if found == self._identities:

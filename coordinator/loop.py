@@ -1,15 +1,15 @@
-"""The coordinator's shell: asks the core what is next, does it, reports.
+"""The coordinator's shell. It asks the core for the next action, carries it out, and reports it.
 
-It owns the pipeline's one writer and runs the steps, in one thread. Other threads speak to it through `Requests` and read `StatusBoard`; the
-one thread that it starts itself folds a checkpoint while steps go on.
+Guarantees: one thread runs all steps and owns the pipeline's only writer. A fault of the data, of the project or of another run ends the
+run with its text. A lost task (a killed process, a stale handle) is recovered from, at the last checkpoint, a bounded number of times.
+
+Other threads talk to it through `Requests` and read `StatusBoard`. It starts one thread itself, which folds a checkpoint while the steps
+go on.
 
     loop.py            start, recovery, requests, and the loop itself
     inputs.py          where to read: positions, growth of topics, divisions
     stepping.py        what a division and a step do
     checkpointing.py   what a checkpoint does
-
-What fails is sorted here: a fault of the data, of the project or of another run ends the pipeline with its text; a task that was
-lost (a killed process, a stale handle) is recovered from, at the last checkpoint, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from storage.errors import NotOpen, StaleEpoch
 _log = structlog.get_logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
-"""Of a run that is paused, or waits for its fold: whoever asks for something, and the end of the fold, wake it."""
+"""The longest wait of a run that is paused or waits for its fold. A request and the end of the fold wake it earlier."""
 
 FOLD_LOOK_SECONDS = 0.01
-"""As above while a fold is under way. Its thread wakes the loop a moment before it is over."""
+"""The same while a fold is under way. Its thread wakes the loop a moment before the thread itself has ended."""
 
 
 class Pipeline:
-    """One run of a pipeline. `run` returns when it was stopped at a checkpoint, or raises what ended it."""
+    """One run of a pipeline. `run` returns after a stop, at a checkpoint, or raises the exception that ended the run."""
 
     def __init__(self, spec: PipelineSpec, context: Any, requests: Requests, board: StatusBoard) -> None:
         self._spec, self._context, self._requests, self._board = spec, context, requests, board
@@ -59,7 +59,7 @@ class Pipeline:
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, requests, board)
-        self._standing: str | None = None  # "stop" or "pause", asked for and in force: a recovery does not forget it
+        self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
         self,
@@ -70,9 +70,11 @@ class Pipeline:
         expect_epoch: int | None = None,
         claimed: Callable[[int], None] = lambda epoch: None,
     ) -> None:
-        """`available_now`: take what is there now, make a checkpoint and return. `full_refresh`: take all output back and rebuild;
-        one that was begun is finished without being asked for. `expect_epoch`: see PipelineWriter.start.
-        `claimed(epoch)` is called when the claim is committed."""
+        """Runs the pipeline until it is stopped.
+
+        `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
+        a refresh that an earlier run began is finished in any case. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called
+        when the claim is committed."""
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
         epoch = self._writer.start(
             pipeline=self._spec.name,
@@ -114,11 +116,11 @@ class Pipeline:
                     raise
                 self._count_loss(recoveries, fault)
             finally:
-                # a process that ends frozen cannot free what is in cycles, and libraries tell of it
+                # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
-        """Raises RecoveryFailed if the run has made no progress for too long."""
+        """Counts a lost task. Raises RecoveryFailed if too many were lost in a row without progress."""
         at = self._writer.state.steps
         _log.warning("a task was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
         self._board.update(recoveries=self._board.show()["recoveries"] + 1)
@@ -126,11 +128,11 @@ class Pipeline:
         if what is not None:
             raise RecoveryFailed(
                 f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {str(fault)[:2000]}",
-                "Nothing was lost; see Spark's log for the cause, mend it, and run again.",
+                "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 
     def _recover(self, setup: TaskSetup, inputs: Inputs) -> Core:
-        """Opens the last checkpoint that all workers have."""
+        """Opens the latest checkpoint that all workers have, and returns a core that continues from it."""
         began = self._outside.monotonic()
         self._checkpoints.join_fold()
         inputs.check_topics()
@@ -143,12 +145,12 @@ class Pipeline:
             checkpoint_step=version.step,
         )
         core = Core(version, self._outside.new_id, inputs.ends_now)
-        if self._standing is not None:
-            {"stop": core.request_stop, "pause": core.request_pause}[self._standing]()
+        if self._request_in_force is not None:
+            {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
 
     def _fenced(self) -> Fenced:
-        """What a database's fence means: who has taken over is in the step log."""
+        """The fault of a run whose databases were fenced. The step log says which run has taken over."""
         state = StepLogReader(self._spec.kafka, self._spec.log_topic).read()
         return Fenced(self._spec.transactional_id, self._writer.epoch, state.claim)
 
@@ -186,8 +188,8 @@ class Pipeline:
     def _take_requests(self, core: Core) -> None:
         for what in self._requests.take():
             _log.info("asked", what=what)
-            if what in ("stop", "pause", "resume") and self._standing != "stop":
-                self._standing = None if what == "resume" else what
+            if what in ("stop", "pause", "resume") and self._request_in_force != "stop":
+                self._request_in_force = None if what == "resume" else what
             {
                 "pause": core.request_pause,
                 "resume": core.request_resume,

@@ -1,4 +1,7 @@
-"""Where reading begins: `startingOffsets` of sources that were never read, as Spark has it."""
+"""Where reading begins: `startingOffsets` of sources that were never read, with Spark's meaning.
+
+Guarantee: a partition that the step log knows is read from the position in the log, whatever the source says.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 
 EARLIEST, LATEST = -2, -1
-"""Spark's numbers in the JSON form of startingOffsets."""
+"""The numbers with which Spark's JSON form of startingOffsets names the two ends of a partition."""
 
 
 def starting_positions(
     topics: Topics, inputs: Iterable[InputTopic], known: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The next offset to read of every partition of every input: `known` where the log has one, else as the source says.
+    """The next offset to read in every partition of every input. `known` are the positions in the log; the source decides for the others.
 
-    A partition that was added to a topic already read begins at its first offset, whatever the source says: nothing is lost."""
+    A partition that was added to a topic which is being read already begins at its first offset, whatever the source says, so that none of
+    its messages is lost."""
     inputs = tuple(inputs)
     names = sorted({source.table.topic for source in inputs})
     begin, end = topics.begin_offsets(names), topics.end_offsets(names)
@@ -29,7 +33,7 @@ def starting_positions(
         for place in (p for p in begin if p.topic == source.table.topic):
             offset = known.get(place)
             chosen = offset if offset is not None else _start(wish, place, begin[place], end[place])
-            # Two tables may read one topic: what the earlier one needs is read, for both.
+            # Two tables may read one topic. The earlier position counts for both.
             positions[place] = min(chosen, positions.get(place, chosen))
     return positions
 

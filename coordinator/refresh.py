@@ -1,18 +1,18 @@
 """A full refresh: state and outputs are rebuilt from startingOffsets, as `spark-pipelines` does it.
 
-Guarantees: after a crash at any instruction the next run, whatever its flags, finishes what was begun; what is in the output topics
-afterwards is the output of the new generation alone; a run that was fenced meanwhile takes nothing back that is not the old generation's.
+Guarantees: after a crash at any instruction the next run finishes the refresh, whatever its flags. Afterwards the output topics hold the
+output of the new generation alone. A run that was fenced meanwhile removes only output of the old generation.
 
-    refresh(g)  the step log names what is taken back, and how far          after this, only a reset lets steps follow
+    refresh(g)  the step log names the topics to empty, and their ends      after this, only a reset lets steps follow
        |        upsert topics: a tombstone for every live key               transactions, each with a taken_back record
-       |        all others: emptied below the recorded ends                 not fenced, and need not be: the ends are fixed
+       |        all others: messages below the recorded ends are deleted    not fenced, and need not be: the ends are fixed
     reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened
 
-Taking back twice is taking back once: a key with a tombstone is not live, and what is deleted is gone. Only topics that the step log
-knows as outputs are touched. An output topic that it does not know and that holds messages is refused before anything is done: they
-are another's, or those of a lost step log, and we cannot tell.
+The old output is removed idempotently: a key with a tombstone is no longer live, and deleted messages stay deleted. Only topics that the
+step log knows as outputs are touched. An output topic that the log does not know and that holds messages is refused before anything is
+changed: its messages belong to another program or to a lost step log, and the two cannot be distinguished.
 
-Consumers: see io_kafka/step_log/state.py.
+What a consumer of the outputs has to do is described in io_kafka/step_log/state.py.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from storage.identity import Identity
 _log = structlog.get_logger("coordinator.refresh")
 
 READ_OFFSETS_MAX = 100_000
-"""Read at once while live keys are collected: some tens of MB of messages at most sizes."""
+"""Offsets in one read while live keys are collected: some tens of MB of messages at most sizes."""
 
 TOMBSTONES_MAX = 100_000
-"""In one transaction: about a second of writing, far below the broker's transaction timeout."""
+"""Tombstones in one transaction: about a second of writing, far below the broker's transaction timeout."""
 
-DOOMED = ".old"
-"""Ends the name of a folder that is being deleted."""
+DELETED_SUFFIX = ".old"
+"""The suffix of a folder that is being deleted."""
 
 
 def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
-    """After the claim, before any database: begins a refresh, or takes up one that was begun, and ends it with the reset."""
+    """Begins a refresh, or continues one that an earlier run began, and ends it with the reset. It runs after the claim, and before any
+    database is touched."""
     if writer.state.refresh is None:
         writer.append([_plan(spec, writer, topics)])
     plan = writer.state.refresh
@@ -69,7 +70,7 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
     state = writer.state
     written = {where.topic for where in state.ends}
     facts = _still_there(tuple(state.topics[name] for name in sorted(written)), topics)
-    refuse_strangers({output.topic for output in spec.outputs} - facts.keys(), topics)
+    refuse_foreign_messages({output.topic for output in spec.outputs} - facts.keys(), topics)
     upserts = {output.topic for output in spec.outputs if output.compacted}
     tombstones = tuple(name for name in sorted(facts) if facts[name].compacted or name in upserts)
     ends = topics.end_offsets(name for name in facts if name not in tombstones)
@@ -83,14 +84,14 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
 
 
 def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[str, TopicFacts]:
-    """Of these, the topics that exist and are the ones recorded."""
+    """The facts of those recorded topics that still exist with the recorded id."""
     present = topics.names()
     facts = topics.describe(topic.topic for topic in recorded if topic.topic in present)
     return {t.topic: facts[t.topic] for t in recorded if t.topic in facts and facts[t.topic].topic_id == t.id}
 
 
-def refuse_strangers(names: set[str], topics: Topics) -> None:
-    """Raises TopicChanged where one of these output topics, of which the step log knows nothing, holds messages."""
+def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
+    """Raises TopicChanged if one of these output topics holds messages. `names` are topics that the step log does not know."""
     if not names:
         return
     there = names & topics.names()
@@ -99,7 +100,7 @@ def refuse_strangers(names: set[str], topics: Topics) -> None:
     if full:
         raise TopicChanged(
             f"output topic {full[0]} holds messages, and the step log does not know who wrote them; nothing was changed.",
-            "Delete or empty the topic if they are to go, or name another topic for the view; then run again.",
+            "Delete or empty the topic if the messages are not needed, or name another topic for the view. Then run again.",
         )
 
 
@@ -123,7 +124,7 @@ def _write_tombstones(spec: PipelineSpec, writer: PipelineWriter, topics: Topics
 
 
 def live_keys(reader: RangeReader, whole: OffsetRange) -> pa.BinaryArray:
-    """Keys whose last message in the range is not a tombstone. Messages without a key are no rows of an upsert topic."""
+    """The keys whose last message in the range is not a tombstone. Messages without a key are not rows of an upsert topic."""
     live = pa.array([], pa.binary())
     for span in _pieces(whole):
         for batch in reader.read([span]):
@@ -152,11 +153,12 @@ def _last_alive(keys: pa.BinaryArray, alive: np.ndarray[tuple[int], np.dtype[np.
 
 
 def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]) -> None:
-    """Right after a reset: this pipeline's databases of any other identity than the `wanted` ones, and what cannot be read at all, go.
-    A folder is renamed before it is deleted, so none is ever found half there. Another pipeline's database is left where it is."""
+    """Deletes this pipeline's databases whose identity is not the `wanted` one, and those that cannot be read. Called right after a reset.
+
+    A folder is renamed before it is deleted, so a crash never leaves half a database. Another pipeline's database is left alone."""
     folders = spec.database_folder(0).parent
     for folder in sorted(folders.iterdir()) if folders.exists() else ():
-        if folder.name.endswith(DOOMED):  # a run was killed while it deleted
+        if folder.name.endswith(DELETED_SUFFIX):  # a run was killed while it deleted
             shutil.rmtree(folder, ignore_errors=True)
         if not folder.name.isdigit():
             continue
@@ -167,8 +169,8 @@ def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]
             found = None
         if found is not None and (found.pipeline != spec.name or (worker < spec.workers and found == wanted(worker))):
             continue
-        doomed = folder.with_name(f".{folder.name}{DOOMED}")
-        shutil.rmtree(doomed, ignore_errors=True)
-        folder.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        renamed = folder.with_name(f".{folder.name}{DELETED_SUFFIX}")
+        shutil.rmtree(renamed, ignore_errors=True)
+        folder.rename(renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
         _log.info("a database of an older generation removed", folder=str(folder))

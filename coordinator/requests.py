@@ -1,4 +1,7 @@
-"""What other threads ask of the loop: a few flags and a way to wake it. The loop takes them between steps."""
+"""The requests of other threads to the loop: pause, resume, stop and checkpoint.
+
+Guarantee: the loop gets every request once, in order, at a boundary between two steps. A request wakes a loop that waits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import threading
 
 
 class Requests:
-    """Thread-safe. `wake` cancels the loop's wait for input: the seed's token."""
+    """A queue of requests. Thread-safe. `wake` ends the loop's current wait without a request."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -14,7 +17,7 @@ class Requests:
         self._wanted: list[str] = []
 
     def ask(self, what: str) -> None:
-        """`what`: pause, resume, stop or checkpoint."""
+        """Adds a request: "pause", "resume", "stop" or "checkpoint"."""
         assert what in ("pause", "resume", "stop", "checkpoint")
         with self._lock:
             self._wanted.append(what)
@@ -24,12 +27,12 @@ class Requests:
         self._event.set()
 
     def take(self) -> list[str]:
-        """All requests since the last time, in order."""
+        """All requests since the last call, in order."""
         with self._lock:
             taken, self._wanted = self._wanted, []
             self._event.clear()
         return taken
 
     def wait(self, seconds: float) -> bool:
-        """Until somebody asks, wakes, or the time is over; whether somebody did."""
+        """Waits for a request or for `wake`, for at most `seconds`. Returns whether one came."""
         return self._event.wait(seconds)

@@ -1,4 +1,4 @@
-"""What a pipeline is, for the coordinator: the circuit, the topics at its edges, and the limits. No Spark, no project file."""
+"""The coordinator's description of a pipeline: its circuit, its topics and its limits, as plain data without Spark or project files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from io_kafka.step_log.division import Limits
 
 
 def log_topic_of(pipeline: str) -> str:
-    """The step log's topic: it can be found by the pipeline's name alone."""
+    """The step log's topic. It follows from the pipeline's name alone, so every command can find it."""
     return f"stepwell.{pipeline}.steps"
 
 
 @dataclass(frozen=True)
 class InputTopic:
-    """A source table and how it is read. `starting_offsets`: earliest, latest, or Spark's JSON."""
+    """A source table and how it is read. `starting_offsets` is "earliest", "latest", or Spark's JSON."""
 
     table: SourceTable
     starting_offsets: str
@@ -31,7 +31,7 @@ class InputTopic:
 
 @dataclass(frozen=True)
 class OutputTopic:
-    """An output handle's topic. `partitions`: with how many it is created if it is missing."""
+    """The topic of an output handle. If the topic is missing, it is created with `partitions` partitions, and compacted if `compacted`."""
 
     handle: str
     topic: str
@@ -40,12 +40,12 @@ class OutputTopic:
 
 
 GROWTH_SECONDS = 10.0
-"""Between two looks for partitions that were added to an input topic: rare, and never urgent."""
+"""The time between two checks for added partitions of input topics. Such a change is rare and never urgent."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How often the coordinator does what no step waits for. `snapshot_steps_min` and `truncate_steps_min`: see truncation.py."""
+    """How often the coordinator does work that no step waits for. `snapshot_steps_min` and `truncate_steps_min`: see truncation.py."""
 
     growth_seconds: float = GROWTH_SECONDS
     snapshot_steps_min: int = SNAPSHOT_STEPS_MIN
@@ -54,9 +54,8 @@ class Pace:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage`: the folder of the databases. Intervals are in seconds. `driver_rows_max`: see engine/run/step_runner.py.
-    `pace` is no setting of
-    users: tests make it faster."""
+    """`storage` is the folder of the databases. Intervals are in seconds. `replication` is the replication factor of topics that are created;
+    -1 is the broker's default. `driver_rows_max`: see engine/run/step_runner.py. Users cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -84,17 +83,17 @@ class PipelineSpec:
 
     @property
     def input_topics(self) -> tuple[str, ...]:
-        """Each once, in order."""
+        """The input topics, each once, in order."""
         return tuple(sorted({source.table.topic for source in self.inputs}))
 
     @property
     def on_error(self) -> dict[str, OnError]:
-        """By source handle: what is done with malformed messages."""
+        """What is done with malformed messages, by source handle."""
         return {source.table.handle: source.on_error for source in self.inputs}
 
     @property
     def dead_letter_topics(self) -> dict[str, str]:
-        """By source handle."""
+        """The topics for malformed messages, by source handle; only of the sources that have one."""
         return {s.table.handle: s.dead_letter_topic for s in self.inputs if s.dead_letter_topic is not None}
 
     def database_folder(self, worker: int) -> Path:

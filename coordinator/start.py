@@ -1,9 +1,10 @@
-"""From a claim to databases that are open: everything that happens before the first step of a run.
+"""The start of a run: everything between its claim and its first step.
 
-    step log -> claim of epoch max+1 -> is it our circuit, our layout? -> databases there (made, the first time)
-             -> topics as recorded -> fenced against older runs -> versions of all workers, intersected -> open the latest
+    claim of the next epoch -> circuit and layout as recorded -> databases exist (created the first time) -> topics as recorded
+                            -> databases fenced -> versions of all workers, intersected -> the latest one opened everywhere
 
-Only after the claim is committed is a database touched (DESIGN, Start).
+Guarantees: no database is touched before the claim is committed. State is used only with the circuit, the layout, the topics and the step
+log that it was made with. The version that is opened holds no step whose output is not committed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from base.version import VersionId
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
 from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
-from coordinator.refresh import refuse_strangers, remove_older_databases
+from coordinator.refresh import refuse_foreign_messages, remove_older_databases
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
@@ -43,8 +44,8 @@ _log = structlog.get_logger("coordinator.start")
 def prepare(
     spec: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str
 ) -> tuple[TaskSetup, tuple[TopicIdentity, ...]]:
-    """After the claim: settles circuit, layout, databases and topics; opens nothing yet. `log_id`: the step log's topic id, which ties the
-    databases to this log."""
+    """Checks circuit, layout, databases and topics, and creates those that are missing. It runs after the claim and opens no database.
+    `log_id` is the topic id of the step log, which is part of the identity of the databases."""
     check_circuit(spec.circuit, writer.state)
     check_layout(spec, writer.state)
     if writer.state.layout is None:
@@ -78,15 +79,15 @@ def prepare(
 
 
 def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
-    """Fences every database against older runs, intersects the versions of all workers, and opens the latest common version everywhere. It
-    may contain no step whose output is not committed (invariant 6)."""
+    """Fences every database, and opens the latest version that all workers have. Raises StateLost if the step log does not reach that
+    version: no version may hold a step whose output is not committed (invariant 6)."""
     fenced = database_jobs.fence_all(context, setup)
     reached("recovery.versions")
     version = common_version({worker: found.versions for worker, found in fenced.items()})
     if version.step > state.steps:
         raise StateLost(
             f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
-            "The step log lost records or is another pipeline's: restore it, or run with --full-refresh.",
+            "The step log lost records, or belongs to another pipeline: restore it, or run with --full-refresh.",
         )
     if version.step < state.first:
         raise StateLost(
@@ -100,31 +101,31 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
 
 
 def record_completion(writer: PipelineWriter, version: VersionId) -> None:
-    """After `version` was opened everywhere: completes its record if the log has only the intent. Every worker had folded this version, and
-    the run ended before it could say so."""
+    """Writes the completion of `version`, which was just opened everywhere, if the log has only its intent. Every worker had folded the
+    version, and the run before ended before it could write that."""
     if writer.state.intent == version:
         writer.append([CheckpointComplete(epoch=writer.epoch, version=version)])
 
 
 def check_circuit(circuit: Circuit, state: StepLogState) -> None:
-    """The state belongs to one circuit; another one never runs on it."""
+    """Raises CircuitChanged unless `circuit` is the one that the state belongs to."""
     if state.circuit is not None:
         check_same_circuit(circuit, state.circuit.fingerprint, state.circuit.circuit)
 
 
 def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
-    """Raises CircuitChanged, naming what differs, unless `circuit` is the one recorded (its JSON)."""
+    """Raises CircuitChanged, which names what differs, unless `circuit` has this fingerprint. `recorded` is the recorded circuit's JSON."""
     if fingerprint == circuit.fingerprint:
         return
     changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
     raise CircuitChanged(
         f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
-        "Go back to the former definitions, or rebuild the state with `stepwell run --full-refresh`.",
+        "Restore the previous definitions, or rebuild the state with `stepwell run --full-refresh`.",
     )
 
 
 def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    """Views, tables and outputs whose nodes, with all that is below them, are not the same."""
+    """The views, tables and outputs that differ in their own node or in any node below it."""
 
     def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
         whole: list[str] = []
@@ -159,7 +160,8 @@ def _uuid(log_id: str, generation: int, worker: int) -> str:
 
 
 def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
-    """The first time, and after a crash in the middle of the first time; a database that is missing later was lost."""
+    """Creates the databases at the first start, and after a crash during the first start. A database that is missing later was lost: raises
+    StateLost."""
     fresh = not writer.state.checkpoints and writer.state.first == 0
     generation = writer.state.generation
 
@@ -185,21 +187,24 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
 
 
 def _refuse_if_of_another_log(spec: PipelineSpec, folder: Path, log_id: str) -> None:
-    """A log without checkpoints, beside a database that was made under another one: the log was lost."""
+    """Raises StateLost if the database was created under another step log. Called if the log has no checkpoints: it has been lost then."""
     owner = Database.owner(folder)
     if owner.pipeline == spec.name and not owner.database.startswith(f"{log_id}/"):
         raise StateLost(
-            f"the database in {folder} belongs to another step log than the topic {spec.log_topic}, which was deleted and made anew.",
-            "Restore that topic, or take all output back and rebuild it with `stepwell run --full-refresh`.",
+            f"the database in {folder} belongs to another step log than the topic {spec.log_topic}, which was deleted and created again.",
+            "Restore that topic, or retract all output and rebuild it with `stepwell run --full-refresh`.",
         )
 
 
 def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter) -> dict[str, TopicFacts]:
-    """All topics at the pipeline's edges, outputs made where they are missing; each must be the one that was recorded. One that was not, and
-    holds messages, is another's, or has the output of a lost step log: it would be written a second time."""
+    """The facts of all input, output and dead-letter topics. Missing output topics are created. Raises TopicChanged unless each topic is the
+    one that was recorded.
+
+    An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
+    output of a lost step log, which would be written a second time."""
     facts = topics.describe(spec.input_topics)
     try:
-        refuse_strangers({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
+        refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
     except TopicChanged:
         writer.confirm()
         raise
@@ -213,7 +218,7 @@ def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter) -> dict[
 
 
 def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:
-    """Raises TopicChanged unless every topic is the one that is `known` under its name, if one is."""
+    """Raises TopicChanged if a topic is not the one that is `known` under its name. Topics that are not known pass."""
     outputs = {output.topic for output in spec.outputs}
     for name, fact in facts.items():
         _check_topic(name, fact, known.get(name), is_output=name in outputs)
@@ -225,7 +230,7 @@ def _check_topic(name: str, fact: TopicFacts, known: TopicIdentity | None, *, is
     if known.id != fact.topic_id:
         raise TopicChanged(
             f"topic {name} was deleted and created again (id {known.id} before, {fact.topic_id} now).",
-            "What was read from or written to it is gone: rebuild with `stepwell run --full-refresh`.",
+            "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
         )
     if is_output and known.partitions != fact.partitions:
         raise TopicChanged(

@@ -1,4 +1,4 @@
-"""What a running pipeline tells about itself: plain data, written by the loop's thread, read by any other."""
+"""The status of a running pipeline, as plain data. The loop's thread writes it, and any thread may read it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 RATE_STEPS = 50
-"""Steps over which rows/s is averaged: long enough to be steady, short enough to follow a change."""
+"""The number of steps over which rows/s is averaged: enough to be steady, and few enough to follow a change."""
 
 
 @dataclass
 class StepTimes:
-    """Milliseconds of the last step by part. `read`, `compute` and `state` are the slowest worker's; `shuffle` is what the Spark job took
-    beyond them: shuffle and scheduling."""
+    """The parts of the last step's time, in milliseconds. `read`, `compute` and `state` are the slowest worker's. `shuffle` is the rest of the
+    Spark job's time: shuffle and scheduling."""
 
     divide: float = 0.0
     read: float = 0.0
@@ -28,7 +28,8 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`lag`: messages not yet read, by "topic/partition". Counters are since the start of this run."""
+    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `skipped` counts malformed messages by
+    source handle."""
 
     pipeline: str
     epoch: int = 0
@@ -53,7 +54,7 @@ class Status:
 
 
 class StatusBoard:
-    """The status behind a lock."""
+    """The status behind a lock. `update` takes fields of `Status` by name."""
 
     def __init__(self, pipeline: str) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,7 @@
-"""What the tasks of a step sent to the driver, put together: messages of every handle in canonical order, and the reports.
+"""Combines what the tasks of a step sent to the driver: the messages of every handle, in canonical order, and the reports.
 
-The order in which tasks finished leaves no trace here: messages are sorted within their partition, reports are added up.
+Guarantee: the result does not depend on the order in which tasks finished, because messages are sorted within their partition and reports
+are added up.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from io_kafka.step_log.records import InputChecksum
 
 @dataclass
 class StepResult:
-    """`outputs`: every output handle and dead-letter topic, also those without messages. Times in milliseconds, of the slowest worker."""
+    """`outputs` has every output handle and every dead-letter topic, also those without messages. `rows` counts input messages. Times are in
+    milliseconds, and those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
@@ -42,7 +44,8 @@ def gather(
     parcels: Sequence[Parcel],
     dead_letters: Mapping[str, str],
 ) -> StepResult:
-    """`partitions`: of the output topics, by handle. `dead_letters`: topics by source, as the step's division has them."""
+    """The result of a step. `partitions` are the numbers of partitions of the output topics, by handle. `dead_letters` are the dead-letter
+    topics by source, as the step's division records them."""
     sources, regions = _reports(parcels)
     result = StepResult(_outputs(spec, plan, partitions, parcels) + _dead_letters(dead_letters, sources))
     for report in sources:
@@ -92,7 +95,7 @@ def _outputs(
 
 
 def _dead_letters(topics: Mapping[str, str], sources: Sequence[SourceReport]) -> list[StepOutput]:
-    """Sources may share a dead-letter topic: one output a topic, for a topic has one end."""
+    """One output per dead-letter topic. Sources that share a topic share its output, because a topic has one end."""
     by_topic: dict[str, list[tuple[bytes | None, bytes]]] = {name: [] for name in topics.values()}
     for report in sources:
         for handle, letters in report.dead.items():

@@ -1,7 +1,9 @@
-"""Carries out a division and a step.
+"""Carries out two of the core's actions, a division and a step.
 
-Divide    end offsets -> division -> log
-RunStep   recorded division -> tasks -> output -> transaction, which may also hold the next division; or, in a replay, a comparison
+    Divide    end offsets -> division -> log
+    RunStep   recorded division -> tasks -> output -> transaction, which may also hold the next division; or, in a replay, a comparison
+
+Guarantee: a step is reported to the core only after its output is committed or has been compared.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from io_kafka.step_log.records import DivisionRecord
 _log = structlog.get_logger("coordinator.stepping")
 
 IDLE_SECONDS = 0.005
-"""Between two looks for input where there was none: a look costs 0.3 ms, and a waiting message should not notice."""
+"""The pause between two checks for input if there was none. A check costs 0.3 ms, and a new message should not wait noticeably."""
 
 
 class Stepping:
-    """The steps of one run. `divide_ms` of a step is what its division took, which was made before it or beside the step before it."""
+    """The divisions and steps of one run."""
 
     def __init__(
         self, spec: PipelineSpec, writer: PipelineWriter, inputs: Inputs, requests: Requests, board: StatusBoard
@@ -41,10 +43,12 @@ class Stepping:
         self._spec, self._writer, self._inputs = spec, writer, inputs
         self._requests, self._board = requests, board
         self._monotonic = spec.kafka.outside.monotonic
-        self._divide_ms = 0.0
+        self._divide_ms = (
+            0.0  # the time that the division of the next step took; it may have been chosen during the step before
+        )
 
     def divide(self, action: Divide, core: Core) -> None:
-        """Commits a division, or reports that there is nothing to read, and then waits a moment."""
+        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits for IDLE_SECONDS."""
         began = self._monotonic()
         division = self._inputs.choose_or_first(self._writer.state, action.step)
         reached("division.chosen")
@@ -58,7 +62,7 @@ class Stepping:
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
     def run(self, action: RunStep, core: Core, runner: StepRunner, setup: TaskSetup) -> None:
-        """Runs a step, and writes its output or compares it with what was written."""
+        """Runs a step. It writes the output, or in a replay compares it with what was written."""
         step, log = action.step, self._writer.state
         record = log.divisions[step] if action.replay else self._with_policy_in_force(log.divisions[step])
         began = self._monotonic()
@@ -89,8 +93,8 @@ class Stepping:
             self._divide_ms = 1e3 * (chosen - computed)
 
     def _run_divided(self, record: DivisionRecord, runner: StepRunner, bytes_max: int | None) -> list[Parcel]:
-        """Runs the step. A step whose messages have more than `bytes_max` is divided again, over less input, and then run. None: the step has
-        output, so its division stays as it is."""
+        """Runs the step. A step whose messages have more than `bytes_max` bytes is divided again, over less input, and then run. With None the
+        division stays as it is, because the step has output already."""
         given = StepInput(
             record.step, record.division.ranges, dict(record.on_error), frozenset(record.grown), bytes_max
         )
@@ -103,8 +107,8 @@ class Stepping:
             return runner.run(replace(given, ranges=less.division.ranges, bytes_max=None))
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
-        """The division of a step without output; recorded again where an earlier run recorded it and the project now says otherwise
-        about malformed messages. The databases were opened since, so nothing of the step under the former policy is left in them."""
+        """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
+        earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
         if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):
             return record
         again = record.with_policy(self._writer.epoch, self._spec.on_error, self._spec.dead_letter_topics)
@@ -113,7 +117,7 @@ class Stepping:
 
 
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
-    """The parts of a step. What the job took beyond its slowest worker's parts is shuffle and scheduling."""
+    """The parts of a step's time. The job's time beyond the parts of its slowest worker is shuffle and scheduling."""
     known = result.read_ms + result.compute_ms + result.state_ms
     return StepTimes(
         divide=round(divide_ms, 2),

@@ -1,11 +1,11 @@
 """How the step log is kept short: when it gets a snapshot, and when its beginning is deleted.
 
-Guarantees: every worker's earliest version can be replayed from what is left, and the last `kept` steps can be told; what is left begins with a
-snapshot. Deleting is not fenced and need not be: the point is a function of the log, so a late request of an older run deletes no
-more than was deletable already.
+Guarantees: what is left of the log begins with a snapshot. It suffices to replay from the earliest version of every worker, and it has the
+records of the last `kept` steps. Deletion is not fenced and need not be: the offset is a function of the log, so a late request of an older
+run deletes nothing that was still needed.
 
-Why not a snapshot at every checkpoint: it holds the circuit, the layout and all positions, some 10 to 100 KB. One for many steps costs
-a step no more than its own record does; a start reads and compares them all.
+Not every checkpoint has a snapshot, because a snapshot holds the circuit, the layout and all positions, some 10 to 100 KB. Spread over many
+steps it costs no more per step than the step's own record. A start reads and compares all snapshots.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from io_kafka.step_log.state import StepLogState
 _log = structlog.get_logger("coordinator.truncation")
 
 SNAPSHOT_STEPS_MIN = 100
-"""Steps between two snapshots: 50 KB of snapshot are then 500 bytes a step, about a step's own record."""
+"""Steps between two snapshots. A snapshot of 50 KB then costs 500 bytes per step, which is about the size of a step's own record."""
 
 TRUNCATE_STEPS_MIN = 10_000
-"""Steps that one deletion removes at least: about ten MB. A request to the broker for less is not worth it, and reading as much at a
-start takes about a second."""
+"""The least number of steps that one deletion removes: about ten MB. Less is not worth a request to the broker, because a start reads ten
+MB in about a second."""
 
 
 def snapshot_due(state: StepLogState, steps_min: int) -> bool:
-    """At a checkpoint: whether enough steps were committed since the last snapshot."""
+    """Whether enough steps were committed since the last snapshot. Asked at each checkpoint."""
     return state.steps - (state.snapshots[-1][1] if state.snapshots else 0) >= steps_min
 
 
 def truncate(topics: Topics, state: StepLogState, earliest: int, kept: int, steps_min: int) -> int | None:
-    """Deletes what neither a replay from step `earliest`, that of the earliest version any worker can open, nor a question for one
-    of the last `kept` steps needs. Returns the offset at which the log begins now; None where it was not worth it."""
+    """Deletes the beginning of the log, but for what a replay from step `earliest` needs and for the last `kept` steps. `earliest` is the step
+    of the earliest version that any worker can open. Returns the offset at which the log begins now, or None if too little could be
+    deleted to be worth a request."""
     assert earliest <= state.steps
     point = state.truncation_point(min(earliest, state.steps - kept))
     if point is None or dict(state.snapshots)[point] - state.snapshots[0][1] < steps_min:

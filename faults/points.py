@@ -92,7 +92,7 @@ Action = Literal["kill", "stop", "raise"]
 
 
 class Crash(BaseException):
-    """It is not an Exception, so that no handler of faults catches it."""
+    """The exception of the action `raise`. It is not an `Exception`, so that no handler of faults catches it."""
 
 
 @dataclass(eq=False)
@@ -111,7 +111,7 @@ class Order:
         assert self.visit >= 1
 
     def concerns(self, point: Point, worker: int | None) -> bool:
-        """Counts the visit, and says whether the order is due now."""
+        """Counts the visit, and returns whether the order is due now."""
         if point != self.point or (self.worker is not None and worker != self.worker):
             return False
         self.visits += 1

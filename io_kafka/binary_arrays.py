@@ -1,6 +1,7 @@
-"""Arrow's binary arrays seen from numpy, without copying: what digests and partitioning both need.
+"""Arrow's binary arrays as numpy arrays, without copying the data. Digests and partitioning both use them.
 
-An Arrow array may be a slice of larger buffers, and a null slot may still span bytes. Both are settled here, once.
+An Arrow array may be a slice of larger buffers, so its offsets need not begin at 0. A null may still span bytes, which a
+caller has to skip.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import pyarrow as pa
 
 
 def offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """`(offsets, data)` of a binary, large_binary or string array: row i is `data[offsets[i]:offsets[i + 1]]`.
-    `offsets` has one entry more than rows, and begins where the slice begins. Null rows span whatever Arrow has
-    there."""
+    """`(offsets, data)` of a binary, large_binary or string array: row i is `data[offsets[i]:offsets[i + 1]]`. `offsets` has one entry more than
+    rows, and begins where the slice begins. A null row may span arbitrary bytes."""
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     assert wide or pa.types.is_binary(array.type) or pa.types.is_string(array.type), f"not binary: {array.type}"
     _, offsets_buffer, data_buffer = array.buffers()
@@ -30,7 +30,7 @@ def chunks_of(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array; its bytes must fit Arrow's 2 GiB of a binary array, which a step's bound sees to."""
+    """The column as one array. Its bytes must fit into Arrow's limit of 2 GiB for a binary array; the limits of a step ensure that."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     whole = column.combine_chunks()

@@ -1,4 +1,4 @@
-"""What can go wrong between Stepwell and Kafka, one class per cause. Each names the place and says what to do next."""
+"""The faults between Stepwell and Kafka, one class per cause. Each names the place and says what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from io_kafka.offsets import TopicPartition
 
 
 class KafkaFault(Fault):
-    """The base of all faults of Kafka and of the step log."""
+    """The base class of all faults of Kafka and of the step log."""
 
     exit_code = ExitCode.KAFKA
 
@@ -43,7 +43,7 @@ class BrokerUnreachable(KafkaFault):
 
 
 class NotAuthorized(KafkaFault):
-    """The broker has authenticated the user and refuses the operation."""
+    """The broker refuses the operation to the user of the settings, or refuses the login."""
 
     def __init__(self, what: str, doing: str, reason: str) -> None:
         self.what = what
@@ -53,7 +53,7 @@ class NotAuthorized(KafkaFault):
 
 
 class UnknownTopic(KafkaFault):
-    """A topic, or one of its partitions, is not there."""
+    """A topic, or one of its partitions, does not exist."""
 
     def __init__(self, topic: str, partition: int | None = None) -> None:
         self.topic, self.partition = topic, partition
@@ -64,13 +64,13 @@ class UnknownTopic(KafkaFault):
 
 
 class NoLeader(KafkaFault):
-    """A partition exists and no broker leads it now."""
+    """A partition exists but has no leader now."""
 
     def __init__(self, topic: str, partition: int | None, doing: str) -> None:
         self.topic, self.partition = topic, partition
         super().__init__(
             f"topic {topic!r} partition {partition} has no leader while {doing}: the brokers that hold it are down.",
-            "Bring them up; the step can be run again.",
+            "Start them; the step can be run again.",
         )
 
 
@@ -84,12 +84,12 @@ class OffsetGone(KafkaFault):
             "its messages have expired or were deleted; make the topic's retention longer than the time "
             "between checkpoints"
             if offset < begin
-            else "the log is shorter than what was recorded: the topic was recreated or lost data"
+            else "the partition is shorter than recorded: the topic was recreated or lost data"
         )
         super().__init__(
-            f"topic {topic!r} partition {partition}: offset {offset} is not there, the partition holds "
+            f"topic {topic!r} partition {partition}: offset {offset} does not exist, the partition holds "
             f"[{begin}, {end}): {why}.",
-            "To give up what is missing and rebuild from what is there: `stepwell run --full-refresh`.",
+            "To rebuild from the messages that are there, without the missing ones, run `stepwell run --full-refresh`.",
         )
 
 
@@ -106,8 +106,8 @@ class ReadDeadline(KafkaFault):
 
 
 class StepTooLarge(KafkaFault):
-    """The messages of a step's ranges have more bytes than a step may have. Nothing was handed out, so no state has changed: the step
-    is divided again. `ends`: where each range that is not empty has to end."""
+    """The messages of a step's ranges have more bytes than a step may have. Nothing was handed out, so no state has changed, and the step is
+    divided again. `ends` says where each range that is not empty has to end."""
 
     def __init__(self, bytes_max: int, ends: Mapping[TopicPartition, int]) -> None:
         self.bytes_max, self.ends = bytes_max, dict(ends)

@@ -1,7 +1,7 @@
-"""Ranges of offsets: the one way in which every part says "these messages of that partition".
+"""Partitions and ranges of offsets, as all of Stepwell names messages of Kafka.
 
 A range is half open: it holds the offsets `start <= offset < end`. Transaction markers, aborted and compacted records
-occupy offsets too, so a range's length bounds the number of its messages from above and never equals it by right.
+occupy offsets too, so the length of a range is only an upper bound of the number of its messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic; orders by topic, then by number."""
+    """One partition of a topic. Partitions are ordered by topic, then by number."""
 
     topic: str
     partition: int
@@ -35,11 +35,11 @@ class OffsetRange:
 
     @property
     def length(self) -> int:
-        """How many offsets it spans: an upper bound of its messages."""
+        """The number of offsets in the range, which is an upper bound of the number of its messages."""
         return self.end - self.start
 
     def check(self) -> None:
-        """Proves the invariant; a failure is our own mistake."""
+        """Asserts the invariant; a failure is a mistake of Stepwell's own."""
         assert self.topic, "a range without a topic"
         assert self.partition >= 0, f"{self}: negative partition"
         assert 0 <= self.start <= self.end, f"{self}: not 0 <= start <= end"

@@ -1,8 +1,9 @@
-"""What a run asks of the operating system, of chance and of the network, as one object.
+"""Everything nondeterministic that a run uses, as one object: Kafka's clients, clock, random numbers, process id, threads.
 
-Everything else in the coordinator and at the edge to Kafka is a function of its arguments. A test that runs many coordinators in one
-process, with a clock and a broker of its own, passes another `Outside` with its `KafkaSettings` and replaces no names in modules. It
-travels with the settings because everything that speaks to Kafka has them, in the coordinator as in a task.
+Guarantee: all other code of the coordinator and of the clients of Kafka is a function of its arguments. So a test can run many coordinators
+in one process, with a simulated clock and broker: it passes another `Outside` with its `KafkaSettings`, and patches no modules.
+
+`Outside` is part of the settings because all code that talks to Kafka has these, in the coordinator and in a task.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-# What librdkafka says, for whoever configures logging; silent otherwise, for our exceptions carry the reason.
+# librdkafka's log. It is silent unless logging is configured, because the exceptions of this package have the reason.
 CLIENT_LOG = logging.getLogger("io_kafka.librdkafka")
 CLIENT_LOG.addHandler(logging.NullHandler())
 
 COLLECT_OBJECTS = 50_000
-"""New objects between two collections of the youngest. Python's own 700 makes 14 rounds for one call that reads messages."""
+"""New objects between two collections of the youngest generation. Python's default of 700 leads to 14 collections in one call that reads
+messages."""
 
 
 class Thread(Protocol):
-    """A thread that runs already."""
+    """A thread that was started."""
 
     def is_alive(self) -> bool: ...
 
@@ -40,9 +42,9 @@ class Thread(Protocol):
 
 @dataclass(frozen=True)
 class Outside:
-    """Times are in seconds. `monotonic` never goes back, `random` gives 0 <= r < 1, and `new_id` gives a text that is unique everywhere.
+    """Times are in seconds. `monotonic` never goes back, `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
 
-    `settle_memory` takes what lives by now out of the cyclic collector's sight, and `release_memory` puts it back."""
+    `settle_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
 
     producer: Callable[[Mapping[str, Any]], Producer]
     consumer: Callable[[Mapping[str, Any]], Consumer]
@@ -71,7 +73,7 @@ def _admin(config: Mapping[str, Any]) -> AdminClient:
 
 
 def _random() -> float:
-    """`random.random` itself is bound to a generator, whose state would be sent to every task."""
+    """A plain function, because `random.random` is bound to a generator, whose state would be sent to every task."""
     return random.random()
 
 
@@ -86,8 +88,8 @@ def _start_thread(name: str, work: Callable[[], None]) -> Thread:
 
 
 def _settle_memory() -> None:
-    """What lives by now lives as long as the run: the collector need not look at it again. And a batch of messages is thousands of
-    objects that die at once: collections are for cycles, of which steps make few."""
+    """Objects that exist now live as long as the run, so the collector need not visit them again. Collections become rare, because a batch of
+    messages is thousands of objects that are freed without the collector, and steps make few cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_OBJECTS)
@@ -107,4 +109,4 @@ REAL = Outside(
     settle_memory=_settle_memory,
     release_memory=gc.unfreeze,
 )
-"""The machine that the process runs on. Its fields are named functions, so that it can be sent to a task."""
+"""The real clients and the real machine. Its fields are named functions, so that it can be sent to a task."""

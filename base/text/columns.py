@@ -1,7 +1,9 @@
-"""Whole columns of text -> dates and timestamps: the usual spellings at once, the rest left as doubtful.
+"""Whole columns of text -> dates and timestamps: the usual spellings vectorised, and all others marked as doubtful.
 
-Each function gives (values, doubtful). `doubtful` marks the rows whose value is not known here; the caller asks
-`dates.date_days` or `timestamps` for those, one by one. A row that is not doubtful has the very value that they would give.
+Each function returns (values, doubtful). `doubtful` marks the rows whose value is not known here. For these the caller
+uses `dates.date_days` or `timestamps`, one by one.
+
+Guarantee: a row that is not doubtful has the same value as with those functions.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def nulls_of(array: pa.Array) -> Bools:
 
 
 def _digits(chars: Bytes, first: int, count: int, wrong: Bools) -> Ints:
-    """The number in columns first .. first+count; `chars` is transposed: one row a character position."""
+    """The number in columns first .. first+count; `chars` is transposed: one row per character position."""
     number = np.zeros(chars.shape[1], dtype=np.int32)
     for place in range(first, first + count):
         digit = chars[place] - np.uint8(48)
@@ -62,7 +64,7 @@ def _days(chars: Bytes, wrong: Bools) -> Ints:
 
 
 def _by_length(strings: pa.Array, longest: int) -> list[tuple[int, Any, Bytes]]:
-    """Rows grouped by length: (length, their indices, their characters, transposed). Nulls and other lengths are
+    """Rows grouped by length: (length, indices of the rows, their characters, transposed). Nulls and texts that are too short or too long are
     left out."""
     data, ends = bytes_of(strings)
     lengths = np.diff(ends)
@@ -82,7 +84,7 @@ def _by_length(strings: pa.Array, longest: int) -> list[tuple[int, Any, Bytes]]:
 
 
 def dates(strings: pa.Array) -> tuple[pa.Array, Bools]:
-    """YYYY-MM-DD, alone or before a blank or T and whatever follows."""
+    """Dates from YYYY-MM-DD, alone or followed by a blank or T and any text."""
     null = nulls_of(strings)
     days, doubtful = np.zeros(len(strings), dtype=np.int32), ~null
     for length, rows, chars in _by_length(strings, FRACTION_CHARS_MAX + 1):
@@ -95,7 +97,7 @@ def dates(strings: pa.Array) -> tuple[pa.Array, Bools]:
 
 
 def timestamps(strings: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Bools]:
-    """YYYY-MM-DD, or with [ T]HH:MM:SS and up to nine digits of a fraction, and Z where the type has a zone."""
+    """Timestamps from YYYY-MM-DD, also with [ T]HH:MM:SS, up to nine digits of a fraction, and Z if the type has a zone."""
     null = nulls_of(strings)
     values, doubtful = np.zeros(len(strings), dtype=np.int64), ~null
     for length, rows, chars in _by_length(strings, FRACTION_CHARS_MAX + 1):

@@ -12,7 +12,7 @@ from base.text.dates import INT32_MAX
 
 EXPONENT_DIGITS_MAX = 10  # 2^31 - 1 has as many: an exponent of more is refused without being computed
 
-# Possessive quantifiers: a long run of digits before a wrong character is looked at once.
+# With possessive quantifiers, a long run of digits before a wrong character is scanned only once.
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]++(?:\.([0-9]*+))?|\.([0-9]++))(?:[eE]([+-]?)([0-9]++))?")
 _LAST_CHAR_OF_16_BITS = "\uffff"
 # Wide enough for every value of a DECIMAL with one digit more; the rounded value has no more digits.

@@ -15,7 +15,7 @@ import numpy as np
 
 from base.text.trimming import JAVA_BLANK
 
-# Possessive quantifiers: a long run of digits before a wrong character is looked at once.
+# With possessive quantifiers, a long run of digits before a wrong character is scanned only once.
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?")
 _HEXADECIMAL = re.compile(
     r"([+-]?)0[xX](?:([0-9a-fA-F]++)\.?|([0-9a-fA-F]*+)\.([0-9a-fA-F]++))[pP]([+-]?)([0-9]++)[fFdD]?"

@@ -39,7 +39,7 @@ def timestamp_ntz_us(text: str, zone: Literal["ignored", "refused"]) -> int | No
 
 
 def is_time_of_day(text: str) -> bool:
-    """Whether the text begins as a time without a date: then the reason for its refusal is ours."""
+    """Whether the text begins as a time without a date, which only Stepwell refuses."""
     return _TIME_OF_DAY.match(text.strip(SPARK_BLANK)) is not None
 
 

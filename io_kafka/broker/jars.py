@@ -1,10 +1,10 @@
-"""Kafka's own jars on this machine: `kafka_jars()` returns a folder that holds all of them, or raises.
+"""Fetches the jars of Kafka's broker. `kafka_jars()` returns a folder that holds all of them, or raises JarsUnavailable.
 
-The jars come through Ivy's command line, which pyspark brings, so that Python and Java are all a machine needs. A
-folder is complete or absent: the download goes to a folder beside it, is checked, and gets its name by one rename; a
-lock lets one process fetch while the others wait.
+Guarantee: the folder is complete or absent. The download goes to a folder beside it, is checked, and gets its name by one
+rename. A lock lets one process fetch while the others wait.
 
-Maven Central is asked unless the user has settings of Ivy's own: the file named by STEPWELL_IVY_SETTINGS, or
+The jars are fetched with Ivy's command line, which is part of pyspark, so that a machine needs only Python and Java. They
+come from Maven Central, unless the user has Ivy settings: the file that STEPWELL_IVY_SETTINGS names, or
 ~/.ivy2/ivysettings.xml.
 """
 
@@ -25,22 +25,22 @@ from io_kafka.errors import JarsUnavailable
 
 KAFKA_VERSION = "4.1.1"
 
-# Kafka's POM leaves out the binding of its log, without which a broker that fails to start says nothing. Same as its
-# log4j-core.
+# Kafka's POM leaves out the binding of its log, without which a broker that fails to start logs nothing. The version is
+# that of its log4j-core.
 LOG4J_VERSION = "2.24.3"
 
 SETTINGS_VARIABLE = "STEPWELL_IVY_SETTINGS"
 
-# The broker of this version needs it (its client classes would run on 11).
+# The broker of this version needs Java 17, though Kafka's client classes run on 11.
 JAVA_VERSION_MIN = 17
 
-# 45 jars of 43 MB took 40 s on a slow line; ten times that is a line that hangs.
+# 45 jars of 43 MB took 40 s on a slow connection; after ten times that the connection hangs.
 FETCH_SECONDS_MAX = 600
 
-# Ivy keeps what it has got in its cache, so a second try after a broken connection fetches only the rest.
+# Ivy caches what it has fetched, so a second try after a broken connection fetches only the rest.
 FETCH_TRIES_MAX = 2
 
-# A resolve without the runtime scope succeeds and lacks some of these; the broker then dies on a missing class.
+# A resolve without the runtime scope succeeds, but lacks some of these, and then the broker ends for a missing class.
 REQUIRED_MODULES = (
     f"kafka_2.13-{KAFKA_VERSION}",
     *(
@@ -94,14 +94,14 @@ def java_command() -> str:
 
 
 def cache_folder() -> Path:
-    """Where the jars are, or will be."""
+    """The folder of the jars, which may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME")
     root = Path(base) if base else Path.home() / ".cache"
     return root / "stepwell" / f"kafka-{KAFKA_VERSION}"
 
 
 def kafka_jars() -> Path:
-    """A folder with every jar of the broker, fetched if need be. Raises JarsUnavailable."""
+    """A folder with every jar of the broker. The jars are fetched if they are missing. Raises JarsUnavailable."""
     folder = cache_folder()
     if folder.is_dir():
         return folder
@@ -120,7 +120,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _fetch(folder: Path) -> None:
-    """Download to a folder beside `folder`, check, rename. The caller holds the lock."""
+    """Downloads the jars to a folder beside `folder`, checks them, and renames the folder. The caller holds the lock."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name + ".part-") as scratch_name:
         scratch = Path(scratch_name)
         command = ivy_command(scratch, _IVY_MODULE)
@@ -138,13 +138,13 @@ def _fetch(folder: Path) -> None:
 
 
 def missing_modules(jars: Path) -> list[str]:
-    """Those of REQUIRED_MODULES of which `jars` has no file."""
+    """The REQUIRED_MODULES that have no file in `jars`."""
     names = [jar.name for jar in jars.glob("*.jar")]
     return [module for module in REQUIRED_MODULES if not any(name.startswith(module) for name in names)]
 
 
 def ivy_command(scratch: Path, ivy_module: str) -> list[str]:
-    """The command that puts the jars of a module and of all it needs into `scratch/jars`; `ivy_module` is Ivy's XML."""
+    """The command that puts the jars of a module and of its dependencies into `scratch/jars`. `ivy_module` is Ivy's XML."""
     module, settings = scratch / "ivy.xml", scratch / "ivysettings.xml"
     module.write_text(ivy_module)
     settings.write_text(_IVY_SETTINGS)
@@ -171,7 +171,7 @@ def _user_settings() -> Path | None:
 
 
 def _ivy_jar() -> Path:
-    """Ivy alone on the class path: with Apache's HTTP client beside it, it would use that one and need its logging."""
+    """The jar of Ivy, which must be alone on the class path. Ivy would use Apache's HTTP client if it were there, and need its logging."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "pyspark is a dependency of the package"
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))

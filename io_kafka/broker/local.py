@@ -1,18 +1,18 @@
-"""A real Kafka broker on this machine, as a child process, whose whole life is in one folder.
+"""A real Kafka broker on this machine, as a child process that keeps all its files in one folder.
 
-`LocalBroker(folder).start()` returns when the broker answers, and raises otherwise. A broker that is started again in
-the same folder has the same address and the same topics, also after a SIGKILL. Any process finds the broker of a
-folder by its pid file (`LocalBroker.running`) and can stop it; a pid that the system has given to another process is
-not mistaken for it.
+Guarantees: `LocalBroker(folder).start()` returns when the broker answers, and raises otherwise. A broker that is started
+again in the same folder has the same address and the same topics, also after a SIGKILL. Any process finds the broker of a
+folder by its pid file (`LocalBroker.running`) and can stop it. A pid that the system has reused for another process is
+never mistaken for the broker.
 
-It is real because an emulation proves nothing about transactions.
+The broker is real because an emulation proves nothing about transactions.
 
     folder/
       server.properties   written at every start
       ports.json          the two ports, chosen once
-      data/, formatted    the log, and the mark that formatting came to its end: the cluster's id
-      broker.log          what the broker says
-      broker.pid          pid and birth of the process, while it runs
+      data/, formatted    the log; `formatted` exists when formatting is complete, and holds the cluster's id
+      broker.log          the broker's output
+      broker.pid          pid and creation time of the process, while it runs
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from io_kafka.errors import BrokerUnreachable, LocalBrokerFault
 
 HOST = "127.0.0.1"
 
-# Up in 2.3 s on an idle machine; a full one may take many times that.
+# A start takes 2.3 s on an idle machine, and many times that on a busy one.
 START_SECONDS_MAX = 120
 
-# A clean stop takes 1 to 2 s. What a SIGKILL then loses, a broker recovers from its log.
+# A clean stop takes 1 to 2 s. After a SIGKILL the broker recovers from its log.
 STOP_SECONDS_MAX = 30
 
-# Below the range from which systems choose ports of outgoing connections: those could take ours while the broker is
-# down.
+# Below the range from which systems choose the ports of outgoing connections, which could occupy the broker's port while
+# the broker is down.
 PORTS = range(20_000, 32_000)
 
-# Another process can take a port between our look and the broker's bind; thrice in a row is no accident.
+# Another process can occupy a port between the check and the broker's bind. Three times in a row has another cause.
 PORT_TRIES_MAX = 3
 
 POLL_SECONDS = 0.05
 
 LOG_TAIL_LINES = 12
 
-# Everything a single broker must set, and small numbers where a default is meant for a cluster.
+# All settings that a single broker needs, with small numbers where the default is meant for a cluster.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -109,7 +109,7 @@ class _Ports:
 
 
 class LocalBroker:
-    """The broker of one folder. `port=None` chooses a free one at the first start and keeps it."""
+    """The broker of one folder. With `port=None` the first start chooses a free port, and later starts keep it."""
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.folder = Path(folder).absolute()
@@ -119,13 +119,13 @@ class LocalBroker:
 
     @classmethod
     def running(cls, folder: Path) -> LocalBroker | None:
-        """The broker that runs in `folder`, whoever started it, or None."""
+        """The broker that runs in `folder`, whichever process started it, or None."""
         broker = cls(folder)
         return broker if broker._process() is not None else None
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`; known from the first start on."""
+        """`host:port`. Raises LocalBrokerFault before the first start."""
         ports = self._kept_ports()
         if ports is None:
             raise LocalBrokerFault(f"no broker was ever started in {self.folder}. Start it with `stepwell dev up`.")
@@ -133,7 +133,7 @@ class LocalBroker:
 
     @property
     def pid(self) -> int | None:
-        """Of the running process; None if none runs."""
+        """The id of the broker's process; None if it does not run."""
         process = self._process()
         return None if process is None else process.pid
 
@@ -142,7 +142,7 @@ class LocalBroker:
         return self.folder / "broker.log"
 
     def start(self, *, die_with_parent: bool = False) -> LocalBroker:
-        """Format the folder if it is new, start the broker and wait until it answers. Returns self.
+        """Formats the folder if it is new, starts the broker and waits until it answers. Returns self.
 
         `die_with_parent`: the broker is killed when this process ends, however it ends.
         """
@@ -173,17 +173,17 @@ class LocalBroker:
         return self
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL after STOP_SECONDS_MAX. A broker that does not run is stopped already."""
+        """Sends SIGTERM, and SIGKILL after STOP_SECONDS_MAX. Does nothing if the broker does not run."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Sends SIGKILL, which is like a crash."""
         self._end(signal.SIGKILL)
 
     # The process
 
     def _spawn(self, command: list[str]) -> None:
-        """A session of its own: Ctrl-C in our terminal is for us, not for the broker."""
+        """Starts the process in a session of its own, so that Ctrl-C in this terminal does not reach it."""
         with self.log.open("wb") as log:
             child = subprocess.Popen(
                 command,
@@ -206,7 +206,7 @@ class LocalBroker:
         return process if same else None
 
     def _wait_until_up(self) -> bool:
-        """False if the process ended; raises if it lives and does not answer in time."""
+        """Returns True when the broker answers, and False if the process has ended. Raises if it runs and does not answer in time."""
         assert self._child is not None
         deadline = time.monotonic() + START_SECONDS_MAX
         reason = "its port is closed"
@@ -226,7 +226,7 @@ class LocalBroker:
         raise LocalBrokerFault(f"the local broker did not answer within {START_SECONDS_MAX} s: {reason}. {last}")
 
     def _watch(self) -> None:
-        """A shell that waits for the end of a pipe only this process holds: it ends with us even after a SIGKILL."""
+        """Starts a shell that kills the broker when a pipe closes which only this process holds, even if this process is killed."""
         assert self._child is not None
         self._watcher = subprocess.Popen(
             ["/bin/sh", "-c", 'read -r _; kill -9 "$1"', "sh", str(self._child.pid)],
@@ -246,7 +246,7 @@ class LocalBroker:
         self._reap()
 
     def _reap(self) -> None:
-        """The watcher goes first: once the child is waited for, its pid may become another process's."""
+        """Ends the watcher, then waits for the child. In the other order the watcher could kill another process with the child's pid."""
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.communicate()
@@ -264,7 +264,7 @@ class LocalBroker:
 
     @property
     def _formatted(self) -> Path:
-        """Holds the cluster's id, by which our broker is told from another at the same port."""
+        """The file with the cluster's id, which distinguishes this broker from another one at the same port."""
         return self.folder / "formatted"
 
     @property
@@ -290,7 +290,7 @@ class LocalBroker:
         return _Ports(**kept)
 
     def _settle_ports(self) -> bool:
-        """Write down the ports of this start; true if both were given by the user or by an earlier start."""
+        """Records the ports of this start. Returns whether they are given, by the user or by an earlier start."""
         kept = self._kept_ports()
         controller = kept.controller if kept else _free_port()
         broker = self._port or (kept.broker if kept else _free_port(controller))
@@ -298,7 +298,7 @@ class LocalBroker:
         return kept is not None or self._port is not None
 
     def _forget_ports(self) -> None:
-        """The format holds the controller's address, so both go; nothing was ever stored under them."""
+        """Removes the ports and the mark of formatting, because formatting records the controller's address. No data is stored yet."""
         (self.folder / "ports.json").unlink()
         self._formatted.unlink()
 
@@ -312,7 +312,7 @@ class LocalBroker:
         _write(self.folder / "log4j2.properties", _LOGGING)
 
     def _format(self, command: list[str]) -> None:
-        """Once a folder. A format that did not come to its end is thrown away and done again."""
+        """Formats the folder, once. Formatting that was interrupted is discarded and done again."""
         if self._formatted.exists():
             return
         cluster_id = _cluster_id()
@@ -329,13 +329,13 @@ class LocalBroker:
         _write(self._formatted, cluster_id)
 
     def _tail(self) -> str:
-        """The last lines that tell something: not those of a stack trace."""
+        """The last lines of the broker's log, without stack traces."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if not line.startswith("\t")]
         return f"The end of {self.log}:\n" + "\n".join(lines[-LOG_TAIL_LINES:])
 
 
 def _ended(process: psutil.Process) -> bool:
-    """Wait for the end. A zombie has ended: only its parent, which may be another process than we, can bury it."""
+    """Waits for the end of the process, and returns whether it has ended. A zombie counts as ended, because only its parent can reap it."""
     deadline = time.monotonic() + STOP_SECONDS_MAX
     while time.monotonic() < deadline:
         try:
@@ -348,14 +348,14 @@ def _ended(process: psutil.Process) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Writes the file atomically."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     part.rename(path)
 
 
 def _cluster_id() -> str:
-    """A random UUID as Kafka writes it; one that begins with a dash would be read as an option."""
+    """A random UUID as Kafka writes it. It does not begin with a dash, because the command line would read that as an option."""
     while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

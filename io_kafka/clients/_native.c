@@ -1,9 +1,9 @@
-/* Takes a batch of messages from librdkafka straight into three buffers, and gives it one out of such buffers: without an object a message,
- * and most of the time without the interpreter's lock, so that other threads compute meanwhile. native.py is the only caller; consumed.py
- * and transactions.py have the twins in Python.
+/* Copies a batch of messages from librdkafka straight into buffers, and produces a batch of messages straight from buffers. No Python object
+ * is made per message, and the interpreter's lock is released most of the time, so that other threads compute meanwhile. native.py is the
+ * only caller. consumed.py and open_transaction.py have equivalents in Python.
  *
- * The clients are confluent-kafka's own. What it exports is used as its `Consumer.consume` uses it: CallState_begin lets go of the
- * interpreter's lock, and tells the client's callbacks (errors, log) how to take it again; CallState_end takes it, and fails where one of
+ * The clients are confluent-kafka's own, and its functions are used as its `Consumer.consume` uses them: CallState_begin releases the
+ * interpreter's lock, and tells the client's callbacks (errors, log) how to acquire it again. CallState_end acquires it, and fails if one of
  * them raised. Nothing is linked: native.py finds the addresses in the library that is loaded, and refuses other versions of it.
  */
 #define PY_SSIZE_T_CLEAN
@@ -24,13 +24,13 @@ typedef struct {
     void *internal;
 } Message;
 
-/* How every Handle of confluent-kafka begins. */
+/* The first fields of every Handle of confluent-kafka. */
 typedef struct {
     PyObject_HEAD
     void *client;
 } Handle;
 
-/* rd_kafka_vu_t: one part of a message that is produced; and those kinds of it that are used here. */
+/* rd_kafka_vu_t: one part of a message that is produced. The enum has the kinds that are used here. */
 typedef struct {
     int kind;
     union {
@@ -121,7 +121,8 @@ static int64_t length_of(const Message *message, const void *bytes, size_t lengt
     return message->error || bytes == NULL ? -1 : (int64_t)length;
 }
 
-/* Neighbours of one partition are a run: (0, topic, partition, its first offset, first, end, None). An error is a run of its own, with its text. */
+/* Consecutive messages of one partition are a run: (0, topic, partition, first offset, first, end, None).
+ * An error is a run by itself, with its text. */
 static PyObject *runs_of(Message **messages, Py_ssize_t count)
 {
     PyObject *runs = PyList_New(0);
@@ -221,7 +222,7 @@ static PyObject *native_consume(PyObject *self, PyObject *args)
     return result;
 }
 
-/* A column of binary values: `ends[i]` to `ends[i + 1]` of `bytes`; `present` has a byte each, 0 for null. */
+/* A column of binary values. Value i is `ends[i]` to `ends[i + 1]` of `bytes`; `present` has one byte per value, 0 for null. */
 typedef struct {
     Py_buffer ends, present, bytes;
 } Column;
@@ -237,7 +238,7 @@ static Part bytes_part(int kind, const Column *column, Py_ssize_t row)
     return part;
 }
 
-/* Gives the rows from `first` on to the client, until one is refused; then `*fault` is the reason. */
+/* Produces the rows from `first` on until the client refuses one. Returns the number of that row, with the reason in `*fault`, or of all rows. */
 static Py_ssize_t give(void *rk, void *topic, int32_t partition, const Column *keys, const Column *values, Py_ssize_t first,
                        const char *header, const Py_buffer *header_value, void **fault)
 {

@@ -1,7 +1,7 @@
-"""What a consumer's call gives, as Arrow: runs of neighbours of one partition, and events.
+"""The result of one call to a consumer, as Arrow: runs of consecutive messages of one partition, and events.
 
-There are two ways to it, which give the same: by message objects, here; and by native.py, where it was built, at a quarter of the CPU
-time, most of it without the interpreter's lock.
+There are two sources with equal results. `PlainSource` goes through message objects. `NativeSource` uses the C extension, if it was built;
+it needs a quarter of the CPU time, most of it without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from io_kafka.offsets import TopicPartition
 
 
 class Chunk(NamedTuple):
-    """Messages of one partition, in Arrow as soon as they come: a million living message objects cost more, in rounds
-    of the garbage collector alone, than reading them."""
+    """Messages of one partition. They are converted to Arrow as soon as they arrive, because a million live message objects cost more in
+    garbage collection than in reading."""
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
@@ -39,30 +39,30 @@ class Chunk(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys and values. In constant time, and the same however messages are divided into chunks."""
+        """Bytes of keys and values. It takes constant time, and does not depend on how messages are split into chunks."""
         return _bytes_in(self.keys) + _bytes_in(self.values)
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Bytes of key and value of each message."""
+        """The bytes of key and value together, for each message."""
         return _sizes(self.keys) + _sizes(self.values)
 
     def part(self, first: int, end: int) -> Chunk:
         return Chunk(*(column[first:end] for column in self))
 
     def alone(self) -> Chunk:
-        """A copy: one that waits for long keeps no other partition's messages in memory."""
+        """A copy with buffers of its own, so that a chunk that waits for long keeps no other partition's messages in memory."""
         return Chunk(*(pa.concat_arrays([column]) for column in self))
 
     def split(self, offset: int) -> tuple[Chunk, Chunk]:
-        """What lies below `offset`, and the rest."""
+        """The messages below `offset`, and the others."""
         cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
         return self.part(0, cut), self.part(cut, len(self.offsets))
 
 
 @dataclass(frozen=True)
 class Event:
-    """`where`: the partition it is about, if it is about one."""
+    """An error that the consumer delivered in place of a message. `where` is its partition, if it concerns one."""
 
     error: KafkaError
     where: TopicPartition | None
@@ -71,7 +71,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Consumed:
-    """`runs`: in the order in which they came."""
+    """The result of one call. `runs` are in the order in which they arrived."""
 
     runs: list[tuple[TopicPartition, Chunk]]
     events: list[Event]
@@ -81,14 +81,14 @@ class Consumed:
 
 
 class Source(Protocol):
-    """One thread at a time."""
+    """Messages out of a consumer. Only one thread may use it at a time."""
 
     def take(self, most: int, wait_seconds_max: float) -> Consumed:
-        """At most so many messages and events; waits for the last of them."""
+        """At most `most` messages and events. Waits up to `wait_seconds_max` until there are so many."""
         ...
 
     def close(self) -> None:
-        """Before the consumer is closed."""
+        """To be called before the consumer is closed."""
         ...
 
 
@@ -132,7 +132,7 @@ class PlainSource:
         return Consumed([(where, Chunk.of(run)) for where, run in _runs(messages)], events)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
 
 def _event(message: Message) -> Event:
@@ -142,7 +142,7 @@ def _event(message: Message) -> Event:
 
 
 def _runs(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
-    """Neighbours of one partition, together."""
+    """Groups consecutive messages of the same partition."""
     if not messages:
         return
     partitions = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
@@ -155,7 +155,7 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequenc
 
 
 def _ends(column: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """Where its values begin and, the last one, end, in its buffer of bytes. A null has no bytes."""
+    """The offsets of the column's values in its buffer of bytes, one more than values. A null has no bytes."""
     ends = column.buffers()[1]
     if ends is None or len(column) == 0:
         return np.zeros(1, np.int32)
@@ -176,9 +176,9 @@ def _int64(octets: bytes) -> pa.Int64Array:
 
 
 def _binary(lengths: bytes, data: bytes) -> pa.BinaryArray:
-    """`lengths`: int64 each, -1 for null."""
+    """A binary array. `lengths` has one int64 per value, -1 for null; `data` has the values' bytes end to end."""
     each = np.frombuffer(lengths, np.int64)
-    if len(data) > np.iinfo(np.int32).max:  # what waits in the client is far less by its own limit
+    if len(data) > np.iinfo(np.int32).max:  # the client's own limit on what it queues is far lower
         raise OverflowError(f"{len(each)} messages with {len(data)} bytes in one call")
     ends = np.zeros(len(each) + 1, np.int32)
     np.cumsum(np.maximum(each, 0), out=ends[1:])

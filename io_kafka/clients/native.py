@@ -1,7 +1,7 @@
-"""Whether messages can be taken from librdkafka, and given to it, without an object each (_native.c), and how.
+"""Access to the C extension `_native`, which consumes and produces whole batches without a Python object per message.
 
-It can be where the extension was built, and confluent-kafka is a version whose consumers begin as the extension expects. It runs
-librdkafka in the library that confluent-kafka has loaded: the addresses come from there. `STEPWELL_NATIVE=0` turns it off.
+The extension is used if it was built and if confluent-kafka is a version whose objects begin as the extension expects. It calls the
+librdkafka that confluent-kafka has loaded, at addresses that are looked up there. `STEPWELL_NATIVE=0` turns it off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ImportError:  # no C compiler where Stepwell was installed
     _native = None  # type: ignore[assignment]
 
 VERSION = (2, 16)
-"""Of confluent-kafka, whose `Handle` _native.c knows."""
+"""The version of confluent-kafka whose `Handle` _native.c knows."""
 
 SWITCH = "STEPWELL_NATIVE"
 _FUNCTIONS = (
@@ -45,17 +45,17 @@ _FUNCTIONS = (
     "rd_kafka_error_string",
     "rd_kafka_error_destroy",
 )
-"""In the order of `bind`."""
+"""The functions that the extension calls, in the order of the arguments of its `bind`."""
 
 
 def serves(client: Any) -> bool:
-    """Whether this consumer or producer can be used so."""
+    """Whether the extension can be used with this consumer or producer."""
     return isinstance(client, cimpl.Consumer | cimpl.Producer) and why_not() is None
 
 
 @cache
 def why_not() -> str | None:
-    """Why it is not used, for people; None where it is."""
+    """Why the extension is not used, as a text for users. None if it is used."""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH} is 0"
     if _native is None:
@@ -72,7 +72,7 @@ def why_not() -> str | None:
 
 
 def open_queue(consumer: Any) -> int:
-    """Of a consumer that it serves. To be closed before the consumer."""
+    """The address of the consumer's queue. The queue must be closed before the consumer."""
     return _native.open_queue(consumer)
 
 
@@ -83,7 +83,8 @@ def close_queue(queue: int) -> None:
 def consume(
     consumer: Any, queue: int, most: int, timeout_ms: int
 ) -> tuple[list[tuple[int, str | None, int, int, int, int, str | None]], bytes, bytes, bytes, bytes, bytes]:
-    """(runs, offsets, key lengths, value lengths, keys, values). A run: error code or 0, topic, partition, offset, first, end, text."""
+    """Waits up to `timeout_ms` for `most` messages. Returns (runs, offsets, key lengths, value lengths, keys, values). A run is
+    (error code or 0, topic, partition, offset, first, end, error text)."""
     return _native.consume(consumer, queue, most, timeout_ms)
 
 
@@ -92,7 +93,8 @@ Column = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Columns:
-    """Keys and values of messages, as _native.c takes them: ends (int64), whether there is one (a byte each), bytes; of either."""
+    """Keys and values of messages in the form that _native.c takes. Each column is (ends as int64, one byte per value that is 0 for null,
+    bytes)."""
 
     keys: Column
     values: Column
@@ -109,8 +111,8 @@ class Columns:
 def produce(
     producer: Any, topic: str, partition: int, columns: Columns, first: int, header: tuple[str, bytes] | None
 ) -> tuple[int, int, str | None]:
-    """Gives the client the messages from `first` on, each with the header, until one is refused: (its number, or that of all messages;
-    error code or 0; text)."""
+    """Produces the messages from number `first` on, each with the header, until the client refuses one. Returns (number of the refused message,
+    or of all messages; error code or 0; error text)."""
     name, value = header or (None, b"")
     return _native.produce(producer, topic, partition, first, *columns.keys, *columns.values, name, value)
 

@@ -1,7 +1,8 @@
-"""One open transaction of a producer: what is produced in it, and what its delivery reports tell.
+"""One open transaction of a producer: the messages that are produced in it, and their delivery reports.
 
-Guarantee: after `flush` returns, the broker has every message that was produced, and `ends` has the end of every partition that got one.
-Only the last message of a partition reports its delivery: it has the highest offset, and a message that fails fails the whole transaction.
+Guarantee: after `flush` has returned, the broker has every message that was produced, and `ends` has the end of every partition that got
+one. Only the last message of a partition reports its delivery. That is enough, because it has the highest offset, and because a message
+that fails makes the whole transaction fail.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from io_kafka.offsets import TopicPartition
 
 
 class OpenTransaction:
-    """`ends`: the offset after the last message, by partition. `error`: the first one that a delivery or a call reported, of the partition
-    `where`."""
+    """`ends` has the offset after the last message, by partition. `error` is the first error that a delivery or a call reported, and `where`
+    its partition."""
 
     def __init__(self, producer: Producer, flush_seconds_max: float) -> None:
         self.producer = producer
@@ -34,7 +35,7 @@ class OpenTransaction:
         count: int,
         extra: Mapping[str, Any],
     ) -> None:
-        """Produces `count` messages of (key, value). `extra`: more arguments of confluent-kafka's `produce`. Raises KafkaException."""
+        """Produces `count` messages, each (key, value). `extra` are more arguments of confluent-kafka's `produce`. Raises KafkaException."""
         topic, number = where
         produce, last = self.producer.produce, count - 1
         for index, (key, value) in enumerate(rows):
@@ -51,7 +52,7 @@ class OpenTransaction:
     def produce_natively(
         self, where: TopicPartition, messages: native.Columns, header: tuple[str, bytes] | None
     ) -> None:
-        """As `produce`, but no message reports its delivery: another one must follow."""
+        """As `produce`, but no message reports its delivery, so `produce` must be called for the partition afterwards."""
         given, is_flushed = 0, False
         while given < messages.rows:
             reached, code, text = native.produce(self.producer, *where, messages, given, header)
@@ -64,7 +65,7 @@ class OpenTransaction:
             given = reached
 
     def flush(self) -> None:
-        """Waits until the broker has acknowledged everything. Raises KafkaException for what it refused, and if it takes too long."""
+        """Waits until the broker has acknowledged all messages. Raises KafkaException if it refused one, or if it takes too long."""
         with errors_of_the_client():
             left = self.producer.flush(self._flush_seconds_max)
         if self.error is not None:
@@ -84,7 +85,7 @@ class OpenTransaction:
 
 @contextmanager
 def errors_of_the_client() -> Iterator[None]:
-    """confluent-kafka raises a fatal error out of `flush` and `poll` as a SystemError around its KafkaException."""
+    """Raises the client's fatal errors as KafkaException. confluent-kafka's `flush` and `poll` wrap them in a SystemError."""
     try:
         yield
     except SystemError as error:

@@ -1,11 +1,12 @@
 """Which output partition a message goes to.
 
-Guarantees: a message with a key goes where Kafka's own Java client would send it, `toPositive(murmur2(key)) %
-partitions`, so that other producers and stream joins agree with us; a message without key goes by the xxh3_64 of its
-value. Both are functions of the message alone: the same under every layout, in every process, on every run.
+Guarantees: a message with a key goes to the partition that Kafka's own Java client chooses, `toPositive(murmur2(key)) %
+partitions`, so that other producers and stream joins agree with Stepwell. A message without a key goes by the xxh3_64 of
+its value. Both are functions of the message alone: they are the same under every layout, in every process, on every run.
 
-murmur2 (Austin Appleby, 32 bits, Kafka's seed) is computed for all keys at once, one word of four bytes a round:
-round i takes the keys that still have a word i. Keys are sorted by length first, so a round's keys are a prefix.
+murmur2 (Austin Appleby, 32 bits, Kafka's seed) is computed for all keys at once, one word of four bytes per round.
+Round i mixes in word i of the keys that have one. The keys are sorted by length first, so the keys of a round are a
+prefix.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def partitions_of(
 
 
 def murmur2(keys: pa.Array) -> _Hashes:
-    """Kafka's murmur2 of every key, as its unsigned 32 bits; of a null row, anything."""
+    """Kafka's murmur2 of every key, as an unsigned number of 32 bits. The value for a null key is undefined."""
     offsets, data = offsets_and_bytes(keys)
     if len(keys) == 0:
         return np.zeros(0, np.uint32)
@@ -69,10 +70,10 @@ def _mix_words(
     lengths: _Offsets,
     data: _Bytes,
 ) -> None:
-    """Mixes the whole words of every key into `h`; rows are in order of falling length."""
+    """Mixes the whole words of every key into `h`; the rows are in order of descending length."""
     if lengths[0] < _WORD_BYTES:
         return
-    # A word begins at any byte: a view of little-endian words that moves by one byte.
+    # A word may begin at any byte, so this is a view of little-endian words that advances by one byte.
     words = np.ndarray((len(data) - _WORD_BYTES + 1,), dtype="<u4", buffer=data, strides=(1,))
     counts = lengths // _WORD_BYTES
     for round_ in range(int(counts[0])):
@@ -91,7 +92,7 @@ def _mix_tail(
     lengths: _Offsets,
     data: _Bytes,
 ) -> None:
-    """Mixes the last one to three bytes, where the length is no multiple of four."""
+    """Mixes in the last one to three bytes of the keys whose length is not a multiple of four."""
     rest = lengths % _WORD_BYTES
     tails = starts + lengths - rest
     for byte in (2, 1, 0):

@@ -1,4 +1,7 @@
-"""Where a consumer stands in one partition, and the messages of it that were delivered and not handed out yet."""
+"""A consumer's position in one partition, and the messages that were delivered and not handed out yet.
+
+Guarantee: messages are handed out once, in order, and without gap from the position at which the place was made.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,10 @@ class Waiting(NamedTuple):
 
 @dataclass
 class Place:
-    """`position`: all below it is handed out. `reached`: all below it has been delivered; `waiting` holds the messages in
-    [position, reached). `log_end`: where the log ended when we last came to its end, None if there was more since. `is_resting`: the
-    partition is not fetched for now.
+    """All messages below `position` were handed out. All messages below `reached` were delivered, and `waiting` holds those in
+    [position, reached). `log_end` is the end of the log when it was last reached, or None if more came since. While `is_paused`, the
+    partition is not fetched.
+
     Invariant: position <= every offset in `waiting` < reached.
     """
 
@@ -36,9 +40,9 @@ class Place:
     reached: int
     waiting: list[Waiting] = field(default_factory=list)
     log_end: int | None = None
-    is_resting: bool = False
+    is_paused: bool = False
     ahead_bytes: int = 0
-    """Of `waiting`: keys and values."""
+    """The bytes of keys and values in `waiting`."""
 
     def deliver(self, chunk: Chunk) -> None:
         came = Waiting.of(chunk)
@@ -50,7 +54,7 @@ class Place:
         self.log_end = None
 
     def take(self, end: int) -> list[Chunk]:
-        """The messages below `end`, which must have been reached."""
+        """Hands out the messages below `end`, which must have been reached."""
         assert self.reached >= end
         taken, above = self._below(end)
         self.waiting = above
@@ -59,7 +63,7 @@ class Place:
         return taken
 
     def _below(self, end: int) -> tuple[list[Chunk], list[Waiting]]:
-        """What waits below `end`, and the rest."""
+        """The waiting messages below `end`, and the others."""
         below: list[Chunk] = []
         above: list[Waiting] = []
         for each in self.waiting:
@@ -72,7 +76,7 @@ class Place:
         return below, above
 
     def amount_below(self, end: int) -> Amount:
-        """What is here of the range [position, end)."""
+        """How much of the range [position, end) was delivered."""
         read_bytes = 0
         for each in self.waiting:
             if each.last >= end:
@@ -82,7 +86,7 @@ class Place:
         return Amount(read_bytes, self.reached >= end)
 
     def end_within(self, span: OffsetRange, level: int) -> int:
-        """Where the range [position, span.end) ends if it keeps at most `level` bytes of its messages, but at least one message."""
+        """The end of the range [position, span.end) after a cut to at most `level` bytes of messages, but at least one message."""
         assert span.start == self.position
         amount = self.amount_below(span.end)
         if amount.is_whole and amount.read_bytes <= level:
@@ -94,5 +98,5 @@ class Place:
 
     @property
     def ahead(self) -> int:
-        """Messages that nobody has asked for yet."""
+        """The number of messages that were delivered and not handed out."""
         return sum(len(each.chunk.offsets) for each in self.waiting)

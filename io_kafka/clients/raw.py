@@ -1,8 +1,8 @@
-"""Messages as they lie in Kafka, a range at a time, in Arrow.
+"""The messages of one range as Kafka holds them, in Arrow, before they are decoded.
 
-A `RawBatch` holds every message of its range and nothing else, in the order of their offsets. Its checksum is a
-function of the range and of the bytes in it, so two readings of one range are equal if and only if (but for chance)
-their checksums are.
+Guarantees: a `RawBatch` holds every message of its range and nothing else, in the order of their offsets. Its checksum is
+a function of the range and of the bytes in it. So two reads of one range gave the same messages if and only if their
+checksums are equal, but for a collision of a 64-bit hash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import xxhash
 
 from io_kafka.offsets import OffsetRange
 
-# Stands for the length of a null in the checksum: a null and an empty string differ.
+# The length of a null in the checksum, so that a null and an empty string differ.
 _NULL_LENGTH = -1
 
 
@@ -43,11 +43,11 @@ class RawBatch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys and values with their bookkeeping."""
+        """The bytes of all three arrays, with Arrow's offsets and null masks."""
         return int(self.keys.nbytes + self.values.nbytes + self.offsets.nbytes)
 
     def check(self) -> None:
-        """Proves the invariants."""
+        """Asserts the invariants."""
         offsets = self.offsets.to_numpy()
         assert len(self.keys) == len(self.values) == len(offsets), "columns of unequal length"
         assert bool(np.all(np.diff(offsets) > 0)), f"{self.range}: offsets do not ascend"
@@ -64,7 +64,8 @@ def raw_batch(span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray, o
 
 
 def checksum_of(span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray, offsets: pa.Int64Array) -> int:
-    """xxh3_64 over the range's ends, the offsets, and for keys and values each: all lengths, then all bytes."""
+    """The xxh3_64 of the range's start and end, the number of messages, the offsets, and then of keys and of values: all lengths, then all
+    bytes."""
     digest = xxhash.xxh3_64()
     digest.update(np.array([span.start, span.end, len(offsets)], dtype="<i8").tobytes())
     digest.update(offsets.to_numpy().astype("<i8", copy=False).tobytes())
@@ -76,7 +77,7 @@ def checksum_of(span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray,
 
 
 def _lengths_and_bytes(column: pa.BinaryArray) -> tuple[np.ndarray, memoryview]:
-    """Of a binary array, sliced or not; a null has no bytes and the length _NULL_LENGTH."""
+    """The lengths and the bytes of a binary array, which may be a slice. A null has no bytes and the length _NULL_LENGTH."""
     _, ends_buffer, data_buffer = column.buffers()
     if len(column) == 0 or ends_buffer is None:
         return np.empty(0, dtype="<i8"), memoryview(b"")

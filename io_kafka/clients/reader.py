@@ -1,19 +1,22 @@
 """Reading exactly the messages of given ranges of offsets.
 
-`RangeReader.read` returns, for each range, the committed messages with an offset in it: all of them, once, in order.
-That a range is read is known by *position*: by a message, a transaction's marker or the end of the log at or beyond
-the range's end. A count of messages cannot tell, for markers, aborted and compacted records occupy offsets too.
+Guarantee: `RangeReader.read` returns, for each range, the committed messages with an offset in it: all of them, once, in
+order.
 
-A reader keeps one consumer a process, and the consumer keeps its place: a range that begins where the last one of its
-partition ended costs no request. A place is a mere cache; a range that begins elsewhere moves the consumer there.
+The reader knows that it has read a range by *position*: it has seen a message, a transaction marker or the end of the log
+at or beyond the range's end. It cannot count messages, because markers, aborted and compacted records occupy offsets too.
+
+There is one consumer per process and settings, and it keeps its place in each partition (place.py). A range that begins
+where the last one of its partition ended costs no request. A place is only a cache: a range that begins elsewhere moves the
+consumer there.
 
     missing --assign at start--> in place --read--> in place at end
        ^                            |
        +---- another start, ahead by more than a surplus, or any fault ----+
 
-With `bytes_max`, ranges whose messages have more bytes are not handed out: `StepTooLarge` says where they have to end
-(io_kafka/step_log/byte_bound.py), and what was delivered keeps its place for the next read. So memory is bounded by `bytes_max`, by what may be
-read ahead, and by one call for each partition, whatever the size of messages.
+With `bytes_max`, ranges whose messages have more bytes are not handed out. `StepTooLarge` says where they have to end
+(io_kafka/step_log/byte_bound.py), and the messages that were delivered wait for the next read. So memory is bounded by
+`bytes_max`, by what may be read ahead, and by one call for each partition, whatever the size of the messages.
 """
 
 from __future__ import annotations
@@ -44,41 +47,41 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
 from io_kafka.step_log.byte_bound import level_of, unsettled
 
-# A call for fewer messages costs more a message; a larger one has no effect and holds more memory.
+# A call for fewer messages costs more per message. A call for more has no effect but on memory.
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
 
-# What one call is meant to bring, judged by the size of the messages that came before. A call copies what it brings.
+# The bytes that one call should return at most, estimated from the messages before. A call copies what it returns.
 CALL_BYTES_MAX = 16 << 20
 
-# How long one call may wait: a pending signal is served only between calls.
+# The longest wait of one call, because a pending signal is handled only between calls.
 CONSUME_SECONDS_MAX = 0.25
 
-# Without any progress for so long a read fails; a restart of a broker, and the election of a leader, take less.
+# A read fails after so long without progress. A restart of a broker and the election of a leader take less.
 STALL_SECONDS_MAX = 60.0
 
-# A partition that is done goes on delivering while others are read. Beyond this it gives up its place, to bound memory.
+# A partition whose range is read goes on delivering while others are read. Beyond this it loses its place, to bound memory.
 SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
 
-# The same in bytes, over all partitions together; and how far a partition is read beyond its share while others are waited for.
+# The same in bytes, over all partitions together. A partition may also exceed its share by so much while others are waited for.
 SURPLUS_BYTES_MAX = 16 << 20
 
-# What a reader may fetch of the next ranges while the caller works on this one, and never more than one step's bytes. Two steps of
-# the default size; with larger messages fewer of them, for their bytes are what fills the memory.
+# What a reader may fetch of the next ranges while the caller works on this one; never more than the bytes of one step. It is two steps of
+# the default size. With larger messages it is fewer messages, because bytes fill the memory.
 AHEAD_BYTES_MAX = 64 << 20
 
-# A pump that finds nothing so often, a millisecond apart, is at the end of what there is, and rests until the next read.
+# After so many empty calls, a millisecond apart, reading ahead stops until the next read: it is at the end of the log.
 AHEAD_EMPTY_LOOKS_MAX = 20
 
-# The log's end below a range's end, for so long, is no lag of a new leader but a log that lacks what was recorded.
+# If a log ends below a range's end for so long, it has lost messages: a new leader catches up sooner.
 SHORT_LOG_SECONDS_MAX = 5.0
 
-# For the question what a partition holds, asked only when a read fails.
+# For asking which offsets a partition holds, which happens only when a read fails.
 DIAGNOSIS_SECONDS_MAX = 5.0
 
-# What a read that stands still says, where the client has told no trouble.
+# The reason in the error of a read without progress, if the client reported none.
 NO_ANSWER = "no answer"
 
-# The client goes on by itself after these; only a read that stands still is a fault.
+# The client recovers from these by itself. They become a fault only if a read makes no progress.
 _TRANSIENT = frozenset(
     (
         KafkaError._TRANSPORT,
@@ -91,7 +94,7 @@ _TRANSIENT = frozenset(
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.OFFSET_NOT_AVAILABLE,
-        # The group is never used; whether we may use it does not matter.
+        # The group is never used, so it does not matter whether we may use it.
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     )
 )
@@ -103,7 +106,7 @@ _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFS
 
 
 class _Positioned:
-    """One consumer and its places. Used by one thread at a time, under `lock`, in the process that made it."""
+    """One consumer and its places. It is used by one thread at a time, under `lock`, in the process that made it."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.lock = threading.Lock()
@@ -114,9 +117,9 @@ class _Positioned:
         self.closed = False
         self.ahead_bytes_max = AHEAD_BYTES_MAX
         self.message_bytes = 1
-        """Of a message, as those of the last call were on average: a guess, which bounds the next call and decides nothing else."""
-        self.spoilt = False
-        """Reading ahead met a fault: the next read begins with a new consumer, and meets it at its own place if it is real."""
+        """The average bytes per message of the last call. It is an estimate for the size of the next call and decides nothing else."""
+        self.read_ahead_failed = False
+        """Whether reading ahead failed. The next read then begins with a new consumer, and fails at its own place if the fault persists."""
         self._asked = threading.Event()
         self._awaited = 0
         self._pump: threading.Thread | None = None
@@ -126,7 +129,7 @@ class _Positioned:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The lock, for a reader, which goes before the pump."""
+        """Holds the lock for a reader. A reader has priority over the thread that reads ahead."""
         self._awaited += 1
         try:
             self.lock.acquire()
@@ -138,7 +141,7 @@ class _Positioned:
             self.lock.release()
 
     def read_ahead(self) -> None:
-        """Lets what comes next go to its places, in a thread, until there is enough of it or the next read begins."""
+        """Fetches the next messages into the places, in a thread, until there are enough or the next read begins."""
         if self._pump is None:
             self._pump = threading.Thread(target=self._run_pump, name="read-ahead", daemon=True)
             self._pump.start()
@@ -157,7 +160,7 @@ class _Positioned:
                         came = self._take_in(self._source.take(self._most(CONSUME_MESSAGES_MAX), 0))
                     except Exception as fault:
                         CLIENT_LOG.info("reading ahead met a fault: %s", fault)
-                        self.spoilt = True
+                        self.read_ahead_failed = True
                         return
                 empty = 0 if came else empty + 1
                 if not came:
@@ -167,11 +170,12 @@ class _Positioned:
         return sum(place.ahead_bytes for place in self.places.values())
 
     def _most(self, wanted: int) -> int:
-        """Of so many messages, those that one call may ask for."""
+        """How many of the `wanted` messages one call may ask for."""
         return max(1, min(wanted, CALL_BYTES_MAX // self.message_bytes))
 
     def await_pump(self) -> None:
-        """After `close`, without the lock: a thread that a process leaves running keeps all that it refers to from being freed."""
+        """Waits for the end of the thread that reads ahead. To be called after `close`, without the lock. A thread that still runs would keep
+        the consumer from being freed."""
         if self._pump is not None:
             self._pump.join()
 
@@ -183,33 +187,33 @@ class _Positioned:
         self._consumer.close()
 
     def move_to(self, ranges: Sequence[OffsetRange]) -> None:
-        """Afterwards every range's partition has a place at its start."""
-        self.wake(list(self.places))
-        astray = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
-        self.leave([span.where for span in astray])
-        if astray:
-            self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in astray])
-            self.places.update((span.where, Place(span.start, span.start)) for span in astray)
+        """Gives the partition of each range a place at the range's start."""
+        self.resume(list(self.places))
+        moved = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
+        self.leave([span.where for span in moved])
+        if moved:
+            self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in moved])
+            self.places.update((span.where, Place(span.start, span.start)) for span in moved)
 
     def leave(self, partitions: Iterable[TopicPartition]) -> None:
         held = [where for where in partitions if where in self.places]
         if held:
-            fetched = [where for where in held if not self.places[where].is_resting]
+            fetched = [where for where in held if not self.places[where].is_paused]
             if fetched:
                 self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
             for where in held:
                 del self.places[where]
 
-    def rest(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not fetched until `wake`, and what was delivered of them stays."""
-        tired = [where for where in partitions if not self.places[where].is_resting]
-        if tired:
-            self._consumer.incremental_unassign([ClientPartition(*where) for where in tired])
-            for where in tired:
-                self.places[where].is_resting = True
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stops fetching these partitions until `resume`. The messages that were delivered stay."""
+        fetched = [where for where in partitions if not self.places[where].is_paused]
+        if fetched:
+            self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
+            for where in fetched:
+                self.places[where].is_paused = True
 
-    def rest_done(self, ranges: Sequence[OffsetRange]) -> None:
-        """Those whose range is here, and that have run far ahead of it while others are waited for."""
+    def pause_complete(self, ranges: Sequence[OffsetRange]) -> None:
+        """Stops fetching the partitions that are far ahead of their range, which is complete, while others are waited for."""
         is_filled = self._pump is not None
         bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
         for span in ranges:
@@ -219,29 +223,27 @@ class _Positioned:
                 continue
             surplus = place.ahead_bytes - place.amount_below(span.end).read_bytes
             if surplus > bytes_max or not is_filled:
-                self.rest([span.where])
+                self.pause([span.where])
 
-    def wake(self, partitions: Iterable[TopicPartition]) -> None:
-        resting = [where for where in partitions if self.places[where].is_resting]
-        if resting:
-            self._consumer.incremental_assign(
-                [ClientPartition(*where, self.places[where].reached) for where in resting]
-            )
-            for where in resting:
-                self.places[where].is_resting = False
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        paused = [where for where in partitions if self.places[where].is_paused]
+        if paused:
+            self._consumer.incremental_assign([ClientPartition(*where, self.places[where].reached) for where in paused])
+            for where in paused:
+                self.places[where].is_paused = False
 
     def receive(self, missing: int) -> None:
-        """Wait for something, then let what has come go to its places: not much more than is `missing`, or one small step in ten would
-        pay for the reading of all.
+        """Waits for messages and puts them into their places. It asks for not much more than the `missing` ones; otherwise one small step in
+        ten would pay for reading the others' messages.
 
-        A call for many messages would wait its whole time for the last of them, so only a call for one may wait.
+        A call for many messages waits its whole time for the last of them, so only a call for one message may wait.
         """
         most = self._most(min(max(missing, CONSUME_MESSAGES_MIN), CONSUME_MESSAGES_MAX))
         if not self._take_in(self._source.take(most, 0)) and self._take_in(self._source.take(1, CONSUME_SECONDS_MAX)):
             self._take_in(self._source.take(most, 0))
 
     def _take_in(self, consumed: Consumed) -> bool:
-        """Whether anything came."""
+        """Puts messages into their places and handles events. Returns whether there were any."""
         for where, chunk in consumed.runs:
             self.places[where].deliver(chunk)
         if consumed.runs:
@@ -255,10 +257,11 @@ class _Positioned:
         return bool(consumed)
 
     def shed(self, wanted: Iterable[TopicPartition]) -> None:
-        """Leave the partitions that are not wanted now and have run far ahead: in messages, and together in bytes those that hold most."""
+        """Gives up the places of partitions that are not wanted now and are too far ahead. That is by number of messages, or by bytes of all
+        together; then those with the most bytes go first."""
         keep = set(wanted)
         others = [(place.ahead_bytes, where) for where, place in self.places.items() if where not in keep]
-        is_filled = self._pump is not None  # on purpose then, up to `ahead_bytes_max`
+        is_filled = self._pump is not None  # then messages wait on purpose, up to `ahead_bytes_max`
         bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
         surplus = sum(held for held, _ in others) - bytes_max
         for held, where in sorted(others, reverse=True):
@@ -267,8 +270,8 @@ class _Positioned:
                 self.leave([where])
 
     def _pass_markers(self) -> None:
-        """The client's position moves over transaction markers, for which it delivers nothing."""
-        behind = [ClientPartition(*where) for where, place in self.places.items() if not place.is_resting]
+        """Moves `reached` past transaction markers. The client delivers nothing for them, but its position passes them."""
+        behind = [ClientPartition(*where) for where, place in self.places.items() if not place.is_paused]
         for found in self._consumer.position(behind):
             place = self.places[TopicPartition(found.topic, found.partition)]
             if found.offset > place.reached:
@@ -285,27 +288,26 @@ class _Positioned:
             if event.offset >= place.reached:
                 place.reached = place.log_end = event.offset
         elif error.code() in _OUT_OF_RANGE:
-            if (
-                where not in self.wanted
-            ):  # a place left from an earlier step, in a topic that was made anew or expired since
+            # A place that is left from an earlier step, in a topic that was recreated or has expired since.
+            if where not in self.wanted:
                 self.leave([where])
                 return
             self.trouble = error.str()
             try:
                 begin, end = self.held_range(where)
-            except (BrokerUnreachable, NoLeader) as fault:  # it is told again once the broker is back
+            except (BrokerUnreachable, NoLeader) as fault:  # the client reports it again once the broker is back
                 self.trouble = str(fault)
             else:
                 if not begin <= place.reached <= end:
                     raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
-            # Said of the place it had before, in a topic that has been made anew since: begin again where it stands.
+            # The error concerns an earlier place, in a topic that was recreated since: assign it again at the present place.
             self._consumer.incremental_unassign([ClientPartition(*where)])
             self._consumer.incremental_assign([ClientPartition(*where, place.reached)])
         else:
             raise fault_of(KafkaException(error), self._servers, f"reading {where}", *where)
 
     def held_range(self, where: TopicPartition) -> tuple[int, int]:
-        """First offset and last stable offset, as the broker says now."""
+        """The first offset and the last stable offset that the broker reports now."""
         try:
             begin, end = self._consumer.get_watermark_offsets(ClientPartition(*where), timeout=DIAGNOSIS_SECONDS_MAX)
         except KafkaException as error:
@@ -313,18 +315,19 @@ class _Positioned:
         return int(begin), int(end)
 
     def _troubled_by(self, error: KafkaError) -> None:
-        """That all brokers are down is told beside the reason, before it or after it; the reason is what helps."""
+        """Keeps the error as the reason of a possible fault. The client reports "all brokers down" in addition to the actual
+        reason, before it or after it, so that one does not replace another reason."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self.trouble == NO_ANSWER:
             self.trouble = error.str()
 
     def _note(self, error: KafkaError) -> None:
-        """The client's callback, within a call of `consume`: must not raise."""
+        """The client's error callback. It runs within a call to the client and must not raise."""
         self._troubled_by(error)
         if error.code() in _REFUSALS:
             self.refusal = error
 
     def _refused(self, error: KafkaError) -> None:
-        """The callback names no partition: ask which of ours is missing, and raise."""
+        """Raises the fault for an error of the callback. The callback names no partition, so the broker is asked which one is missing."""
         self.refusal = None
         code = error.code()
         if code not in _MISSING:
@@ -334,18 +337,18 @@ class _Positioned:
             try:
                 found = self._consumer.list_topics(where.topic, timeout=DIAGNOSIS_SECONDS_MAX).topics[where.topic]
             except KafkaException:
-                return  # the read goes on, and to its deadline if need be
+                return  # the read goes on, if need be until its deadline
             if where.partition not in found.partitions:
                 raise UnknownTopic(where.topic, where.partition if found.partitions else None)
 
 
-# By process, for a client does not survive a fork: an entry of another pid belongs to the parent and is never touched.
+# By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched.
 _POSITIONED: dict[tuple[int, KafkaSettings], _Positioned] = {}
 _POSITIONED_LOCK = threading.Lock()
 
 
 class RangeReader:
-    """Reads ranges for one set of settings. Cheap to make, can be pickled; equal settings share a consumer."""
+    """Reads ranges with one set of settings. It is cheap to make and can be pickled. Equal settings share a consumer."""
 
     def __init__(self, settings: KafkaSettings, *, stall_s: float = STALL_SECONDS_MAX) -> None:
         self._settings = settings
@@ -354,11 +357,11 @@ class RangeReader:
     def read(
         self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
     ) -> list[RawBatch]:
-        """One batch for each range, in the order of `ranges`; at most one range for each partition. `ahead`: go on fetching what comes
-        after them, in the background; it is handed out by later reads only. `bytes_max`: of keys and values of all ranges together.
+        """One batch for each range, in the order of `ranges`, which have at most one range per partition. `ahead`: go on fetching the messages
+        after the ranges in the background, for later reads. `bytes_max` bounds the bytes of keys and values of all ranges together.
 
-        Raises StepTooLarge where they have more, and hands out nothing; OffsetGone, UnknownTopic, NotAuthorized, BrokerUnreachable, or
-        ReadDeadline when nothing came for `stall_s`.
+        Raises StepTooLarge, and hands out nothing, if the ranges have more bytes. Raises OffsetGone, UnknownTopic, NotAuthorized,
+        BrokerUnreachable, or ReadDeadline if nothing arrived for `stall_s`.
         """
         for span in ranges:
             span.check()
@@ -368,7 +371,7 @@ class RangeReader:
             with held.held():
                 if held.closed:  # another thread's read failed while this one waited
                     continue
-                if held.spoilt:
+                if held.read_ahead_failed:
                     self._drop(held)
                     continue
                 try:
@@ -385,7 +388,7 @@ class RangeReader:
                     raise
 
     def close(self) -> None:
-        """Close this process's consumer; the next read makes a new one."""
+        """Closes this process's consumer. The next read makes a new one."""
         held = _POSITIONED.get((self._settings.outside.pid(), self._settings))
         if held is not None:
             with held.held():
@@ -409,7 +412,7 @@ class RangeReader:
     def _take(
         self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int | None
     ) -> dict[TopicPartition, list[Chunk]]:
-        """Consume until every range's end is reached, or until it is known where ranges that are too large have to end."""
+        """Consumes until every range's end is reached. Raises StepTooLarge once it is known where ranges that are too large have to end."""
         held.wanted = frozenset(span.where for span in ranges)
         held.move_to(ranges)
         total, moved_at = -1, self._settings.outside.monotonic()
@@ -421,7 +424,7 @@ class RangeReader:
                 held.shed(())
                 return taken
             held.shed(held.wanted)
-            held.rest_done(ranges)
+            held.pause_complete(ranges)
             before, total = total, sum(held.places[span.where].reached for span in missing) - len(missing)
             if total != before:
                 moved_at = self._settings.outside.monotonic()
@@ -430,9 +433,10 @@ class RangeReader:
             held.receive(sum(span.end - held.places[span.where].reached for span in missing))
 
     def _bound(self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int) -> set[TopicPartition]:
-        """The partitions of which enough is here, though not all: those that are too large. Raises StepTooLarge once that is known of all."""
+        """The partitions whose ranges are too large and of which enough was read to know where they have to end. Raises StepTooLarge once that
+        is known of all."""
         places = [held.places[span.where] for span in ranges]
-        # Nearly every step ends here. What is ahead of the ranges counts too, so this is an upper bound of their bytes.
+        # Nearly every step ends here. Messages beyond the ranges are counted too, so this is an upper bound of the ranges' bytes.
         if sum(place.ahead_bytes for place in places) <= bytes_max:
             return set()
         amounts = [place.amount_below(span.end) for place, span in zip(places, ranges, strict=True)]
@@ -444,15 +448,15 @@ class RangeReader:
         if not open_ones:
             ends = {span.where: place.end_within(span, level) for place, span in zip(places, ranges, strict=True)}
             if all(ends[span.where] == span.end for span in ranges):
-                return set()  # one message of each, which is the least that a step can have
+                return set()  # each range has one message, which is the least that a step can have
             raise StepTooLarge(bytes_max, ends)
-        held.wake(open_ones)
+        held.resume(open_ones)
         settled = {s.where for s, a in zip(ranges, amounts, strict=True) if not a.is_whole} - open_ones
-        held.rest(where for where in settled if held.places[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
+        held.pause(where for where in settled if held.places[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
         return settled
 
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:
-        """A read stands still: raise if the log is too short, or if it has stood still too long."""
+        """Judges a read without progress for `still_s`. Raises OffsetGone if a log is too short, and ReadDeadline after `stall_s`."""
         late = still_s > self._stall_s
         for span in missing:
             place = held.places[span.where]
@@ -475,7 +479,7 @@ def _batch(span: OffsetRange, chunks: Sequence[Chunk]) -> RawBatch:
     try:
         keys, values, offsets = (pa.concat_arrays(columns) for columns in zip(*chunks, strict=True))
     except pa.ArrowInvalid as error:
-        # Arrow's binary type counts bytes in 32 bits; a step is far smaller by its own limit.
+        # Arrow's binary type counts bytes in 32 bits. The limit of a step is far smaller.
         raise BrokerRefused(
             f"reading {span}", f"more than 2 GiB ({error}). Lower `stepwell.step.bytes.max`."
         ) from error

@@ -1,11 +1,11 @@
-"""How every client of ours is configured, from the options `kafka.*` that a user writes.
+"""The configuration of all Kafka clients, from the options `kafka.*` that a user writes.
 
-`KafkaSettings.parse` takes the options without their prefix, in Spark's and Java's spelling or in librdkafka's, and
-refuses, by name, each one that is unknown, that cannot be translated, or that would break what Stepwell promises. What
-it returns is plain data: it is hashable, it can be sent to a task, and it shows no secret.
+`KafkaSettings.parse` takes the options without their prefix, in the spelling of Spark and Java or of librdkafka. It
+refuses, by name, each option that is unknown, that cannot be translated, or that would break what Stepwell promises. The
+result is plain data: it is hashable, it can be sent to a task, and its text shows no secret.
 
-Whatever the user says, a consumer reads committed messages only, never commits offsets and never jumps to another
-offset on its own, and a producer is transactional.
+Guarantees, whatever the user writes: a consumer reads only committed messages, never commits offsets, and never moves to
+another offset by itself. A producer is transactional.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from io_kafka.outside import CLIENT_LOG, REAL, Outside
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
-# Options that Stepwell decides, and what a user does instead. A value equal to ours is let through.
+# Options that Stepwell decides: its value, and the reason or what a user does instead. An option with that value is accepted.
 _OURS: dict[str, tuple[str | None, str]] = {
     "isolation.level": ("read_committed", "messages of an aborted transaction must never count"),
     "auto.offset.reset": (None, "use the table's `startingOffsets`; later offsets come from the step log"),
@@ -52,31 +52,31 @@ _CONSUMER = {
     "enable.partition.eof": True,
     "check.crcs": True,
 }
-# Defaults a user may change.
+# Defaults that a user may change.
 _CONSUMER_DEFAULTS = {
-    # Asked for by librdkafka; no group is ever joined.
+    # librdkafka requires one, but no group is ever joined.
     "group.id": "stepwell",
-    # The default of 1 s lets a consumer idle as soon as its queue is full: 4 to 5 times slower.
+    # With the default of 1 s a consumer idles as soon as its queue is full, which is 4 to 5 times slower.
     "fetch.queue.backoff.ms": 2,
-    # A consumer that waits at a log's end and is sent elsewhere first waits for that fetch; the default is 500 ms.
+    # A consumer that waits at a log's end finishes that fetch before it can move elsewhere. The default is 500 ms.
     "fetch.wait.max.ms": 100,
-    # A queue of 64 MB a process (the default) is read again in vain whenever a partition meets another process.
+    # With the default of 64 MB per process, a partition that moves to another process has much of it fetched in vain.
     "queued.max.messages.kbytes": 16_384,
 }
 _PRODUCER = {"enable.idempotence": True, "acks": "all"}
 _PRODUCER_DEFAULTS = {
-    # Most time a message may wait for others; a commit flushes at once, so this is no delay of a step.
+    # The longest time that a message may wait for others. A commit flushes at once, so this does not delay a step.
     "linger.ms": 5,
-    # Kafka's own clients place a key by it; librdkafka's default differs.
+    # Kafka's own clients partition keys by murmur2; librdkafka's default differs.
     "partitioner": "murmur2_random",
-    # A batch of output is queued whole before it is sent: the bound is the step's, not the queue's.
+    # All output of a step is queued before it is sent, so the step's limits must bound it and not the queue's.
     "queue.buffering.max.messages": 1_000_000,
     "delivery.report.only.error": True,
 }
 _COMMON_DEFAULTS = {
-    # A broker that restarts is up in seconds; the default waits up to 10 s between two tries.
+    # A broker restarts in seconds, but the default waits up to 10 s between two tries.
     "reconnect.backoff.max.ms": 1000,
-    # How long a topic just created may be unknown to a broker; the default of 30 s is a long wait for a misspelt name.
+    # How long a broker may not know a new topic. The default of 30 s is a long wait for a misspelt name.
     "topic.metadata.propagation.max.ms": 5000,
 }
 
@@ -85,15 +85,15 @@ _SECRET = re.compile(r"password|secret|token|jaas|\.pem$|\.key$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Options in librdkafka's names. Invariants: sorted by name; `bootstrap.servers` is there; none of `_OURS` is. `outside`: what makes the
-    clients, and all else that a run asks of its machine."""
+    """Options under librdkafka's names. Invariants: they are sorted by name, `bootstrap.servers` is among them, and none of `_OURS` is.
+    `outside` makes the clients, and provides all else that a run needs of its machine."""
 
     options: tuple[tuple[str, str], ...] = field(repr=False)
     outside: Outside = field(default=REAL, compare=False, repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> KafkaSettings:
-        """`options`: names without the prefix `kafka.`. Raises BadOption, which names the option and what to do."""
+        """The settings for `options`, whose names have no prefix `kafka.`. Raises BadOption, which names the option and what to do."""
         chosen = {"bootstrap.servers": DEFAULT_BOOTSTRAP_SERVERS, **_translated(options)}
         for name in list(chosen):
             if name in _OURS:
@@ -122,7 +122,7 @@ class KafkaSettings:
         return {**_COMMON_DEFAULTS, **dict(self.options)}
 
     def shown(self) -> dict[str, str]:
-        """The options for a reader: secrets are covered."""
+        """The options as they may be shown: secrets are masked."""
         return {name: "***" if _SECRET.search(name) else value for name, value in self.options}
 
     def __repr__(self) -> str:
@@ -130,12 +130,12 @@ class KafkaSettings:
 
 
 def client_version() -> str:
-    """Of librdkafka."""
+    """The version of librdkafka."""
     return str(libversion()[0])
 
 
 def cluster_of(bootstrap_servers: str, *, timeout_s: float) -> str:
-    """The id of the cluster that answers there. Raises BrokerUnreachable."""
+    """The id of the cluster at this address. Raises BrokerUnreachable."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=CLIENT_LOG)
     try:
         return str(admin.list_topics(timeout=timeout_s).cluster_id)
@@ -151,9 +151,9 @@ def _refuse_unless_ours(name: str, value: str) -> None:
 
 
 def _refuse_unknown(chosen: dict[str, str]) -> None:
-    """librdkafka knows its names and values, and tells only by an error: so a client is made, connected to nothing.
+    """Raises BadOption if librdkafka refuses an option. Only the construction of a client tells that, so one is made, which connects to nothing.
 
-    It names one option at a time; each is set aside until the rest is accepted.
+    librdkafka names one unknown option at a time. Each is set aside until the others are accepted.
     """
     rest = {name: value for name, value in chosen.items() if name != "bootstrap.servers"}
     unknown: list[str] = []
@@ -173,7 +173,7 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
     if unknown:
         names = ", ".join(f"kafka.{name}" for name in sorted(unknown))
         raise BadOption(
-            f"unknown option {names}: Stepwell's Kafka client is librdkafka, which has not every name of the "
+            f"unknown option {names}: Stepwell's Kafka client is librdkafka, which does not have every option of the "
             f"Java client. "
             "Its names are in librdkafka's CONFIGURATION.md. Remove or rename the option."
         )
@@ -197,14 +197,14 @@ _RENAMED = {
 
 
 def _translated(options: Mapping[str, str]) -> dict[str, str]:
-    """The options in librdkafka's names. What needs no translation stays as it is."""
+    """The options under librdkafka's names. An option that needs no translation stays as it is."""
     given = {name: str(value) for name, value in options.items()}
     out: dict[str, str] = {}
     out.update(_login(given))
     out.update(_truststore(given))
     out.update(_keystore(given))
     if given.get("ssl.endpoint.identification.algorithm") == "":
-        # Java switches the check off by an empty name.
+        # In Java an empty name switches the check off.
         given["ssl.endpoint.identification.algorithm"] = "none"
     for name, value in given.items():
         out[_RENAMED.get(name, name)] = value
@@ -212,7 +212,7 @@ def _translated(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(given: dict[str, str]) -> dict[str, str]:
-    """`sasl.jaas.config` of PLAIN and SCRAM -> user and password. Takes it out of `given`."""
+    """User name and password from the `sasl.jaas.config` of PLAIN and SCRAM. Removes that option from `given`."""
     jaas = given.pop("sasl.jaas.config", None)
     if jaas is None:
         return {}
@@ -248,7 +248,7 @@ def _unquoted(text: str) -> str:
 
 
 def _truststore(given: dict[str, str]) -> dict[str, str]:
-    """A PEM truststore -> `ssl.ca.location`; any other is refused. Takes its options out of `given`."""
+    """`ssl.ca.location` from a PEM truststore; any other kind is refused. Removes the truststore's options from `given`."""
     location = given.pop("ssl.truststore.location", None)
     kind = given.pop("ssl.truststore.type", "JKS" if location else "PEM").upper()
     given.pop("ssl.truststore.password", None)
@@ -261,7 +261,7 @@ def _truststore(given: dict[str, str]) -> dict[str, str]:
 
 
 def _keystore(given: dict[str, str]) -> dict[str, str]:
-    """A PKCS12 keystore is librdkafka's own; PEM needs one file for key and certificates; JKS is refused."""
+    """librdkafka reads a PKCS12 keystore itself. A PEM keystore is one file with key and certificates. JKS is refused."""
     kind = given.pop("ssl.keystore.type", None)
     location = given.get("ssl.keystore.location")
     if location is None or (kind is None and location.endswith((".p12", ".pfx"))) or (kind or "").upper() == "PKCS12":

@@ -1,7 +1,7 @@
-"""Reading the step log: the shell around `StepLogState`.
+"""Reads the step log into a `StepLogState`.
 
-Guarantees: what is read is what was committed, up to the last stable offset, which never lies inside a transaction:
-of a transaction, a reader sees all records or none. A log that was emptied or cut short is an error, never a new log.
+Guarantees: it reads all committed records up to the last stable offset. That offset never lies inside a transaction, so
+of a transaction the reader sees all records or none. A log that was emptied or cut short is an error, never a new log.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
 
 LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""The log is the pipeline's memory: nothing but a truncation at a snapshot may remove from it."""
+"""The broker must never remove records by itself: only a truncation at a snapshot may do that."""
 
 READ_SECONDS_MAX = 60.0
-"""For the whole log. A log of a million steps reads in seconds; a broker that restarts is back well within it."""
+"""The time for reading the whole log. A log of a million steps takes seconds, and a broker restarts well within this time."""
 
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
 
 _FETCH_WAIT_MS = 5
-"""The last thing in the log is a marker, which is never delivered: the end is known from one more, empty fetch. By
-default the broker holds that one back for half a second."""
+"""The log ends with a transaction marker, which is never delivered, so the end is found by one more fetch, which is empty. By
+default the broker delays its answer for half a second."""
 
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
-"""A consumer gets over these by itself; the deadline bounds it."""
+"""Errors from which a consumer recovers by itself. The deadline bounds the wait."""
 
 _ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *NO_LEADER}
-"""A truncation came between the question where the log begins and the fetch; or nobody leads the partition while a broker comes back."""
+"""Errors after which the reader starts over: the log was truncated between the request for its offsets and the fetch, or the partition has
+no leader while a broker restarts."""
 
 
 class UnsuitableStepLog(KafkaFault):
-    """The topic is there, with a configuration in which records would be lost or reordered."""
+    """The topic exists, but its configuration would lose or reorder records."""
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
@@ -61,7 +62,7 @@ class StepLogGone(UnknownTopic):
 
 
 def ensure_step_log(topics: Topics, topic: str) -> TopicFacts:
-    """The log's topic, created where it is missing; raises UnsuitableStepLog where it could lose records."""
+    """The facts of the log's topic, which is created if it is missing. Raises UnsuitableStepLog if the topic could lose records."""
     facts = topics.ensure(topic, 1, LOG_CONFIG)
     if facts.partitions != 1:
         raise UnsuitableStepLog(
@@ -74,7 +75,7 @@ def ensure_step_log(topics: Topics, topic: str) -> TopicFacts:
 
 
 class StepLogReader:
-    """Reads the log up to its last stable offset. Fences nobody: any command may use it while a run goes on."""
+    """Reads the log up to its last stable offset. It does not fence anyone, so any command may use it during a run."""
 
     def __init__(self, settings: KafkaSettings, topic: str, *, timeout_s: float = READ_SECONDS_MAX) -> None:
         self._settings, self._topic, self._timeout_s = settings, topic, timeout_s
@@ -86,7 +87,7 @@ class StepLogReader:
         def begin(low: int, end: int) -> int:
             nonlocal state
             if low == end > 0:
-                raise OffsetGone(self._topic, 0, 0, low, end)  # not a new log: an emptied one
+                raise OffsetGone(self._topic, 0, 0, low, end)  # this is not a new log but an emptied one
             state = StepLogState(self._topic, low)
             return low
 
@@ -97,10 +98,11 @@ class StepLogReader:
         return state
 
     def read_tail(self, state: StepLogState, *, unsettled: bool = False) -> list[Record]:
-        """Folds what was committed since into `state`, and returns it in order.
+        """Folds the records that were committed since into `state`, and returns them in order.
 
-        `unsettled`: the marker of a transaction that is in `state` may not be there yet. The broker acknowledges a commit before, and until
-        then the log seems to end before that transaction; so nothing new is found, and nothing is missing."""
+        `unsettled`: the log may seem to end before a transaction that is in `state` already. The broker acknowledges a commit before it
+        writes the transaction's marker, and until then the last stable offset lies before the transaction. There is nothing to read then,
+        and nothing is missing."""
 
         def begin(low: int, end: int) -> int:
             if unsettled and low <= end < state.offset_next:
@@ -115,8 +117,8 @@ class StepLogReader:
         return [record for _, record in tail]
 
     def _records(self, begin: Callable[[int, int], int]) -> list[tuple[int, Record]]:
-        """Every committed record from `begin(first offset held, last stable offset)` to that last stable offset,
-        which is never inside a transaction. Later ones are left out, for they may be half of one."""
+        """Every committed record from the offset `begin(first offset held, last stable offset)` to that last stable offset. Later records are
+        left out, because they may be half of a transaction."""
         deadline = self._settings.outside.monotonic() + self._timeout_s
         place = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
@@ -147,7 +149,7 @@ class StepLogReader:
                     if message.offset() < end:
                         found.append((message.offset(), decode(message.value(), self._topic, message.offset())))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    at = message.offset()  # past the markers, which are never delivered
+                    at = message.offset()  # this is beyond the markers, which are never delivered
                 elif not error.retriable() and error.code() not in _PASSING:
                     raise KafkaException(error)
         return found
@@ -159,6 +161,6 @@ class StepLogReader:
 
 
 def _arrived(consumer: Consumer) -> list[Message]:
-    """What is there, after waiting for the first: `consume` alone would wait for a full batch."""
+    """The messages that have arrived, after waiting for the first one. `consume` alone would wait for a full batch."""
     first = consumer.poll(_POLL_SECONDS_MAX)
     return [] if first is None else [first, *consumer.consume(_BATCH_MESSAGES_MAX, timeout=0)]

@@ -1,10 +1,10 @@
-"""What the broker knows of topics: which there are, what they are, and how far they go.
+"""Questions to the broker about topics: which exist, their configuration, and their offsets; and their creation.
 
-`end_offsets` gives the last stable offset: everything below it is committed or aborted, so a range that ends there can
-be read without waiting for anybody. The high watermark would let one open transaction of a producer stall a step.
+Guarantees: `end_offsets` returns the last stable offset. Everything below it is committed or aborted, so a range that ends
+there can be read without waiting. With the high watermark, one open transaction of a producer could stall a step. Missing
+topics are created, and existing ones are never altered.
 
-A topic is identified by its id, not by its name: a topic that was deleted and created again has another one. Topics are created where they
-are missing and never altered.
+A topic is identified by its id, not by its name, because a topic that was deleted and created again has another id.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from io_kafka.errors import (
 )
 from io_kafka.offsets import TopicPartition
 
-# Settings that decide whether a topic can serve as input or output; others are the user's business.
+# The settings that decide whether a topic can serve as input or output. All others are left to the user.
 WATCHED_CONFIG = (
     "cleanup.policy",
     "retention.ms",
@@ -50,15 +50,15 @@ WATCHED_CONFIG = (
     "message.timestamp.type",
 )
 
-# For one question to the broker, over a restart of it; then the operator should know.
+# The time for one request to the broker, long enough for its restart. After that the operator should know.
 REQUEST_SECONDS_MAX = 30.0
 
-# `_NOENT`: the client's own metadata has none. The others come from a broker that has just been told of a new topic, or of a change.
+# `_NOENT`: the client's own metadata has no leader. The others come from a broker that has just learned of a new topic or a new leader.
 NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 _OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
 
-# Between two questions where the broker said that it is not ready yet: it is within milliseconds.
+# The pause before a request is repeated because the broker was not ready; it is ready within milliseconds.
 PASSING_SECONDS = 0.1
 
 _T = TypeVar("_T")
@@ -66,7 +66,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """`partitions`: their count. `config`: those of WATCHED_CONFIG the broker tells, as it writes them."""
+    """What the broker reports of a topic. `partitions` is their number. `config` has the settings of WATCHED_CONFIG that the broker reports, as
+    the broker writes them."""
 
     name: str
     topic_id: str
@@ -79,7 +80,7 @@ class TopicFacts:
 
 
 class Topics:
-    """One connection for questions about topics. Not to be carried over a fork."""
+    """One connection for requests about topics. It must not be used in a forked process."""
 
     def __init__(self, settings: KafkaSettings, *, timeout_s: float = REQUEST_SECONDS_MAX) -> None:
         self._settings, self._servers = settings, settings.bootstrap_servers
@@ -90,7 +91,7 @@ class Topics:
         return self._settings.outside.admin(self._settings.admin_config())
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
-        """Facts of every topic of `names`. Raises UnknownTopic for the first that is missing."""
+        """The facts of every topic in `names`. Raises UnknownTopic for the first one that is missing."""
         wanted = sorted(set(names))
         if not wanted:
             return {}
@@ -112,7 +113,7 @@ class Topics:
         return facts
 
     def names(self) -> set[str]:
-        """Every topic the user may see, without Kafka's own."""
+        """The names of all topics that the user may see, without Kafka's internal ones."""
         doing = "listing the topics"
         try:
             found = self._admin.list_topics(timeout=self._timeout_s).topics
@@ -123,7 +124,7 @@ class Topics:
     def ensure(
         self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replication: int = -1
     ) -> TopicFacts:
-        """The topic as it is; created with these figures if it is missing. `replication` -1 is the broker's default."""
+        """The facts of the topic, which is created with these settings if it is missing. A `replication` of -1 is the broker's default."""
         try:
             return self.describe([name])[name]
         except UnknownTopic:
@@ -141,7 +142,8 @@ class Topics:
         return self._appeared(name)
 
     def _appeared(self, name: str) -> TopicFacts:
-        """Of a topic that was created: the controller says so before every broker knows of it, and before its leaders lead."""
+        """Waits until a topic that was just created can be used. The controller confirms it before every broker knows of it, and before its
+        partitions have leaders."""
         tries: Retrying = Retrying(
             retry=retry_if_exception_type((UnknownTopic, NoLeader)),
             wait=wait_exponential(multiplier=0.01, max=0.5),
@@ -160,15 +162,15 @@ class Topics:
         return self.end_offsets_of(self.partitions(topics))
 
     def begin_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """The first offset every partition still holds."""
+        """The first offset that each partition still holds."""
         return self._offsets(self.partitions(topics), OffsetSpec.earliest(), "reading the first offsets")
 
     def end_offsets_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """`end_offsets` of known partitions: one request instead of two, for each step asks."""
+        """As `end_offsets`, of known partitions. It takes one request instead of two, because every step asks."""
         return self._offsets(partitions, OffsetSpec.latest(), "reading the end offsets")
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Deletes every record below these offsets, for good; what is gone already is no error."""
+        """Deletes every record below these offsets for good. Records that are gone already are not an error."""
         asked = [ClientPartition(where.topic, where.partition, offset) for where, offset in sorted(offsets.items())]
         if asked:
             self._again_where(retry_if_exception_type(NoLeader))(
@@ -193,10 +195,11 @@ class Topics:
         return sorted(TopicPartition(name, part.id) for name in wanted for part in found[name].partitions)
 
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str) -> dict[TopicPartition, int]:
-        """While a broker comes back it leads nothing for a moment, or answers without an offset: asked again until `timeout_s`."""
+        """The offsets of these partitions. A broker that restarts has no leaders for a moment, or answers without an offset, so it is
+        asked again until `timeout_s`."""
         wanted = tuple(partitions)
-        passing = self._again_where(retry_if_exception_type(NoLeader))
-        return passing(self._offsets_now, wanted, spec, doing) if wanted else {}
+        retrying = self._again_where(retry_if_exception_type(NoLeader))
+        return retrying(self._offsets_now, wanted, spec, doing) if wanted else {}
 
     def _offsets_now(
         self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str
@@ -211,17 +214,17 @@ class Topics:
                 lambda partition: TopicPartition(partition.topic, partition.partition),
             )
         except NoLeader:
-            # The client says the same of a partition that is not there.
+            # The client reports the same for a partition that does not exist.
             for where in sorted(set(asked_for) - set(self.partitions(where.topic for where in asked_for))):
                 raise UnknownTopic(*where) from None
             raise
         for where, info in sorted(found.items()):
-            if info.offset < 0:  # the client's sign for none
+            if info.offset < 0:  # the client's number for no offset
                 raise NoLeader(where.topic, where.partition, doing)
         return {where: int(info.offset) for where, info in sorted(found.items())}
 
     def _again_where(self, retry: retry_base) -> Retrying:
-        """Asks again, until `timeout_s`, what ended in a fault of this kind."""
+        """Repeats a request until `timeout_s` as long as `retry` holds for its fault."""
         return Retrying(
             retry=retry, stop=stop_after_delay(self._timeout_s), wait=wait_fixed(PASSING_SECONDS), reraise=True
         )
@@ -229,26 +232,27 @@ class Topics:
     def _ask(
         self, doing: str, request: Callable[[], Mapping[Any, Future[Any]]], name_of: Callable[[Any], _T]
     ) -> dict[_T, Any]:
-        """Send one request and wait for all its answers, with the client's errors turned into ours. What the broker calls
-        passing, such as a leader not yet known of a topic just made, is asked again until `timeout_s`."""
-        passing = self._again_where(retry_if_exception(_is_passing))
+        """Sends one request and waits for all its answers. Errors of the client become faults of io_kafka/errors.py. After a transient
+        error, such as that of a new topic without a leader, the request is repeated until `timeout_s`."""
+        retrying = self._again_where(retry_if_exception(_is_transient))
 
         def ask() -> dict[_T, Any]:
             try:
                 return {name_of(key): _result(future, key, self._servers, doing) for key, future in request().items()}
             except KafkaFault as error:
                 if isinstance(error.__cause__, KafkaException) and error.__cause__.args[0].code() in _OLD_EPOCH:
-                    self._admin = self._new_admin()  # one that knows a leader's former epoch asks with it for ever
+                    self._admin = self._new_admin()  # a client with an outdated leader epoch sends it in every request
                 raise
 
         try:
-            return passing(ask)
+            return retrying(ask)
         except KafkaException as error:
             raise fault_of(error, self._servers, doing) from error
 
 
-def _is_passing(error: BaseException) -> bool:
-    """Errors of a broker that is there and not yet ready; that none is there, a wait would not mend sooner than the client's own."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether the error is that of a broker that is up and not ready yet. An unreachable broker does not count, because the client itself
+    retries that until the request's timeout."""
     cause = error.__cause__ if isinstance(error, KafkaFault) else error
     return isinstance(cause, KafkaException) and cause.args[0].code() in (
         *_OLD_EPOCH, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -256,13 +260,13 @@ def _is_passing(error: BaseException) -> bool:
 
 
 class _Exists(KafkaFault):
-    """Inside this module: the topic to create is there."""
+    """The topic to create exists already. It never leaves this module."""
 
 
 def fault_of(
     error: KafkaException, servers: str, doing: str, topic: str | None = None, partition: int | None = None
 ) -> KafkaFault:
-    """Our class for an error of the client."""
+    """The fault for an error of the client. `doing` completes the sentence "while ..."; `topic` and `partition` are what it was about."""
     cause: KafkaError = error.args[0]
     code = cause.code()
     if topic is not None and code in (

@@ -1,14 +1,14 @@
-"""The step log, written in transactions of one fenced producer; each transaction ends with records of the log.
+"""Writes the step log, in transactions of one fenced producer. Each transaction ends with records of the log.
 
-Guarantees: a run that was fenced can commit nothing more; after any error it is known whether a transaction was
-committed before anything else is done. `state` is always what the step log says, up to this producer's last word.
+Guarantees: a run that was fenced can commit nothing more. After any error, it is determined whether the transaction was
+committed before anything else is done. `state` is always the state of the step log, up to this producer's last commit.
 
-Start: the log is read, older writers are fenced, the rest of the log is read, and the claim of the next epoch
-committed; only then may the caller touch databases.
+At the start the log is read, older writers are fenced, the rest of the log is read, and the claim of the next epoch is
+committed. Only then may the caller touch databases.
 
     begin, produce, flush, records, commit --- no error seen ---> done
       ^                    |
-      |                    | any error, or one the client got over by itself
+      |                    | any error, even one that the client recovered from
       |                    v
       |         read the tail of the log --- a higher claim ----> Fenced, and the successor is not disturbed
       |                    |
@@ -18,14 +18,14 @@ committed; only then may the caller touch databases.
       |                    |             --- our records -------> done
       `--- nothing is there, written again
 
-Why a doubt is settled by the log and not by the client: librdkafka resends a request to end a transaction whose
-answer was lost, and the first copy may still be on its way; it can then end the *next* transaction half way.
-`init_transactions` gives the producer a new epoch on the broker, which refuses every older request, and returns when
-no transaction of ours is open any more; what the log holds after it is final. So the producer is renewed after every
-error (`error_cb`).
+The log decides whether a transaction was committed, and not the client. If the answer to a request that ends a
+transaction is lost, librdkafka sends the request again, and the first copy may still be on its way. It can then end the
+*next* transaction half way. `init_transactions` gives the producer a new epoch on the broker, which refuses every older
+request, and returns when no transaction of this producer is open any more. What the log holds after that is final. So the
+producer is renewed after every error, also after one from which the client recovered by itself (`error_cb`).
 
-Why only a claim tells that another has taken over: a broker fences a producer whose transaction timed out just as
-one that was replaced.
+Only a claim in the log shows that another run has taken over, because a broker also fences a producer whose transaction
+has timed out.
 """
 
 from __future__ import annotations
@@ -54,23 +54,28 @@ _log = structlog.get_logger("io_kafka.clients.transactions")
 
 @dataclass(frozen=True)
 class WriterLimits:
-    """Bounds of what the writer waits for and tries again. `tries_max` is the number of times one transaction is
-    written."""
+    """Bounds of the writer's waits and retries. `tries_max` is the number of attempts for one transaction."""
 
-    init_seconds_max: float = 30.0  # measured 0.05 to 0.5 s; longer while a broker recovers our last transaction
+    init_seconds_max: float = 30.0  # measured 0.05 to 0.5 s; longer while a broker recovers the last transaction
     flush_seconds_max: float = 60.0  # for the largest step over a slow link
-    commit_seconds_max: float = 30.0  # measured 2 to 4 ms; then the outcome is unknown and the log is asked
-    abort_seconds_max: float = 5.0  # a courtesy to consumers; the next init aborts anyway
+    commit_seconds_max: float = 30.0  # measured 2 to 4 ms; after the deadline the log shows the outcome
+    abort_seconds_max: float = 5.0  # it only spares consumers a wait: the next init aborts anyway
     recovery_seconds_max: float = 120.0  # a broker that restarts is back in seconds, a loaded one in a minute
     tries_max: int = 5
     wait_seconds_max: float = 5.0  # the longest pause between two tries
-    fenced_without_claim_max: int = 2  # a transaction that timed out on the broker fences us, and nobody took over
-    fence_forgotten_commits: int = 100  # in a row; two runs that fence each other get few between two fences
-    transaction_timeout_ms: int = 60_000  # the broker aborts what a dead writer left open; consumers wait that long
+    fenced_without_claim_max: int = (
+        2  # a transaction that timed out on the broker fences its producer without a successor
+    )
+    fence_forgotten_commits: int = (
+        100  # in a row; two runs that fence each other commit few transactions between two fences
+    )
+    transaction_timeout_ms: int = (
+        60_000  # then the broker aborts the transaction of a dead writer; consumers wait that long
+    )
 
 
 class Fenced(KafkaFault):
-    """Another run has taken over: this run may not write any more."""
+    """Another run has taken over the pipeline. Every further write of this run is rejected."""
 
     exit_code = ExitCode.HELD
 
@@ -85,7 +90,7 @@ class Fenced(KafkaFault):
 
 
 class WriteRefused(KafkaFault):
-    """The broker refuses a message of a transaction, and would again."""
+    """The broker refuses a message of a transaction, and would refuse it again."""
 
     def __init__(self, what: str, where: TopicPartition | None, reason: str) -> None:
         self.where = where
@@ -97,7 +102,7 @@ class WriteRefused(KafkaFault):
 
 
 class OutcomeUnknown(KafkaFault):
-    """The broker stayed away for too long to ask how a transaction ended."""
+    """The broker was unreachable for too long, so the outcome of a transaction is unknown."""
 
     def __init__(self, what: str, seconds: float, reason: str) -> None:
         super().__init__(
@@ -107,7 +112,7 @@ class OutcomeUnknown(KafkaFault):
 
 
 class NotCommitted(Exception):
-    """Inside this module: the log has nothing of the transaction; it can be written again."""
+    """The log has no record of the transaction, so it can be written again. It never leaves this module."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +129,14 @@ OUTPUT_POINTS = TransactionPoints(begun="output.begun", sent="output.sent", comm
 
 
 Send = Callable[[OpenTransaction], list[Record]]
-"""Produces the messages of a transaction and returns the records of the log, which go last. It is called again when it is tried again."""
+"""Produces the messages of a transaction and returns the records of the log, which are written last. It is called again for each attempt."""
 
 
 class FencedLog:
-    """The step log, in transactions of one producer that end with its records. Not thread-safe, and not to be carried over a fork.
+    """Writes the step log in transactions of one producer. It is not thread-safe and must not be used in a forked process.
 
-    Invariants: `_state` has all that this writer committed; `_producer`, where there is one, has no open transaction
-    between two calls, and the state was in step with the log after it was made."""
+    Invariants: `_state` has all that this writer committed. If there is a `_producer`, it has no open transaction between two calls, and the
+    state was equal to the log's after it was made."""
 
     def __init__(
         self,
@@ -146,7 +151,7 @@ class FencedLog:
         self._limits = limits or WriterLimits()
         self._reader = StepLogReader(settings, log_topic)
         self._producer: Producer | None = None
-        self._doubtful = False  # the client saw an error since the producer was made
+        self._is_in_doubt = False  # the client has reported an error since the producer was made
         self._fenced_without_claim = 0
         self._commits_since_fenced = 0
         self._claim: Claim | None = None
@@ -154,12 +159,12 @@ class FencedLog:
 
     @property
     def state(self) -> StepLogState:
-        """What the log says. Another object after every transaction: ask again, do not keep."""
+        """The state of the log. It is a new object after every transaction, so callers must not keep it."""
         return self._state
 
     @property
     def epoch(self) -> int:
-        """Of this run; what every record of it must carry."""
+        """The epoch of this run, which every record that it writes must have."""
         assert self._claim is not None, "not started"
         return self._claim.epoch
 
@@ -168,7 +173,7 @@ class FencedLog:
     ) -> int:
         """Fences every older writer, reads the log, commits the claim of the next epoch and returns it.
 
-        `expect_epoch`: the epoch whose holder was found silent; a claim by anyone else since then is Fenced."""
+        `expect_epoch`: the epoch whose holder did not answer. Raises Fenced if another run has claimed the pipeline since."""
         assert self._claim is None, "started already"
         self._state = self._reader.read()
         reached("start.log_read")
@@ -189,27 +194,29 @@ class FencedLog:
             return holder.epoch
 
         with self._bounded(f"the claim of epoch {before + 1}"):
-            return int(self._patiently(claim))
+            return int(self._retry_while_away(claim))
 
     def confirm(self) -> None:
-        """Raises Fenced where another run has claimed the pipeline since: what looks wrong to a run that slept may be its successor's."""
-        with self._bounded("a look at the end of the step log"):
-            self._patiently(self._read_tail)
+        """Raises Fenced if another run has claimed the pipeline. A run that was suspended may mistake the work of its successor for an
+        error."""
+        with self._bounded("reading the end of the step log"):
+            self._retry_while_away(self._read_tail)
 
     def close(self) -> None:
-        """Lets the producer go; an open transaction is aborted by the next start."""
+        """Drops the producer. The next start aborts a transaction that is open."""
         self._discard()
 
     # One transaction
 
     def append(self, records: Sequence[Record]) -> None:
-        """Commits these records of the log, in order, in one transaction."""
+        """Commits these records, in order, in one transaction."""
         assert records and self._claim is not None
         what = "a record of the step log: " + ", ".join(r.kind for r in records)
         self.transact(LOG_POINTS, what, lambda transaction: list(records))
 
     def transact(self, points: TransactionPoints, what: str, send: Send) -> None:
-        """Commits what `send` produces. Raises Fenced, WriteRefused, OutcomeUnknown, BrokerRefused, BrokenStepLog."""
+        """Commits what `send` produces, in one transaction, which errors call `what`. Raises Fenced, WriteRefused, OutcomeUnknown,
+        BrokerRefused or BrokenStepLog."""
         with self._bounded(what):
             for attempt in self._tries(NotCommitted):
                 with attempt:
@@ -228,18 +235,18 @@ class FencedLog:
             reached(points.sent)
             self._commit(producer)
             reached(points.committed)
-            self._listen(producer)
-            if not self._doubtful:
+            self._poll_errors(producer)
+            if not self._is_in_doubt:
                 self._state = after
                 self._forget_fences()
                 return
-            _log.info("transaction committed with errors on the way; asking the log", what=what)
+            _log.info("transaction committed after errors; reading the log", what=what)
         except KafkaException as error:
-            _log.warning("transaction failed; asking the log", what=what, error=str(error))
+            _log.warning("transaction failed; reading the log", what=what, error=str(error))
             self._give_up_if_refused(what, transaction, error)
             self._give_up_if_fenced_again(error)
         except BaseException:
-            self._discard()  # with the open transaction; the next one begins with a renewal
+            self._discard()  # together with the open transaction; the next one begins with a new producer
             raise
         self._discard()
         tail = self._recover()
@@ -250,7 +257,7 @@ class FencedLog:
         raise NotCommitted
 
     def _produce_records(self, transaction: OpenTransaction, records: Sequence[Record]) -> StepLogState:
-        """Produces the log's records; returns the state with them, which counts from the commit on."""
+        """Produces the log's records. Returns the state with them, which holds once the transaction is committed."""
         where = TopicPartition(self._log_topic, 0)
         transaction.produce(where, ((None, encode(r)) for r in records), len(records), {})
         transaction.flush()
@@ -261,9 +268,9 @@ class FencedLog:
         return after
 
     def _commit(self, producer: Producer) -> None:
-        """Commits, going on after errors that the client calls passing, until the deadline."""
+        """Commits. It retries after errors that the client calls retriable, until the deadline."""
         for attempt in tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_is_passing),
+            retry=tenacity.retry_if_exception(_is_retriable),
             stop=tenacity.stop_after_delay(self._limits.commit_seconds_max),
             wait=tenacity.wait_fixed(0.05),
             reraise=True,
@@ -272,7 +279,7 @@ class FencedLog:
                 producer.commit_transaction(self._limits.commit_seconds_max)
 
     def _commit_claim(self, claim: Claim) -> None:
-        """The claim's own transaction; any doubt about it raises, and `start` looks again."""
+        """Commits the claim, in its own transaction. Raises if the outcome is in doubt; `start` then reads the log again."""
         assert self._producer is not None
         producer = self._producer
         producer.begin_transaction()
@@ -280,48 +287,48 @@ class FencedLog:
         reached("claim.sent")
         self._commit(producer)
         reached("claim.committed")
-        self._listen(producer)
-        if self._doubtful:
+        self._poll_errors(producer)
+        if self._is_in_doubt:
             raise NotCommitted
         self._state = after
 
     # Doubt
 
     def settle(self) -> None:
-        """A producer that has seen no error; the state is what the log says."""
+        """Makes sure that there is a producer without errors and that the state is the log's."""
         if self._producer is not None:
-            self._listen(self._producer)
-        if self._producer is None or self._doubtful:
+            self._poll_errors(self._producer)
+        if self._producer is None or self._is_in_doubt:
             self._discard()
             self._recover()
 
     def _recover(self) -> list[Record]:
-        """Renews the producer, and returns what was committed since the state was last in step with the log."""
+        """Renews the producer. Returns the records that were committed since the state was last equal to the log's."""
         tail: list[Record] = []
-        self._patiently(lambda: self._renew(tail))
+        self._retry_while_away(lambda: self._renew(tail))
         return tail
 
     def _renew(self, tail: list[Record] | None = None) -> None:
-        """A new producer with a new epoch on the broker; the tail of the log, before and after, is folded into the
-        state."""
+        """Makes a new producer, with a new epoch on the broker. The tail of the log is folded into the state before and after."""
         self._discard()
         found = [] if tail is None else tail
         found += self._read_tail(unsettled=True)
-        self._doubtful = False
+        self._is_in_doubt = False
         config = {
             "transaction.timeout.ms": self._limits.transaction_timeout_ms,
             **self._settings.producer_config(self._id),
-            "delivery.report.only.error": False,  # the last message of each partition tells its offset
+            "delivery.report.only.error": False,  # the report of each partition's last message has its offset
             "error_cb": self._on_error,
         }
         producer = self._settings.outside.producer(config)
         producer.init_transactions(self._limits.init_seconds_max)
         found += self._read_tail()
-        self._doubtful = False
+        self._is_in_doubt = False
         self._producer = producer
 
     def _read_tail(self, *, unsettled: bool = False) -> list[Record]:
-        """`unsettled`: before the init that waits for the markers of our last transaction."""
+        """Folds the tail of the log into the state and returns it. Raises Fenced if it has another run's claim. `unsettled`: the
+        producer was not renewed yet, so the marker of the last transaction may be missing (see StepLogReader.read_tail)."""
         try:
             tail = self._reader.read_tail(self._state, unsettled=unsettled)
         except OffsetGone as fault:
@@ -334,16 +341,16 @@ class FencedLog:
         return tail
 
     def _begin_again(self, fault: OffsetGone) -> None:
-        """What we had not read yet is gone. Another run may have cut the log short meanwhile: the one that we are about to replace, while we
-        start, or one that has replaced us. Otherwise the log has lost records: raises `fault`."""
+        """Reads the whole log again, because records that were not read yet are gone. Another run may have truncated the log meanwhile: during
+        the start the run that is being replaced, and later a successor. Otherwise the log has lost records: raises `fault`."""
         before, self._state = self._state, self._reader.read()
         if self._state.epoch < before.epoch or self._state.steps < before.steps:
             raise fault
         if self._claim is not None and self._state.epoch == before.epoch:
             raise fault
 
-    def _patiently(self, action: Callable[[], Any]) -> Any:
-        """Does what needs a broker, again and again while none answers, within `recovery_seconds_max`."""
+    def _retry_while_away(self, action: Callable[[], Any]) -> Any:
+        """Does `action`, and repeats it while no broker answers, for at most `recovery_seconds_max`."""
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_may_pass),
             stop=tenacity.stop_after_delay(self._limits.recovery_seconds_max),
@@ -362,7 +369,7 @@ class FencedLog:
 
     @contextmanager
     def _bounded(self, what: str) -> Iterator[None]:
-        """Turns what is left of an error after all tries into one that says what to do."""
+        """Turns the error that is left after all retries into a fault that says what to do."""
         try:
             yield
         except NotCommitted as error:
@@ -387,8 +394,8 @@ class FencedLog:
         raise WriteRefused(what, transaction.where, cause.str()) from error
 
     def _give_up_if_fenced_again(self, error: KafkaException) -> None:
-        """Being fenced is final where a higher claim is in the log, which `_recover` looks for first. Without one it is
-        forgiven a few times, so that two runs can not fence each other for ever."""
+        """Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without
+        a claim are ignored, because a transaction may time out. The bound keeps two runs from fencing each other for ever."""
         if _code(error) not in _FENCED:
             return
         self._discard()
@@ -404,14 +411,14 @@ class FencedLog:
             self._fenced_without_claim = 0
 
     def _discard(self) -> None:
-        """Forgets the producer, with all it has not sent. The broker aborts its transaction at the next init."""
+        """Drops the producer with all that it has not sent. The broker aborts its transaction at the next init."""
         producer, self._producer = self._producer, None
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge(blocking=False)
 
-    def _listen(self, producer: Producer) -> None:
-        """Lets the client tell what it has seen since it was last called."""
+    def _poll_errors(self, producer: Producer) -> None:
+        """Polls the client for the errors that it has seen since the last call."""
         try:
             with errors_of_the_client():
                 producer.poll(0)
@@ -419,27 +426,27 @@ class FencedLog:
             self._on_error(error.args[0])
 
     def _on_error(self, error: KafkaError) -> None:
-        self._doubtful = True
-        _log.debug("the client reports", error=str(error))
+        self._is_in_doubt = True
+        _log.debug("the client reports an error", error=str(error))
 
 
 def _code(error: KafkaException) -> int:
     return int(error.args[0].code())
 
 
-def _is_passing(error: BaseException) -> bool:
+def _is_retriable(error: BaseException) -> bool:
     return isinstance(error, KafkaException) and bool(error.args[0].retriable())
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether to look again is of use: no for a refusal."""
+    """Whether a retry may succeed: after no answer, but not after a refusal."""
     if isinstance(error, KafkaException):
         return _code(error) not in _REFUSED
     return isinstance(error, (*_AWAY, NotCommitted))
 
 
 _AWAY = (BrokerUnreachable, NoLeader, ReadDeadline)
-"""No broker answers for the step log, or not yet: a broker that comes back leads nothing for some seconds."""
+"""Faults of a broker that does not answer for the step log, or not yet: after a restart it has no leaders for some seconds."""
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
@@ -459,4 +466,4 @@ _REFUSED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,
 }
-"""Errors that trying again does not mend."""
+"""Errors that a retry does not fix."""

@@ -1,9 +1,10 @@
-"""The pipeline's one writer: everything Stepwell puts into Kafka goes through one transactional.id.
+"""The pipeline's only writer. Everything that Stepwell writes to Kafka goes through one transactional.id.
 
-Guarantees: output of a step, its digests and the ends of its partitions become visible together or never, and once. A
-replayed step is compared with what was written and discarded. No other run of the pipeline can write at the same time.
+Guarantees: the output of a step, its digests and the ends of its partitions become visible together or never, and only
+once. The output of a replayed step is compared with what was written and discarded. No other run of the pipeline can write
+at the same time.
 
-How older writers are fenced, and how a transaction is carried through errors, is described in transactions.py.
+transactions.py describes how older writers are fenced and how errors in a transaction are handled.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ __all__ = [
 ]
 
 STEP_HEADER = "stepwell.step"
-"""Names the header that carries a message's step, in decimal digits."""
+"""The name of the header that holds the number of a message's step, in decimal digits."""
 
 
 NATIVE_MESSAGES_MIN = 100
-"""Of a partition in a step: for fewer the hand-over costs as much as it saves."""
+"""From this number of messages of one partition in a step on, the C extension is used. Below it, the call costs as much as it saves."""
 
 
 @dataclass(frozen=True)
 class StepOutput:
-    """What one handle writes in a step. `messages` has MESSAGES_SCHEMA's columns and is in canonical order."""
+    """The output of one handle in one step. `messages` has the columns of MESSAGES_SCHEMA and is in canonical order."""
 
     handle: str
     topic: str
@@ -62,9 +63,9 @@ class StepOutput:
 
 
 class PipelineWriter:
-    """Writes output and tombstones with the log that it is given. One thread, the coordinator's, owns it.
+    """Writes output and tombstones in transactions of `log`. Only the coordinator's thread uses it.
 
-    `step_header`: whether messages carry their step (0.7 us each where messages are objects)."""
+    `step_header`: whether messages have a header with their step. It costs 0.7 us per message that is produced without the extension."""
 
     def __init__(self, log: FencedLog, *, step_header: bool = True) -> None:
         self._log, self._step_header = log, step_header
@@ -76,7 +77,7 @@ class PipelineWriter:
 
     @property
     def epoch(self) -> int:
-        """Of this run; what every record of it must carry."""
+        """See FencedLog.epoch."""
         return self._log.epoch
 
     def start(
@@ -107,11 +108,11 @@ class PipelineWriter:
         skipped: Mapping[str, int] | None = None,
         division_next: DivisionRecord | None = None,
     ) -> StepRecord | None:
-        """The seed's write(step, output). Commits all output of `step`, its record, and `division_next`, in one
-        transaction.
+        """Commits all output of `step`, its record, and `division_next`, in one transaction.
 
-        Returns the step's record; that of the first time where a replay gave the same output, and None where the log
-        has forgotten it. Nothing is written then, nor is `division_next`.
+        If the step's output is in the log already, the new output is compared with it. Nothing is written then, not even `division_next`.
+
+        Returns the step's record; after a comparison it is the recorded one, or None if the log no longer has it.
 
         Raises DigestMismatch, StepBeyondEnd, Fenced, WriteRefused, OutcomeUnknown."""
         ordered = sorted(outputs, key=lambda output: output.handle)
@@ -140,7 +141,7 @@ class PipelineWriter:
         return self.state.step_records[step]
 
     def take_back(self, generation: int, output: StepOutput) -> None:
-        """Commits tombstones, which belong to no step, and the ends that they give their partitions."""
+        """Commits tombstones, which belong to no step, and a record of the partitions' new ends."""
 
         def send(transaction: OpenTransaction) -> list[Record]:
             self._produce_output(transaction, None, output)

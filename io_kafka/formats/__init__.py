@@ -1,4 +1,4 @@
-"""JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` have them. No Kafka and no Spark in here."""
+"""JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` convert them. It uses neither Kafka nor Spark."""
 
 from io_kafka.formats.decode import decode
 from io_kafka.formats.encode import ENCODER_ID, encode

@@ -1,7 +1,7 @@
 """Debezium's envelope: {"before", "after", "op", ...}, alone or within {"schema", "payload"}.
 
 With the schema, columns are read by their logical type's name: decimals in base64, days, milli-, micro- and
-nanoseconds. Without it, a number in a TIMESTAMP column is refused: `from_json` would take it for seconds, Debezium
+nanoseconds. Without it, a number in a TIMESTAMP column is refused: `from_json` would read it as seconds, but Debezium
 may mean any of three units.
 """
 
@@ -41,7 +41,7 @@ Types = dict[str, dict[str, Any]]  # a struct's fields in the wrapper's schema, 
 
 
 def member(node: Members, name: str) -> Node:
-    """The last member of that name; null if there is none."""
+    """The value of the last member of that name; null if there is none."""
     return next((value for key, value in reversed(node) if key == name), None)
 
 

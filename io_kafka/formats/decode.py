@@ -1,11 +1,11 @@
 """Messages of an input partition -> rows of the circuit's source, and the messages that were refused.
 
     append                  the value is the row, of weight 1
-    changelog without key   before -> weight -1, after -> weight +1; nothing is remembered, so before is required
+    changelog without key   before -> weight -1, after -> weight +1; there is no state, so before is required
     upsert                  the value is the row, null deletes; the key is the message's, else the value's
-    changelog with key      after is the row, op d or a tombstone deletes; before is looked at only for the key of a delete
+    changelog with key      after is the row, op d or a tombstone deletes; before is used only for the key of a delete
 
-The last two give messages for `LastByKey`: columns, deleted, partition, offset.
+The last two produce messages for `LastByKey`: columns, deleted, partition, offset.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rows of an output -> messages. The bytes are part of what a step's digest covers: the same rows always give the
 same messages.
 
-append: one message a row. upsert: the value is the row, or null where the key vanished. changelog:
-`{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns; null where no
-key is declared.
+append: one message per row. upsert: the value is the row, or null if the key has no row any more. changelog:
+`{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns, or null if no key is
+declared.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ ENCODED = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
-    """`rows`: the columns in the schema's order, other columns after them are passed over; upsert: with `deleted`
-    (bool), a deleted row needs only its key columns; changelog: `before` and `after`, structs in the schema's
-    order, null where there is none. Gives `key` and `value` (binary), a message a row, in the same order."""
+    """Columns `key` and `value` (binary), one message per row, in the order of `rows`.
+
+    `rows` has the columns in the schema's order; later columns are ignored. upsert: also `deleted` (bool), and a deleted row needs only its
+    key columns. changelog: `before` and `after`, structs in the schema's order, null if there is none."""
     columns = [_one(column) for column in rows.columns]
     if output.mode == "changelog":
         return _changelog(output, _one(rows.column("before")), _one(rows.column("after")))

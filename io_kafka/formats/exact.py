@@ -1,7 +1,7 @@
-"""The slow path: one message at a time, every verdict and value as Spark's `from_json` has them.
+"""The slow path: it reads one message at a time, and accepts, refuses and converts exactly as Spark's `from_json`.
 
 A `Reader` turns one JSON node into the value of one Arrow type or raises Malformed with the column's name. Readers
-are built once per schema. The values are what `pyarrow.array` takes for that type: days and microseconds as ints,
+are built once per schema. The values are those that `pyarrow.array` accepts for that type: days and microseconds as ints,
 decimals at their scale.
 """
 
@@ -148,8 +148,7 @@ def _list(column: str, kind: pa.ListType) -> Reader:
 
 
 def read_members(node: Members, members: dict[str, Reader]) -> dict[str, Any]:
-    """Unknown names are passed over, missing ones are null, the last of a repeated name counts, but each must be
-    right."""
+    """Unknown names are ignored, and missing ones are null. Of a repeated name the last value counts, but each must be valid."""
     row: dict[str, Any] = dict.fromkeys(members)
     for name, value in node:
         if name in members:

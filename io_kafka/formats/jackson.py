@@ -1,9 +1,9 @@
-"""Reads one JSON text exactly as Spark's `from_json` does with its default options, or says why it would not.
+"""Reads one JSON text exactly as Spark's `from_json` does with its default options, or says why it is refused.
 
 Spark reads with Jackson. Beyond the standard it takes single quotes, `\\'`, and the bare words NaN, Infinity, +INF,
 -INF, +Infinity, -Infinity; it limits the depth, the length of a number and of a name; bytes that are not UTF-8 become
 U+FFFD. No library for Python has that mixture, and Python's own `json` loses the spelling of numbers, on which much
-depends. Stricter than Spark in two things: text after the object makes a message malformed, and so does a raw
+depends. The reader is stricter than Spark in two ways: text after the object makes a message malformed, and so does a raw
 control character within the base64 of a BINARY column, which Jackson happens to skip there. It is iterative, so
 that depth cannot exhaust the stack.
 """
@@ -55,7 +55,7 @@ _RUN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*
 _HEX4 = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "/": "/", "\\": "\\", "'": "'"}
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-# Java's decoder replaces an encoded surrogate by one U+FFFD, Python's by one a byte.
+# Java's decoder replaces an encoded surrogate by one U+FFFD, Python's by one per byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 
@@ -230,8 +230,7 @@ def _quoted(text: str) -> str:
 
 
 def rendered(node: Node) -> str:
-    """What a STRING column gets where the message has something else than a string: Jackson's copy, floats as
-    doubles."""
+    """The value of a STRING column if the message has no string there: Jackson's rendering, with floats as doubles."""
     out: list[str] = []
     todo: list[Node | tuple[str]] = [node]
     while todo:

@@ -1,7 +1,7 @@
-"""What is the JSON reader's and writer's own among Spark's rules for values written as text; the common rules are `base.text`'s.
+"""Spark's rules for values as text that only the JSON reader and writer use. The common rules are in `base.text`.
 
-One value a call: this is the exact, slow side. The vectorised side (`base.text.columns`, `vector.py`) takes the usual
-spellings and leaves the rest to this module. Each function that reads returns None for what `from_json` refuses. It reads
+This is the exact, slow side, with one value per call. The vectorised side (`base.text.columns`, `vector.py`) handles the
+usual spellings and leaves the rest to this module. Each function that reads returns None for what `from_json` refuses. It reads
 some texts that CAST refuses, or the other way round; `docs/sql.md` lists them.
 """
 
@@ -25,7 +25,7 @@ DIGITS_DROPPED_MAX = 536_870_919
 
 _INTEGER = re.compile(r"([+-]?)(\d++)")
 _LAST_CHAR_OF_16_BITS = "\uffff"
-# In IntervalUtils the class of a sign is [+|-]: a bar is taken for a plus.
+# In IntervalUtils the class of a sign is [+|-]: a bar counts as a plus.
 _INTERVAL_VALUE = r"([+|-])?([0-9]{1,9}) ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?"
 _INTERVAL = re.compile(
     rf"(?:INTERVAL\s+(?P<outer>[+|-])?(?P<quote>'))?{_INTERVAL_VALUE}(?(quote)'\s+DAY\s+TO\s+SECOND)",

@@ -1,19 +1,19 @@
-"""Messages -> rows of a schema: fast where that is certain, exact everywhere, and never a crash.
+"""Messages -> rows of a schema: fast for the usual messages, exact for all, and never a crash.
 
 Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The fast side is
-pyarrow.json, which is unsafe on rubbish, so it sees a block only if this holds:
+pyarrow.json, which is unsafe on malformed input, so it gets a block only if all of this holds:
 
 - every message begins with `{` and ends with `}`, and none holds a raw newline (pyarrow may cut there), so a
   message border cannot lie within an object: a newline may not stand in a string, and outside a string `}` followed
   by `{` ends an object for good;
-- it counts as many rows as messages: every message holds at least one object, hence exactly one, and nothing behind
+- it returns as many rows as messages: every message holds at least one object, hence exactly one, and nothing after
   it;
-- it is UTF-8, and not so long that Jackson's limits matter; and it has none of the bare words that RapidJSON takes
+- it is UTF-8, and not so long that Jackson's limits matter; and it has none of the bare words that RapidJSON accepts
   and Jackson does not.
 
-Types it reads otherwise than Spark are read as strings and converted (`base.text.columns`, `vector.py`), or looked at
-afterwards; what stays doubtful goes the slow path, message by message. A block that fails is cut in pieces, so one malformed message
-does not slow down the rest.
+Types that it reads differently from Spark are read as strings and converted (`base.text.columns`, `vector.py`), or checked
+afterwards. Values that stay doubtful are read by the slow path, message by message. A block that fails is cut into pieces,
+so that one malformed message does not slow down the others.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _taken(values: pa.Array, rows: Ints) -> pa.Array:
 
 
 def _refused_outright(values: pa.Array) -> Bools:
-    """Messages the fast side must not see, by their own look."""
+    """The messages that the fast side must not get, judged by each message alone."""
     slow = nulls_of(values)
     data, ends = bytes_of(values)
     lengths = np.diff(ends)

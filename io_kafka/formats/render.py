@@ -1,4 +1,4 @@
-"""Columns -> JSON fragments, byte for byte as Spark's `to_json` writes them in UTC, whole columns at a time.
+"""Whole columns -> JSON fragments, byte for byte as Spark's `to_json` writes them in UTC.
 
 Doubles have the shortest digits that read back, as Java writes them from version 19 on (older ones add a digit to a few values):
 the same rows give the same bytes under every Java. Values outside of what Arrow prints as Spark does (years before 1 or
@@ -31,12 +31,12 @@ _ESCAPES = {char: text[:2] + text[2:].upper() for char, text in _ESCAPES.items()
 
 
 def fragment(column: pa.Array) -> pa.Array:
-    """One JSON text a row, `null` for null."""
+    """One JSON text per row, `null` for null."""
     return pc.fill_null(_texts(column), "null")
 
 
 def record(names: list[str], columns: list[pa.Array]) -> pa.Array:
-    """One JSON object a row: {"name":fragment,...}."""
+    """One JSON object per row: {"name":fragment,...}."""
     if not names:
         raise ValueError("a record needs a column")
     parts: list[pa.Array | str] = []
@@ -46,7 +46,7 @@ def record(names: list[str], columns: list[pa.Array]) -> pa.Array:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """One JSON text a row; null stays null."""
+    """One JSON text per row; null stays null."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(i).name for i in range(kind.num_fields)]
@@ -74,13 +74,13 @@ def _with_nulls(texts: pa.Array, null: Bools) -> pa.Array:
 
 
 def _each(column: pa.Array, spelt: Callable[..., str]) -> pa.Array:
-    """`spelt` of every distinct value."""
+    """The text of each value by `spelt`, which is called once per distinct value."""
     coded = column.dictionary_encode()
     return pa.array([spelt(value) for value in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
 
 def _where(usual: Bools, column: pa.Array, vectorised: pa.Array, spelt: Callable[..., str]) -> pa.Array:
-    """The vectorised text where it is right, `spelt` elsewhere."""
+    """The vectorised text in the rows where it is right, and that of `spelt` in the others."""
     if usual.all():
         return vectorised
     return pc.replace_with_mask(vectorised, pa.array(~usual), _each(column.filter(pa.array(~usual)), spelt))
@@ -104,7 +104,7 @@ def _floats(column: pa.Array) -> pa.Array:
         pc.and_(whole, pc.invert(pc.fill_null(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain
     )
     spelt = javatext.json_float if column.type == pa.float32() else javatext.json_double
-    # Distinct bits, not distinct values: 0.0 and -0.0 are spelt apart.
+    # Distinct bits, not distinct values: 0.0 and -0.0 have different texts.
     return _where(usual, column, plain, spelt)
 
 

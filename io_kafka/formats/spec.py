@@ -1,4 +1,4 @@
-"""What a format is told, and what it gives back: plain data, the same in the driver and in every task.
+"""The input and the result of a format, as plain data that is the same in the driver and in every task.
 
 `SourceFormat` and `OutputFormat` pickle. Their schema carries the columns' names and Arrow types in the order of
 the circuit's columns; a field that is not nullable is a NOT NULL column, and a null in it makes a message
@@ -23,7 +23,7 @@ class FormatError(Fault):
 
 
 def check_type(handle: str, column: str, kind: pa.DataType) -> None:
-    """Refuses the Arrow types that no JSON message of ours holds."""
+    """Raises FormatError for an Arrow type that Stepwell cannot read from or write to JSON."""
     if pa.types.is_struct(kind):
         for index in range(kind.num_fields):
             check_type(handle, f"{column}.{kind.field(index).name}", kind.field(index).type)

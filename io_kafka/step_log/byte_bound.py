@@ -1,13 +1,13 @@
-"""Where ranges of messages are cut so that what is left of them fits into a number of bytes.
+"""How ranges of messages are cut so that the messages of all ranges fit into a number of bytes.
 
-Guarantees: the cut is a function of the messages' sizes and of the bound, and of nothing else; so two runs over the same topics cut
-alike, whoever reads the ranges and in whatever order they come. Each range that has messages keeps at least its first one, so that a
-message larger than the bound gets through. What is cut stays as it is when it is cut again.
+Guarantees: the cut is a function of the sizes of the messages and of the bound alone. So two runs over the same topics make the same cut,
+whoever reads the ranges and in whatever order messages arrive. Each range that has messages keeps at least its first one, so that a message
+larger than the bound can be processed. Ranges that were cut stay the same if they are cut again.
 
-Source: max-min fairness ("water filling"), as in io_kafka/step_log/division.py, over bytes in place of rows: every range keeps the longest
-prefix of at most `level` bytes, where `level` is the highest for which all prefixes fit together. It can be found before all is read:
-a range that is not read to its end counts as endless. Then the level only rises while ranges come to their ends, and once every
-unfinished range holds more than the level, what it lacks cannot change it.
+Source: max-min fairness ("water filling"), as in io_kafka/step_log/division.py, with bytes in place of rows. Every range keeps the longest
+prefix of at most `level` bytes, where `level` is the highest for which all prefixes fit together. The level can be found before everything
+is read. A range that was not read to its end counts as infinite, so the level can only rise while more is read. Once every unfinished range
+holds more than the level, the rest of its messages cannot change the level.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy.typing as npt
 
 
 class Amount(NamedTuple):
-    """What is known of one range: the bytes of its messages that were read, and whether these are all of them."""
+    """What is known of one range: the bytes of the messages that were read, and whether the range was read to its end."""
 
     read_bytes: int
     is_whole: bool
 
 
 def level_of(amounts: Sequence[Amount], bytes_max: int) -> int | None:
-    """The most bytes that a range may keep; None where all ranges are whole and fit."""
+    """The number of bytes that a range may keep at most; None if all ranges are whole and fit."""
     left, waiting = bytes_max, len(amounts)
     for size in sorted(amount.read_bytes for amount in amounts if amount.is_whole):
         if size > left // waiting:
@@ -38,11 +38,11 @@ def level_of(amounts: Sequence[Amount], bytes_max: int) -> int | None:
 
 
 def unsettled(amounts: Sequence[Amount], level: int) -> list[int]:
-    """The ranges, by index, of which more must be read before it is known where they are cut."""
+    """The indices of the ranges of which more must be read before their cut is known."""
     return [i for i, amount in enumerate(amounts) if not amount.is_whole and amount.read_bytes <= level]
 
 
 def kept_messages(sizes: npt.NDArray[np.int64], level: int) -> int:
-    """How many messages, of these sizes in bytes, a range keeps: the longest prefix within the level, but at least one."""
+    """How many messages a range keeps: the longest prefix within the level, but at least one. `sizes` are their bytes, in order."""
     fitting = int(np.searchsorted(np.cumsum(sizes), level, side="right"))
     return min(len(sizes), max(1, fitting))

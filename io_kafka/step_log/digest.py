@@ -1,15 +1,14 @@
-"""Digests of output: one for each (step, handle, output partition), empty ones too.
+"""Digests of output: one for each (step, handle, output partition), even if the partition has no messages.
 
-Guarantees: two sets of messages have equal digests exactly when they are the same messages, as a multiset, written
-by the same encoder (but for a collision of a 128-bit hash). Every length is part of what is hashed, so no two
-different lists of messages give the same bytes.
+Guarantees: two multisets of messages have equal digests exactly if they are equal and were written by the same encoder,
+but for a collision of a 128-bit hash. All lengths are hashed too, so different lists of messages never give the same
+bytes to hash.
 
-Why per partition and not per worker: a replay may run at another size than the first run, and must find its output
-again. Why the encoder's id: another version of an encoder may write other bytes for equal rows; the difference is
-then told as such and is not taken for lost determinism.
+A digest is per partition and not per worker, because a replay may run with another number of workers and must still be
+compared. It covers the encoder's id, because another version of an encoder may write other bytes for equal rows.
 
-Canonical order is (partition, key, value), bytes compared unsigned, null before everything. It makes "the same rows"
-into "the same bytes", whatever order the tasks delivered them in.
+Canonical order is (partition, key, value). Bytes are compared unsigned, and null comes first. With it equal rows give
+equal bytes, in whatever order the tasks delivered them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from io_kafka.binary_arrays import chunks_of, offsets_and_bytes
 MESSAGES_SCHEMA = pa.schema(
     [pa.field("partition", pa.int32(), nullable=False), ("key", pa.binary()), ("value", pa.binary())]
 )
-"""Output on its way to the writer: one row a message. A null value is a tombstone, a null key a message without key."""
+"""The output that the writer gets, one row per message. A null value is a tombstone, and a null key is a message without a key."""
 
 _ORDER = [(name, "ascending", "at_start") for name in ("partition", "key", "value")]
 _NULL_LENGTH = -1
@@ -86,7 +85,7 @@ def _lengths(chunk: pa.Array) -> memoryview:
 
 
 def _packed_bytes(chunk: pa.Array) -> memoryview:
-    """The bytes of all rows, end to end. Nulls are dropped first, for Arrow lets a null row span bytes of its own."""
+    """The bytes of all rows, end to end. Nulls are dropped first, because in Arrow a null row may span bytes."""
     dense = chunk.drop_null() if chunk.null_count else chunk
     offsets, data = offsets_and_bytes(dense)
     return data[offsets[0] : offsets[-1]].data

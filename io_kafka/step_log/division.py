@@ -1,12 +1,12 @@
 """The division of input into steps: which offsets of every input partition a step reads.
 
-Guarantees: `divide` is a function of (start, end, limits) and of nothing else, so equal topics give equal divisions; it
-takes at most `limits.rows` offsets; it never leaves a gap; and no partition waits for ever behind another.
+Guarantees: `divide` is a function of (start, end, limits) alone, so equal topics give equal divisions. A division has at
+most `limits.rows` offsets and leaves no gap to the one before. No partition waits for ever behind another.
 
-Why a function: a run and a re-run over the same topics then have the same steps, and their outputs can be compared byte
-for byte. Why fair by level ("water filling"): a partition with little to read is read whole, and what it leaves goes to
-the others. Where the last few offsets cannot be shared equally they go to the longest backlogs, so that a partition
-which goes short now is ahead later, without the step's number entering the function.
+It is a pure function so that two runs over the same topics have the same steps, and their outputs can be compared byte for
+byte. Shares follow max-min fairness ("water filling"): a partition with a short backlog is read completely, and the rest of
+its share goes to the others. The last few offsets, which cannot be shared equally, go to the longest backlogs. So a
+partition that gets less now gets more later, and the function does not need the number of the step.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from io_kafka.errors import OffsetGone
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 STEP_ROWS_MAX = 100_000
-"""A bound for who sets none. Above it the rate still rises by a tenth to a half, and the time of a step
-threefold; a service sets `stepwell.step.rows.max`."""
+"""The default of `stepwell.step.rows.max`. A higher bound raises the throughput by a tenth to a half and the time of a step threefold."""
 
 MESSAGE_BYTES_ASSUMED = 256
-"""What a message is taken to weigh before it is read."""
+"""The assumed bytes of a message that was not read yet."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one step. `message_bytes` is the assumed size of a message: a setting and not a measurement, for a division is chosen
-    before anybody has read its messages. Where they turn out to be larger than `bytes_max` allows, the step is divided again, by the
-    sizes of its own messages (io_kafka/step_log/byte_bound.py)."""
+    """Bounds of one step. `message_bytes` is the assumed size of a message. It is a setting and not a measurement, because a division is chosen
+    before its messages are read. If they turn out to have more than `bytes_max` bytes, the step is divided again, by the sizes of its own
+    messages (io_kafka/step_log/byte_bound.py)."""
 
     rows_max: int = STEP_ROWS_MAX
     bytes_max: int | None = None
@@ -42,7 +41,7 @@ class Limits:
 
     @property
     def rows(self) -> int:
-        """The bound in offsets; at least one, or a small bound in bytes would stop the pipeline."""
+        """The bound in offsets. It is at least one; otherwise a small bound in bytes would stop the pipeline."""
         if self.bytes_max is None:
             return self.rows_max
         return max(1, min(self.rows_max, self.bytes_max // self.message_bytes))
@@ -50,25 +49,25 @@ class Limits:
 
 @dataclass(frozen=True)
 class Division:
-    """`ranges` has every input partition once, in order of (topic, partition), also those with nothing to read: the
-    next division starts where this one ends. Invariant: at least one range is not empty,
-    but in step 0, which may speak for constants before there is any input."""
+    """The input of one step. `ranges` has every input partition once, in order of (topic, partition), also those with nothing to read, because
+    the next division starts where this one ends. Invariant: at least one range is not empty, except in step 0, which may write output that
+    needs no input."""
 
     step: int
     ranges: tuple[OffsetRange, ...]
 
     @property
     def rows(self) -> int:
-        """How many offsets the step spans."""
+        """The number of offsets in all ranges."""
         return sum(r.length for r in self.ranges)
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Where the next division starts."""
+        """The end of each range, where the next division starts."""
         return {r.where: r.end for r in self.ranges}
 
     def check(self) -> None:
-        """Proves the invariants; a failure is our own mistake."""
+        """Asserts the invariants; a failure is a mistake of Stepwell's own."""
         assert self.step >= 0
         for r in self.ranges:
             r.check()
@@ -80,10 +79,10 @@ class Division:
 def divide(
     step: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: Limits
 ) -> Division | None:
-    """The division of `step`, which reads from `starts` and at most up to `ends` (last stable offsets); None where
-    there is nothing to read. `starts` and `ends` name the same partitions.
+    """The division of `step`, which reads from `starts` and at most up to `ends` (last stable offsets). None if there is nothing to read.
+    `starts` and `ends` have the same partitions.
 
-    Raises OffsetGone where a partition ends before it starts: its topic was recreated or has lost data."""
+    Raises OffsetGone if a partition ends before its start: its topic was recreated or has lost data."""
     assert starts.keys() == ends.keys(), f"partitions differ: {sorted(starts.keys() ^ ends.keys())}"
     places = sorted(starts)
     for place in places:
@@ -102,14 +101,14 @@ def divide(
 
 
 def _fair_shares(backlogs: list[int], rows: int) -> list[int]:
-    """Splits `rows` over the backlogs: each gets min(backlog, level), with the highest level that fits; what is then
-    left (less than one each) goes to the longest backlogs, the first of equals."""
+    """Splits `rows` over the backlogs. Each gets min(backlog, level), with the highest level that fits. The rest, less than one for each, goes
+    to the longest backlogs, and among equal ones to the first."""
     shares = [0] * len(backlogs)
     left, waiting = rows, len(backlogs)
     level = 0
     for index in sorted(
         range(len(backlogs)), key=lambda i: backlogs[i]
-    ):  # short backlogs settle the level of the others
+    ):  # short backlogs determine the level of the others
         level = left // waiting
         if backlogs[index] > level:
             break

@@ -1,13 +1,13 @@
-"""What to do with the output of a step: the seed's `write(step, output)`, decided.
+"""Decides what becomes of the output of a step: it is written, or compared and discarded.
 
-Guarantees: a step's output is written once. A replay computes it again and is told to discard it, after it was found
-to be the same; if it is not the same the pipeline stops, with both digests, before anything is written.
+Guarantees: a step's output is written once. A replay computes it again, and it is discarded if it is equal to what was
+written. If it differs, the pipeline stops before anything is written, and the error has both digests.
 
     step          0 ......... first ......... last ......... >
-    decision      | discard    | compare,      | append  | a mistake
+    decision      | discard    | compare,      | append  | StepBeyondEnd
                   |            | discard       |         |
 
-`first`: the first step whose digests the log still has. `last`: the next step to be written.
+`first` is the first step whose digests the log still has. `last` is the next step to be written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Decision(Enum):
 
 
 class DigestMismatch(KafkaFault):
-    """A replayed step gave another output than the first time."""
+    """A replayed step gave another output than its first run."""
 
     exit_code = ExitCode.STATE
 
@@ -39,24 +39,24 @@ class DigestMismatch(KafkaFault):
             f"step {step}, output {handle!r} partition {partition}: the replay's output has digest {computed}, the "
             f"output written before has {recorded}. Something in the project or its libraries is not deterministic, "
             "or was changed; nothing was written.",
-            "Go back to the former version, or rebuild with `stepwell run --full-refresh`.",
+            "Restore the previous version, or rebuild with `stepwell run --full-refresh`.",
         )
 
 
 class StepBeyondEnd(KafkaFault):
-    """A step whose predecessor's output is not written."""
+    """A step is to be written before its predecessor's output is."""
 
     def __init__(self, step: int, last: int) -> None:
         self.step, self.last = step, last
         super().__init__(
-            f"step {step} cannot be written: the output of step {last} is not there yet. The state is ahead of the "
+            f"step {step} cannot be written: the output of step {last} is not written yet. The state is ahead of the "
             "step log, which has lost records or belongs to another pipeline.",
             "Restore it, or rebuild with `stepwell run --full-refresh`.",
         )
 
 
 class InputChanged(KafkaFault):
-    """A recorded range of input no longer holds what was read from it."""
+    """A recorded range of input no longer holds the messages that were read from it."""
 
     def __init__(self, step: int, topic: str, partition: int, recorded: str, found: str) -> None:
         self.step, self.topic, self.partition = step, topic, partition
@@ -70,10 +70,10 @@ class InputChanged(KafkaFault):
 def decide(
     step: int, digests: Mapping[HandlePartition, str], recorded: Mapping[int, StepRecord], first: int, last: int
 ) -> Decision:
-    """The four cases for the output of `step`, whose partitions have these `digests` (empty ones too). `recorded`
-    has the steps first <= s < last.
+    """The decision for the output of `step`. `digests` has all its partitions, also those without messages. `recorded` has the steps
+    first <= s < last.
 
-    Raises DigestMismatch for the first partition, in order, that differs; StepBeyondEnd where step > last."""
+    Raises DigestMismatch for the first partition, in order, that differs, and StepBeyondEnd if step > last."""
     assert 0 <= first <= last
     if step < first:
         return Decision.DISCARD
@@ -90,8 +90,7 @@ def decide(
 
 
 def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: StepRecord) -> None:
-    """Raises InputChanged unless a replay found the messages that were recorded. A range that was recorded without a
-    checksum is not compared."""
+    """Raises InputChanged unless a replay read the recorded messages. A range that was recorded without a checksum is not compared."""
     now = {(c.topic, c.partition): c for c in found}
     for was in recorded.inputs:
         other = now.get((was.topic, was.partition))

@@ -1,23 +1,23 @@
 """The records of the step log, and their written form.
 
-Guarantees: `decode(encode(r)) == r`; what is not exactly a record of this form is refused, with its topic and offset;
-a record is one line of JSON that a person can read with any console consumer.
+Guarantees: `decode(encode(r)) == r`. A message that is not exactly a record of this form is refused, with its topic and
+offset. A record is one line of JSON that a person can read with any console consumer.
 
-Why strict: the log decides what is written again after a crash. A field that is guessed, or ignored because a newer
-version wrote it, would show as lost or doubled output much later.
+Parsing is strict because the log decides what is written again after a crash. A field that is guessed, or ignored because
+a newer version wrote it, would show as lost or doubled output much later.
 
-    kind                 says
-    claim                this run, of this epoch, holds the pipeline from here on
+    kind                 meaning
+    claim                the run of this epoch holds the pipeline from here on
     division             step s reads exactly these offsets
-    step                 the output of step s: digests, and where every output partition ends
+    step                 the output of step s: digests, and the end of every output partition
     checkpoint_intent    databases may begin to hold this version
-    checkpoint_complete  every database holds it
-    layout               shards and workers from here on
+    checkpoint_complete  every database holds this version
+    layout               the numbers of workers and shards, from here on
     circuit              the circuit that the state belongs to
-    refresh              the outputs are being taken back, to be rebuilt as this generation
-    taken_back           tombstones were written into upsert topics, up to these ends
-    reset                all outputs are taken back: steps begin again at 0, with databases of this generation
-    snapshot             all that is needed from here on, should everything before be truncated
+    refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
+    taken_back           tombstones were written to upsert topics, up to these ends
+    reset                all outputs are empty: steps begin again at 0, with databases of this generation
+    snapshot             the whole state of the log, so that all records before it may be deleted
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 
 FORMAT_VERSION = 1
-"""Grows when a record changes its meaning. A reader refuses what is newer than itself."""
+"""It grows when a record changes its meaning. A reader refuses records of a newer format."""
 
 Natural = Annotated[int, Field(ge=0)]
 
 
 class BadLogRecord(KafkaFault):
-    """A message of the step log that is no record this version knows."""
+    """A message of the step log is not a record that this version of Stepwell knows."""
 
     def __init__(self, topic: str, offset: int, reason: str) -> None:
         self.topic, self.offset = topic, offset
@@ -55,14 +55,14 @@ class _Part(BaseModel):
 
 
 class _Record(_Part):
-    """What every record has. `epoch`: of the run that wrote it."""
+    """The fields of every record. `epoch` is that of the run that wrote it."""
 
     format: Literal[1] = 1
     epoch: Natural
 
 
 class TopicIdentity(_Part):
-    """A topic as it was found: a topic of the same name but another `id` holds other messages."""
+    """A topic as it was found. A topic with the same name and another `id` holds other messages."""
 
     topic: str
     id: str
@@ -83,7 +83,7 @@ class InputRange(_Part):
 
 
 class InputChecksum(_Part):
-    """What was found in one input range: how many messages, and a checksum of them; a replay must find the same."""
+    """The number of messages in one input range, and a checksum of them. A replay must find the same ones."""
 
     topic: str
     partition: Natural
@@ -92,8 +92,8 @@ class InputChecksum(_Part):
 
 
 class OutputPart(_Part):
-    """One output partition after step s: the digest and number of the step's messages there (also of none), and the
-    end: reading the partition up to `end` gives exactly the output of the steps <= s."""
+    """One output partition after step s: the number and the digest of the step's messages, even if there are none, and the partition's end.
+    A consumer that reads the partition up to `end` has exactly the output of the steps <= s."""
 
     handle: str
     topic: str
@@ -108,7 +108,7 @@ class OutputPart(_Part):
 
 
 class PartitionOffset(_Part):
-    """An offset in one partition: of an input, where the next division starts; of an output, where it ends."""
+    """An offset in one partition. For an input it is the start of the next division, and for an output it is the end."""
 
     topic: str
     partition: Natural
@@ -116,8 +116,8 @@ class PartitionOffset(_Part):
 
 
 class Claim(_Record):
-    """The writer's first record: `epoch` is one more than any before it. `run_id` tells this run from any other, so
-    that a run finds its own claim again; `endpoint` is where it answers."""
+    """The first record of a run. `epoch` is one more than any before. `run_id` is unique, so that a run recognises its own claim. `endpoint` is
+    the address of its control endpoint."""
 
     kind: Literal["claim"] = "claim"
     pipeline: str
@@ -128,9 +128,11 @@ class Claim(_Record):
 
 
 class DivisionRecord(_Record):
-    """`ranges` in order of (topic, partition). `on_error`: source -> what is done with its malformed messages;
-    `dead_letters`: source -> the topic they go to, where that is what is done; `grown`: topics that have more partitions
-    than when the state began, in order. All belong to the division because they decide what the step's output is."""
+    """The input of a step, and all else that decides what its output is.
+
+    `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
+    messages, by source. `dead_letters` has the topic for them, of the sources that have one. `grown` are the topics that have more
+    partitions than when the state began, in order."""
 
     kind: Literal["division"] = "division"
     step: Natural
@@ -171,7 +173,7 @@ class DivisionRecord(_Record):
         )
 
     def cut(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
-        """The same step over less input: each range ends at `ends`. Recorded when the messages had more bytes than a step may have."""
+        """The same step over less input: each range ends at `ends`. It is recorded if the messages have more bytes than a step may have."""
         ranges = tuple(
             InputRange(topic=r.topic, partition=r.partition, start=r.start, end=ends.get(r.where, r.end))
             for r in self.ranges
@@ -179,7 +181,7 @@ class DivisionRecord(_Record):
         return self.with_policy(epoch, self.on_error, self.dead_letters).model_copy(update={"ranges": ranges})
 
     def is_cut_of(self, before: DivisionRecord) -> bool:
-        """Whether it says what `before` says, over less input, and not over none."""
+        """Whether this record is equal to `before`, but for less input, of which there is still some."""
         pairs = list(zip(self.ranges, before.ranges, strict=False))
         return (
             self == before.cut(self.epoch, {r.where: r.end for r in self.ranges})
@@ -190,8 +192,8 @@ class DivisionRecord(_Record):
 
 
 class StepRecord(_Record):
-    """The step's output, all of it: one part for every (handle, partition), in that order. `skipped`: source ->
-    malformed messages left out of the step."""
+    """A committed step. `outputs` has one part for every (handle, partition), in that order. `skipped` counts the malformed messages that the
+    step left out, by source."""
 
     kind: Literal["step"] = "step"
     step: Natural
@@ -221,7 +223,7 @@ class CheckpointComplete(_Record):
 
 
 class LayoutRecord(_Record):
-    """`hosts[w]` is the host of worker w; `owners[i]`, where the layout is not the plain one, the worker of shard i."""
+    """`hosts[w]` is the host of worker w. `owners[i]` is the worker of shard i; it is empty if the shards are divided evenly."""
 
     kind: Literal["layout"] = "layout"
     number: Natural
@@ -240,8 +242,8 @@ class CircuitRecord(_Record):
 
 
 class Refresh(_Record):
-    """`topics`: the output topics that are taken back. Those named in `tombstones` get one for every live key; the
-    others are emptied below `ends`, which are fixed here so that a late request of a fenced run deletes no more."""
+    """A full refresh has begun. `topics` are the output topics to empty. Those in `tombstones` get a tombstone for every live key. From the
+    others, messages below `ends` are deleted; the ends are fixed here so that a late request of a fenced run deletes nothing newer."""
 
     kind: Literal["refresh"] = "refresh"
     generation: Annotated[int, Field(ge=1)]
@@ -251,7 +253,7 @@ class Refresh(_Record):
 
 
 class TakenBack(_Record):
-    """In the transaction of the tombstones themselves. `ends`: of the partitions written."""
+    """Tombstones were written; this record is in their transaction. `ends` are the new ends of the partitions."""
 
     kind: Literal["taken_back"] = "taken_back"
     generation: Annotated[int, Field(ge=1)]
@@ -259,8 +261,8 @@ class TakenBack(_Record):
 
 
 class Reset(_Record):
-    """What the refresh of this generation began is done. Nothing of the steps before counts any more. `topics`: output
-    topics that go on, with their ends: those of the refresh that are still there."""
+    """The refresh of this generation is done, and no earlier step counts any more. `topics` are those output topics of the refresh that still
+    exist. They keep their recorded ends."""
 
     kind: Literal["reset"] = "reset"
     generation: Annotated[int, Field(ge=1)]
@@ -268,8 +270,8 @@ class Reset(_Record):
 
 
 class Snapshot(_Record):
-    """The state of the log just before this record, without the steps already committed. Bounded: it grows with the
-    number of partitions, never with the number of steps."""
+    """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions, and
+    not with the number of steps."""
 
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
@@ -305,12 +307,12 @@ _FORM: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="
 
 
 def encode(record: Record) -> bytes:
-    """One line of JSON, the same for equal records."""
+    """The record as one line of JSON. Equal records give equal bytes."""
     return record.model_dump_json().encode()
 
 
 def decode(value: bytes | None, topic: str, offset: int) -> Record:
-    """The record in a message of the step log; raises BadLogRecord, naming the place."""
+    """The record in a message of the step log. Raises BadLogRecord, which names topic and offset."""
     if value is None:
         raise BadLogRecord(topic, offset, "it has no value")
     try:

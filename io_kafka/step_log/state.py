@@ -1,27 +1,28 @@
-"""The step log: the one-partition topic that holds, in order, what was claimed, divided, written and checkpointed.
+"""The state machine of the step log, a topic with one partition that holds all claims, divisions, steps and checkpoints in order.
 
-Guarantees: `StepLogState` is a function of the records folded into it, and refuses a record that cannot follow them;
-so a log that was read to its end without error is one that a correct run can have written. Reading is read_committed
-and goes to the last stable offset: of a transaction, a reader sees all records or none.
+Guarantee: `StepLogState` is a function of the records that were folded into it, and it refuses a record that cannot follow
+them. So a log that was read to its end without an error is one that correct runs can have written.
 
     claim(e) ----> division(s) ----> step(s) ----> division(s+1) ----> ...
        ^              |  at most PENDING_STEPS_MAX ahead     checkpoint_intent -> checkpoint_complete, at any time
        |              v
-       +---- claim(e' > e), at any time; what was divided and not yet written stays divided: the new run may record it
-             again, with the policy for malformed messages that is in force now
+       +---- claim(e' > e), at any time; a division whose step is not written stays; the new run may record it again, with
+             the project's present policy for malformed messages
 
-    division(s) ----> division(s) over less input, where s is the last one divided: its messages had more bytes than a step may have.
-    Nothing of s was written, and no state has seen it. With other input than less of the same, a step is never divided again.
+    division(s) ----> division(s) over less input, if s is the last one divided: its messages had more bytes than a step may
+    have. Nothing of s was written, and no state has seen it. Other input than a part of the same is refused.
 
     circuit, layout: once each in a generation, before division(0)
 
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
 
-Between refresh and reset nothing else can follow but a claim: a refresh that was begun is finished by the next run. A consumer
-that reads `reset` knows that below the ends recorded so far every output is taken back: an upsert topic by tombstones, any other
-by deletion (who keeps its rows drops them). From there on its rule is what it was: a step's record, then up to the record's ends.
+Between refresh and reset only taken_back and a claim can follow, because the next run finishes a refresh that was begun.
 
-The state machine does no I/O: what writes the log (writer.py) and what reads it (step_log_reader.py) both fold into it.
+For consumers of the outputs: a `reset` means that below the recorded ends all output was retracted, in upsert topics by tombstones and in
+all others by deletion. A consumer that keeps rows of the latter must drop them. Afterwards it goes on as before: it waits for a step's
+record, and reads up to the ends in that record.
+
+The state machine does no I/O. The writer (transactions.py) and the reader (step_log_reader.py) both fold records into it.
 """
 
 from __future__ import annotations
@@ -53,39 +54,39 @@ from io_kafka.step_log.records import (
 )
 
 PENDING_STEPS_MAX = 2
-"""Divisions recorded ahead of output: one for the step that computes, one for the step that may start beside it."""
+"""How many divisions may be recorded ahead of output: one for the step that runs, and one for the step after it."""
 
 CHECKPOINTS_KEPT = 2
-"""A database can open one version or two, never more: older ones are of no use to recovery."""
+"""A database can open at most two versions, so recovery needs no older ones."""
 
 
 class BrokenStepLog(KafkaFault):
-    """A record that cannot follow the ones before it."""
+    """A record of the step log cannot follow the ones before it."""
 
     def __init__(self, topic: str, offset: int, kind: str, epoch: int, reason: str) -> None:
         self.topic, self.offset = topic, offset
         super().__init__(
             f"step log {topic!r} partition 0 offset {offset}: a {kind} record of epoch {epoch}: {reason}. The log was "
-            "written by something else than one run after another of this pipeline, or has lost records; nothing was changed.",
+            "written by something other than runs of this pipeline, or has lost records; nothing was changed.",
             "Restore the topic, or rebuild with `stepwell run --full-refresh`.",
         )
 
 
 class StepLogState:
-    """What the log says so far. Invariants, proved by `check()`:
+    """The state after the records that were folded in so far. Invariants, which `check()` asserts:
 
     - `claim` has the highest epoch, and every record after it has that epoch;
     - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap and in order;
-    - a division starts, in every partition, where the one before it ended; no end of an output goes back;
-    - `checkpoints` hold committed steps only, and their numbers rise.
+    - a division starts, in every partition, where the one before it ended; the end of an output never decreases;
+    - `checkpoints` hold only committed steps, and their numbers increase.
     """
 
     def __init__(self, topic: str, begin: int = 0) -> None:
-        """`begin`: the first offset the topic still holds; where it is not 0, the first record must be a snapshot."""
+        """`begin` is the first offset that the topic still holds. If it is not 0, the first record must be a snapshot."""
         self.topic = topic
         self.claim: Claim | None = None
-        self.first = 0  # the first step whose records are at hand; those below were truncated or forgotten
-        self.steps = 0  # how many steps are committed; the last one is steps - 1
+        self.first = 0  # the first step whose records are in memory; those below were truncated or forgotten
+        self.steps = 0  # the number of committed steps; the last one is steps - 1
         self.divisions: dict[int, DivisionRecord] = {}
         self.step_records: dict[int, StepRecord] = {}
         self.positions: dict[TopicPartition, int] = {}  # where the next division starts
@@ -95,15 +96,15 @@ class StepLogState:
         self.checkpoints: tuple[VersionId, ...] = ()
         self.layout: LayoutRecord | None = None
         self.circuit: CircuitRecord | None = None
-        self.generation = 0  # how often state and outputs were rebuilt; part of the databases' identity
-        self.refresh: Refresh | None = None  # begun and not done
+        self.generation = 0  # the number of full refreshes; it is part of the databases' identity
+        self.refresh: Refresh | None = None  # the refresh that is under way
         self.grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
         self.snapshots: list[tuple[int, int]] = []  # (offset, steps committed before it)
         self.offset_next = begin  # all records below this offset are folded in
 
     @property
     def epoch(self) -> int:
-        """The highest epoch claimed; -1 before any claim."""
+        """The highest epoch that was claimed; -1 before any claim."""
         return -1 if self.claim is None else self.claim.epoch
 
     @property
@@ -113,21 +114,21 @@ class StepLogState:
 
     @property
     def division_next(self) -> int:
-        """The step that the next division is for. The coordinator asks before every action, so it costs the same for any number of steps."""
+        """The step of the next division. It takes constant time, because the coordinator asks before every action."""
         return next(reversed(self.divisions), self.steps - 1) + 1
 
     @property
     def pending(self) -> tuple[DivisionRecord, ...]:
-        """Divided but not committed: a run must take up these steps first."""
+        """The divisions whose steps are not committed. A run must run these steps first."""
         return tuple(self.divisions[s] for s in range(self.steps, self.division_next))
 
     def outputs(self, step: int) -> tuple[OutputPart, ...]:
-        """What step wrote; `first <= step < steps`."""
+        """The output of a step with `first <= step < steps`."""
         return self.step_records[step].outputs
 
     def snapshot(self) -> Snapshot:
-        """The state in one record: a log that begins with it is read as if nothing had been truncated, but for the
-        committed steps themselves."""
+        """The state as one record. A log that begins with it gives the same state as the whole log, without the records of
+        committed steps."""
         assert self.claim is not None, "nothing is written before a claim"
         return Snapshot(
             epoch=self.epoch,
@@ -147,13 +148,13 @@ class StepLogState:
         )
 
     def grown_with(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
-        """The topics that have grown since the state began, once these are found, in order."""
+        """The topics that have grown since the state began, in order, if `topics` are announced now."""
         known = ((t, self.topics.get(t.topic, t)) for t in topics)
         return tuple(sorted(self.grown | {t.topic for t, before in known if t.partitions > before.partitions}))
 
     def truncation_point(self, step: int) -> int | None:
-        """The offset below which nothing is needed to replay from `step`: that of the last snapshot with no step >=
-        `step` before it; None where there is none."""
+        """The offset below which no record is needed for a replay from `step`. It is that of the last snapshot before which no step
+        >= `step` was committed. None if there is no such snapshot."""
         return max((offset for offset, steps in self.snapshots if steps <= step), default=None)
 
     def truncated(self, offset: int) -> None:
@@ -167,7 +168,7 @@ class StepLogState:
             self.first = old + 1
 
     def apply(self, record: Record, offset: int) -> None:
-        """Folds the next record in; raises BrokenStepLog, and changes nothing, where it cannot follow."""
+        """Folds the next record in. Raises BrokenStepLog, and changes nothing, if the record cannot follow."""
         assert offset >= self.offset_next, f"offset {offset} was folded in before"
         reason = self._why_not(record)
         if reason is not None:
@@ -176,7 +177,7 @@ class StepLogState:
         self.offset_next = offset + 1
 
     def fork(self) -> StepLogState:
-        """A copy that can be folded into without changing this one."""
+        """A copy; records that are folded into it do not change this state."""
         other = copy.copy(self)
         for name in ("divisions", "step_records", "positions", "ends", "topics", "snapshots"):
             setattr(other, name, copy.copy(getattr(self, name)))
@@ -184,7 +185,7 @@ class StepLogState:
 
     def _why_not(self, record: Record) -> str | None:
         if self.claim is None and self.offset_next > 0 and not isinstance(record, Snapshot):
-            return "what came before was deleted, and this is no snapshot of it"
+            return "the records before it were deleted, and it is not a snapshot"
         if isinstance(record, Claim):
             return None if record.epoch > self.epoch else f"epoch {self.epoch} was claimed before"
         if isinstance(record, Snapshot):
@@ -196,7 +197,7 @@ class StepLogState:
         if isinstance(record, Refresh | TakenBack | Reset):
             return self._why_not_refresh(record)
         if self.refresh is not None:
-            return f"the outputs are being taken back for generation {self.refresh.generation}, and no reset followed"
+            return f"a full refresh to generation {self.refresh.generation} is under way, and no reset followed"
         if isinstance(record, DivisionRecord):
             return self._why_not_division(record)
         if isinstance(record, StepRecord):
@@ -210,14 +211,14 @@ class StepLogState:
         assert_never(record)
 
     def _why_not_ground(self, record: CircuitRecord | LayoutRecord) -> str | None:
-        """Circuit and layout come once in a generation, before its first division: the state of all its steps belongs to them."""
+        """Circuit and layout come once in a generation, before its first division, because the state of all its steps depends on them."""
         known = self.circuit if isinstance(record, CircuitRecord) else self.layout
         if known is not None:
             return f"the {record.kind} of generation {self.generation} is recorded already, and cannot change"
         if self.division_next > 0:
             return f"step {self.division_next - 1} is divided already, and the {record.kind} must precede step 0"
         if isinstance(record, LayoutRecord) and record.number != 0:
-            return f"layout {record.number}, where the first layout of a generation has number 0"
+            return f"it has layout number {record.number}, but the first layout of a generation has number 0"
         return None
 
     def _why_not_refresh(self, record: Refresh | TakenBack | Reset) -> str | None:
@@ -230,18 +231,18 @@ class StepLogState:
         if isinstance(record, Reset):
             ids = {(topic.topic, topic.id) for topic in self.refresh.topics}
             if not ids.issuperset((topic.topic, topic.id) for topic in record.topics):
-                return "it keeps topics that were not taken back"
+                return "it keeps topics that the refresh did not empty"
         if isinstance(record, TakenBack):
             for end in record.ends:
                 where = TopicPartition(end.topic, end.partition)
                 if end.topic not in self.refresh.tombstones or end.offset < self.ends.get(where, 0):
-                    return f"the end of {where} goes back, or its topic is not to be taken back with tombstones"
+                    return f"the end of {where} decreases, or the refresh has no tombstones for its topic"
         return None
 
     def _why_not_snapshot(self, record: Snapshot) -> str | None:
         if self.claim is None:
             return None
-        return None if record == self.snapshot() else "it does not say what the records before it say"
+        return None if record == self.snapshot() else "it contradicts the records before it"
 
     def _why_not_division(self, record: DivisionRecord) -> str | None:
         if self.steps <= record.step < self.division_next:
@@ -261,7 +262,7 @@ class StepLogState:
             start = self.positions.get(TopicPartition(r.topic, r.partition), r.start)
             if r.start != start or r.end < r.start:
                 where = f"{r.topic}/{r.partition}"
-                return f"of step {record.step}: {where} goes [{r.start}, {r.end}), and should start at {start}"
+                return f"of step {record.step}: {where} has the range [{r.start}, {r.end}), but should start at {start}"
         for topic in record.topics:
             known = self.topics.get(topic.topic, topic)
             if known.id != topic.id or known.partitions > topic.partitions:
@@ -271,9 +272,9 @@ class StepLogState:
         return None
 
     def _why_not_again(self, record: DivisionRecord, before: DivisionRecord) -> str | None:
-        """A pending step may be divided again by a later run, with another policy for malformed messages: nothing of it
-        was written, and the state goes back to the last checkpoint at every start. All else must be as it was. (Less input is another
-        matter: `DivisionRecord.is_cut_of`.)"""
+        """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
+        written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`DivisionRecord.is_cut_of`
+        handles a division over less input.)"""
         if record == before.with_policy(record.epoch, record.on_error, record.dead_letters):
             return None
         return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
@@ -289,7 +290,7 @@ class StepLogState:
         for part in record.outputs:
             before = self.ends.get(part.where, 0)
             if part.end < before:
-                return f"of step {record.step}: the end of {part.where} goes back from {before} to {part.end}"
+                return f"of step {record.step}: the end of {part.where} decreases from {before} to {part.end}"
         return None
 
     def _why_not_intent(self, version: VersionId) -> str | None:
@@ -309,7 +310,9 @@ class StepLogState:
             case Claim():
                 self.claim = record
             case DivisionRecord() if record.step in self.divisions:
-                if record.step == self.division_next - 1:  # it may have been cut, and the next one starts where it ends
+                if (
+                    record.step == self.division_next - 1
+                ):  # it may have been cut, and the next division starts at its end
                     self.positions.update({r.where: r.end for r in record.ranges})
                 self.divisions[record.step] = record
             case DivisionRecord():
@@ -345,7 +348,7 @@ class StepLogState:
                 assert_never(record)
 
     def _reset(self, record: Reset) -> None:
-        """As a new log, but for who holds it, and for the topics that were taken back: what they are and where they end."""
+        """Resets the state to that of a new log. The claim stays, and so do the ids and the ends of the topics that were emptied."""
         kept = {topic.topic: topic for topic in record.topics}
         self.ends = {where: end for where, end in self.ends.items() if where.topic in kept}
         self.topics, self.grown = kept, frozenset()
@@ -366,7 +369,7 @@ class StepLogState:
         self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)
 
     def check(self) -> None:
-        """Proves the invariants; a failure is our own mistake."""
+        """Asserts the invariants; a failure is a mistake of Stepwell's own."""
         assert 0 <= self.first <= self.steps
         assert sorted(self.step_records) == list(range(self.first, self.steps))
         assert list(self.divisions) == list(range(self.first, self.division_next))

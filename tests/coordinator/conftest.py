@@ -1,4 +1,4 @@
-"""The coordinator's tests play with whole pipelines, as the end-to-end tests do."""
+"""Some tests of the coordinator use whole pipelines, with the fixtures of the end-to-end tests."""
 
 from __future__ import annotations
 

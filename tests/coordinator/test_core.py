@@ -1,4 +1,4 @@
-"""The core against every order of events that Hypothesis finds, `check()` before each; and the stories that matter, as scripts."""
+"""The core against every order of events that Hypothesis finds, `check()` before each; and the important sequences, as scripts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.coordinator.five_states import FiveStates, State
 
 
 class Log(StepLogState):
-    """A step log in memory, claimed, with its records in short words."""
+    """A step log in memory that holds a claim, with short methods that append records."""
 
     def __init__(self, *, divided: int = 0, written: int = 0) -> None:
         super().__init__("log")
@@ -70,7 +70,7 @@ def opened(version: VersionId = EMPTY, *, available_now: bool = False) -> Core:
 
 
 def do(action: Action, core: Core, log: Log) -> None:
-    """As the shell: the deed, then the report. A fold is begun and not ended."""
+    """Acts as the shell: it carries out the action, then reports it. A fold is begun and not ended."""
     match action:
         case Divide():
             log.divide()
@@ -92,7 +92,7 @@ def do(action: Action, core: Core, log: Log) -> None:
 
 
 class Run(RuleBasedStateMachine):
-    """A coordinator with a log and two databases beside it, crashing at will; the world keeps what is durable."""
+    """A coordinator with a log and two databases, which may crash at any time. Only durable data survive a crash."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Run(RuleBasedStateMachine):
 
     @rule()
     def asked_twice(self) -> None:
-        """A question changes nothing: the same answer comes again until something is done."""
+        """`next` changes nothing: it returns the same action until that is carried out."""
         if not self.exited:
             assert self.core.next(self.log) == self.core.next(self.log)
 
@@ -140,7 +140,7 @@ class Run(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What is not durable is gone; the databases open their latest common version and discard the other."""
+        """Data that are not durable are lost. The databases open their latest common version and discard the other."""
         version = common_version(self.held)
         assert version.step <= self.log.steps, "a checkpoint holds a step whose output is not committed"
         self.held = dict.fromkeys(self.held, (version,))
@@ -192,7 +192,7 @@ def test_a_stop_waits_for_its_checkpoint() -> None:
 
 
 def test_the_freeze_waits_until_the_log_has_the_intent() -> None:
-    """A crash between the two would leave a version in the databases that the log knows nothing of."""
+    """A crash between the two would leave a version in the databases that the log does not know."""
     core, log, version = opened(), Log(divided=1), VersionId(1, 1, "c1")
     do(core.next(log), core, log)
     assert core.request_checkpoint()
@@ -254,7 +254,7 @@ def test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint() -> None:
 
 
 def test_a_division_that_was_written_with_the_output_is_not_asked_for() -> None:
-    """Nobody reports it: the core reads it in the log."""
+    """It is not reported, because the core reads it in the log."""
     core, log = opened(), Log(divided=1)
     log.divide()
     do(core.next(log), core, log)
@@ -319,7 +319,7 @@ def test_requests_take_effect_as_in_the_machine_of_five_states(written: int) -> 
             assert core.checkpoint is not Checkpoint.NONE
         if core.checkpoint is Checkpoint.NONE or core.replaying(
             log
-        ):  # otherwise a checkpoint goes before what was asked for
+        ):  # otherwise a checkpoint comes before what was requested
             assert isinstance(action, RunStep | Divide) == twin.may_step
             assert (action == Exit()) == (twin.state is State.STOPPED)
         assert core.stopping == twin.stopping

@@ -1,4 +1,4 @@
-"""A fault that a task found reaches the driver as it was, whatever its maker's arguments."""
+"""A fault of a task reaches the driver unchanged, whatever arguments its constructor takes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
-def test_a_fault_survives_the_way_to_the_driver(fault: KafkaFault | StorageError | EngineError) -> None:
+def test_a_fault_is_pickled_unchanged(fault: KafkaFault | StorageError | EngineError) -> None:
     for found in (error_of(error_parcel(0, fault)), pickle.loads(pickle.dumps(fault))):
         assert (type(found), str(found), found.__dict__) == (type(fault), str(fault), fault.__dict__)

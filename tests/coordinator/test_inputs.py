@@ -1,4 +1,4 @@
-"""Where the next division starts: the log's word first, then what this run has found."""
+"""Where the next division starts: at the log's position, or else where this run found the partition to begin."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def identity(topic: str, partitions: int, topic_id: str = "i") -> TopicIdentity:
 # The pure parts
 
 
-def test_the_logs_positions_win_over_the_starts() -> None:
+def test_positions_in_the_log_override_the_starts() -> None:
     assert positions_after({IN0: 3, IN1: 4}, {IN0: 7, IN2: 9}) == {IN0: 7, IN1: 4}
 
 
-def test_partitions_that_came_since_are_left_out() -> None:
+def test_partitions_that_are_not_announced_are_left_out() -> None:
     found = {IN0: 3, IN1: 4, IN2: 0}
     assert of_announced_partitions(found, [identity("in", 2), identity("out", 9)]) == {IN0: 3, IN1: 4}
 
 
-def test_only_inputs_take_another_number_of_partitions() -> None:
+def test_only_input_topics_may_grow() -> None:
     known = (identity("in", 1), identity("out", 2))
     assert with_partitions(known, {"in": 3, "out": 5}, {"in"}) == (identity("in", 3), identity("out", 2))
 
 
-def test_a_run_over_what_was_there_reads_no_further() -> None:
+def test_available_now_reads_no_further_than_the_start() -> None:
     assert ends_until({IN0: 5, IN1: 8}, {IN0: 3, IN1: 9}) == {IN0: 5, IN1: 9}
 
 
@@ -157,7 +157,7 @@ def test_divisions_follow_each_other_by_what_the_log_says() -> None:
 
 def test_the_topics_are_named_once_in_a_run() -> None:
     run = Run({IN0: 9})
-    for _ in range(2):  # a record that did not get into the log named them in vain
+    for _ in range(2):  # a record that was not committed did not announce them
         division = run.inputs.choose(run.log, 0)
         assert division is not None and run.inputs.record(run.log, 0, division).topics == (identity("in", 1),)
     run.divide(division)
@@ -180,7 +180,7 @@ def test_a_whole_step_is_divided_ahead_and_less_is_not() -> None:
     assert run.cluster.asked == before, "after less than a whole step there was no backlog, and nobody is asked"
 
 
-def test_a_run_over_what_is_there_does_not_see_what_comes() -> None:
+def test_available_now_ignores_later_messages() -> None:
     run = Run({IN0: 3}, available_now=True)
     run.cluster.ends[IN0] = 9
     assert run.inputs.ends_now
@@ -200,7 +200,7 @@ def test_an_added_partition_is_read_from_its_first_offset_and_announced() -> Non
     assert run.log.topics == {"in": identity("in", 2)} and run.log.grown == {"in"}
 
 
-def test_a_topic_made_again_under_a_run_is_an_error() -> None:
+def test_a_topic_that_is_recreated_during_a_run_is_an_error() -> None:
     run = Run({IN0: 3})
     run.cluster.topic_id, run.clock.now = "another", 10.1
     with pytest.raises(TopicChanged, match="topic in was deleted and created again"):

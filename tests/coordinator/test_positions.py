@@ -54,7 +54,7 @@ def test_a_source_that_was_never_read_begins_as_it_says(wish: str, expected: lis
 
 @pytest.mark.parametrize("wish", ["earliest", "latest", '{"in": {"0": 8, "1": 8}}'])
 def test_what_the_log_knows_wins_and_a_partition_that_came_later_begins_at_its_first_offset(wish: str) -> None:
-    """Its messages came after those that were read, and are as new as they."""
+    """Its messages arrived after the source was first read, so all of them are new."""
     assert positions(KNOWN, wish) == [5, BEGIN]
 
 

@@ -1,4 +1,4 @@
-"""A full refresh on real Spark, Kafka and LMDB: the outputs are the batch answer again, wherever it is broken off."""
+"""A full refresh on real Spark, Kafka and LMDB: the outputs equal Spark's batch answer, wherever the refresh is interrupted."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("owner", "name", "call"), PLACES)
-# After a call is before the next one, but for what lies between: those take their time in `make soak`.
+# After one call is before the next one, but for the work between them. `make soak` covers those moments.
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_refresh_that_was_broken_off_is_finished(
     play: Playground,

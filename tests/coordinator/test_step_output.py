@@ -1,4 +1,4 @@
-"""What the tasks sent, put together: nothing tells in which order they ended, or how many they were."""
+"""The combined output of a step does not depend on the order of its tasks or on their number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def content(result: StepResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
     return [(output.handle, output.topic, output.messages.to_pylist()) for output in result.outputs]
 
 
-def test_the_order_in_which_tasks_ended_leaves_no_trace() -> None:
+def test_the_result_does_not_depend_on_the_order_of_tasks() -> None:
     letters: dict[str, list[tuple[bytes | None, bytes]]] = {"in": [(None, b"late"), (None, b"early")]}
     parcels = [
         parcel(0, [(1, b"d"), (0, b"b")], SourceReport([("in", 1, 3, 0xB)], {"in": 2}, letters)),
@@ -51,7 +51,7 @@ def test_the_order_in_which_tasks_ended_leaves_no_trace() -> None:
     assert (one.compute_ms, one.state_ms) == (3.0, 2.0), "of the slowest worker"
 
 
-def test_an_output_without_messages_is_there_too() -> None:
+def test_an_output_without_messages_is_in_the_result() -> None:
     """Its partitions have digests like the others."""
     assert content(gather(SPEC, PLAN, {"out": 2}, [], {"in": "dead"})) == [
         ("out", "out-topic", []),

@@ -1,4 +1,4 @@
-"""The step log is cut at a snapshot, on a real broker, and what is left is read as the whole was."""
+"""The step log is truncated at a snapshot, on a real broker, and the rest gives the same state as the whole log."""
 
 from __future__ import annotations
 

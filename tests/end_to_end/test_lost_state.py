@@ -175,7 +175,7 @@ def test_a_step_log_that_lost_records_is_told(play: Playground, pipeline: Resolv
     messages = play.read(pipeline.spec.log_topic, prefixed=False)
     for below, fault, text in (
         (messages[2].offset, BrokenStepLog, "what came before was deleted"),
-        (-1, OffsetGone, "is not there, the partition holds"),
+        (-1, OffsetGone, "does not exist, the partition holds"),
     ):
         place = TopicPartition(pipeline.spec.log_topic, 0, below)
         play.admin.delete_records([place])[place].result()

@@ -1,4 +1,4 @@
-"""What the tests at the edge to Kafka share: how to reach the broker, and both ways in which messages are taken and given."""
+"""Fixtures of the tests of io_kafka: the broker, and consuming and producing with and without the C extension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def settings(broker: Broker) -> KafkaSettings:
 
 @pytest.fixture(params=["by objects", "natively"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How messages are taken from the client, and given to it."""
+    """How messages are consumed and produced."""
     if request.param == "by objects":
         monkeypatch.setattr(native, "serves", lambda client: False)
     elif native.why_not() is not None:

@@ -1,4 +1,4 @@
-"""Reads a topic step by step in a process of its own, and tells the memory that this took. For test_memory.py.
+"""Reads a topic step by step in a process of its own, and reports the memory that this took. For test_memory.py.
 
 python -m tests.io_kafka.step_memory SERVERS TOPIC STEP_BYTES_MAX      last line of output: {"messages", "steps", "base_mb", "peak_mb"}
 """
@@ -31,7 +31,7 @@ def main(servers: str, topic: str, bytes_max: int) -> None:
     reader, topics = RangeReader(settings), Topics(settings)
     ends = topics.end_offsets([topic])
     at = dict.fromkeys(ends, 0)
-    reader.read([OffsetRange(*where, 0, 1) for where in ends])  # what clients and libraries take by themselves
+    reader.read([OffsetRange(*where, 0, 1) for where in ends])  # the memory of clients and libraries themselves
     reader.close()
     base = memory_mb("VmRSS")
     Path("/proc/self/clear_refs").write_text(RESETS_THE_PEAK)

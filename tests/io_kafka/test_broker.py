@@ -84,7 +84,7 @@ def test_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     child.wait(timeout=60)
 
 
-def test_a_taken_port_is_told_with_the_log(own: LocalBroker, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_the_log(own: LocalBroker, tmp_path: Path) -> None:
     own.start(die_with_parent=True)
     port = int(own.bootstrap_servers.split(":")[1])
     with pytest.raises(LocalBrokerFault, match=r"(?s)ended while starting.*in use"):
@@ -131,7 +131,7 @@ def test_settings_that_are_no_file_are_refused(tmp_path: Path, monkeypatch: pyte
         kafka_jars()
 
 
-def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JarsUnavailable, match="Install Java 17"):
         broker_jars.java_command()

@@ -1,4 +1,4 @@
-"""The cut of ranges by bytes: a function of the sizes, fair, and never nothing."""
+"""The cut of ranges by bytes: it is a function of the sizes, fair, and never empty."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def cut(ranges: list[list[int]], bytes_max: int) -> list[list[int]]:
     [
         ([[5, 5], [5]], 15, [[5, 5], [5]]),
         ([[5, 5], [5]], 14, [[5], [5]]),
-        ([[1, 1], [9, 9, 9]], 20, [[1, 1], [9, 9]]),  # what a small range leaves goes to the large one
-        ([[100], [1]], 10, [[100], [1]]),  # a lone message larger than the bound
+        ([[1, 1], [9, 9, 9]], 20, [[1, 1], [9, 9]]),  # the rest of a small range's share goes to the large one
+        ([[100], [1]], 10, [[100], [1]]),  # a single message larger than the bound
         ([[100, 1], [1]], 10, [[100], [1]]),
         ([[], [3, 3]], 3, [[], [3]]),
-        ([[0, 0, 0], [2]], 1, [[0, 0, 0], [2]]),  # tombstones without a key weigh nothing
+        ([[0, 0, 0], [2]], 1, [[0, 0, 0], [2]]),  # tombstones without a key have no bytes
     ],
 )
 def test_examples(ranges: list[list[int]], bytes_max: int, kept: list[list[int]]) -> None:
@@ -36,7 +36,7 @@ def test_examples(ranges: list[list[int]], bytes_max: int, kept: list[list[int]]
 
 
 @given(SIZES, st.integers(1, 120))
-def test_what_is_left_fits_but_for_first_messages(ranges: list[list[int]], bytes_max: int) -> None:
+def test_cut_ranges_fit_except_for_first_messages(ranges: list[list[int]], bytes_max: int) -> None:
     kept = cut(ranges, bytes_max)
     assert all(
         part == sizes[: len(part)] and bool(part) == bool(sizes) for part, sizes in zip(kept, ranges, strict=True)
@@ -53,7 +53,7 @@ def test_what_is_left_fits_but_for_first_messages(ranges: list[list[int]], bytes
 
 
 @given(SIZES, st.integers(1, 120))
-def test_what_was_cut_is_not_cut_again(ranges: list[list[int]], bytes_max: int) -> None:
+def test_a_cut_range_is_not_cut_again(ranges: list[list[int]], bytes_max: int) -> None:
     """A run that is killed between the cut and the step's output meets the ranges that were cut, and must leave them alone."""
     once = cut(ranges, bytes_max)
     assert cut(once, bytes_max) == once

@@ -81,7 +81,7 @@ def test_a_pem_truststore_is_a_ca_file() -> None:
         ({"security.protocol": "TLS"}, "security.protocol"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(given: dict[str, str], told: str) -> None:
+def test_impossible_options_are_refused_by_name(given: dict[str, str], told: str) -> None:
     with pytest.raises(BadOption, match=told):
         KafkaSettings.parse(given)
 

@@ -73,7 +73,7 @@ def test_digests_are_equal_exactly_when_the_messages_are(left: list[Message], ri
     assert (one == two) == (slow_canonical(left) == slow_canonical(right))
 
 
-def test_what_could_be_mistaken_for_one_another_is_not() -> None:
+def test_similar_messages_have_different_digests() -> None:
     lists: list[list[tuple[bytes | None, bytes | None]]] = [
         [], [(None, None)], [(b"", None)], [(None, b"")], [(b"", b"")], [(b"a", b"")], [(b"", b"a")], [(b"ab", b"c")],
         [(b"a", b"bc")], [(b"a", b"c"), (b"b", b"")], [(None, None)] * 2,

@@ -118,6 +118,6 @@ def test_anything_else_is_refused_with_its_place(value: bytes | None, reason: st
 
 @settings(deadline=None)
 @given(st.binary(max_size=40) | st.text(string.printable, max_size=40).map(str.encode))
-def test_rubbish_never_crashes(value: bytes) -> None:
+def test_malformed_records_never_crash(value: bytes) -> None:
     with pytest.raises(BadLogRecord):
         decode(value, "log", 0)

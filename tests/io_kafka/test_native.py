@@ -1,4 +1,4 @@
-"""Taking messages without an object each gives what the client's objects say, its events and callbacks among them."""
+"""Messages that are consumed without Python objects equal the client's objects, and so do its events and callbacks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_it_is_built_where_there_is_a_compiler() -> None:
 
 
 @needs_native
-def test_both_ways_give_the_same(settings: KafkaSettings, topic_prefix: str) -> None:
+def test_both_sources_give_the_same(settings: KafkaSettings, topic_prefix: str) -> None:
     """Nulls and empty values, two topics with two partitions each, an aborted transaction, ends."""
     topics = [Topics(settings).ensure(topic_prefix + name, 2).name for name in ("a", "b")]
     producer = Producer(settings.producer_config(f"test-{uuid.uuid4().hex}"))
@@ -119,8 +119,9 @@ def test_an_error_is_an_event_with_its_place_and_reason(settings: KafkaSettings,
 
 
 @needs_native
-def test_what_is_given_is_what_comes(settings: KafkaSettings, topic_prefix: str) -> None:
-    """Nulls, empty and large values, out of a slice of a larger array; with a header and without; a full queue is told and gone on from."""
+def test_produced_messages_are_consumed_unchanged(settings: KafkaSettings, topic_prefix: str) -> None:
+    """Nulls, empty and large values, out of a slice of a larger array; with a header and without; a full queue is
+    reported, and production goes on after a flush."""
     topic = Topics(settings).ensure(topic_prefix + "out", 2).name
     texts: list[bytes | None] = [b"left out", None, b"", b"x", b"y" * 100_000, b"\x00\xff"]
     keys = pa.array([*texts, *reversed(texts[1:])], pa.binary())[1:]
@@ -171,7 +172,7 @@ def test_columns_that_do_not_fit_are_refused(settings: KafkaSettings) -> None:
 @needs_native
 @pytest.mark.parametrize("raises", [False, True])
 def test_the_clients_callbacks_are_served(raises: bool) -> None:
-    """They come within a call, and need the interpreter's lock then; what one raises, the call raises."""
+    """They run within a call and need the interpreter's lock. An exception in one is raised by the call."""
     told = []
     is_taking = True
 
@@ -197,7 +198,7 @@ def test_the_clients_callbacks_are_served(raises: bool) -> None:
 
 
 @needs_native
-def test_others_run_while_it_waits(settings: KafkaSettings, topic_prefix: str) -> None:
+def test_other_threads_run_while_it_waits(settings: KafkaSettings, topic_prefix: str) -> None:
     name = Topics(settings).ensure(topic_prefix + "in", 1).name
     consumer = Consumer(settings.consumer_config())
     consumer.assign([ClientPartition(name, 0, 0)])

@@ -27,12 +27,12 @@ def recorded(step: int, **digests: str) -> StepRecord:
 LOG = {3: recorded(3, a="a3", b="b3"), 4: recorded(4, a="a4", b="b4")}
 
 
-def test_below_what_is_kept_output_is_discarded_unseen() -> None:
+def test_output_below_the_first_recorded_step_is_discarded_without_comparison() -> None:
     assert decide(0, {("a", 0): "anything"}, LOG, 3, 5) is Decision.DISCARD
     assert decide(2, {}, LOG, 3, 5) is Decision.DISCARD
 
 
-def test_inside_equal_output_is_discarded() -> None:
+def test_equal_output_of_a_recorded_step_is_discarded() -> None:
     assert decide(3, {("a", 0): "a3", ("b", 0): "b3"}, LOG, 3, 5) is Decision.DISCARD
     assert decide(4, {("b", 0): "b4", ("a", 0): "a4"}, LOG, 3, 5) is Decision.DISCARD
 
@@ -45,17 +45,17 @@ def test_inside_equal_output_is_discarded() -> None:
         ({("a", 0): "a3", ("b", 0): "b3", ("b", 1): "x"}, "output 'b' partition 1: .* digest x, .* has none"),
     ],
 )
-def test_inside_other_output_stops(digests: dict[tuple[str, int], str], message: str) -> None:
+def test_another_output_of_a_recorded_step_stops(digests: dict[tuple[str, int], str], message: str) -> None:
     with pytest.raises(DigestMismatch, match=message):
         decide(3, digests, LOG, 3, 5)
 
 
-def test_at_the_end_output_is_appended() -> None:
+def test_output_of_the_next_step_is_appended() -> None:
     assert decide(5, {("a", 0): "new"}, LOG, 3, 5) is Decision.APPEND
     assert decide(0, {}, {}, 0, 0) is Decision.APPEND
 
 
-def test_beyond_the_end_is_a_mistake() -> None:
+def test_output_beyond_the_next_step_is_a_mistake() -> None:
     with pytest.raises(StepBeyondEnd, match="step 6 cannot be written: the output of step 5"):
         decide(6, {}, LOG, 3, 5)
 

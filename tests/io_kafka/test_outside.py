@@ -1,4 +1,4 @@
-"""The object through which a run asks its machine: it can be sent to a task, and another one can take its place."""
+"""`Outside` can be sent to a task, and a test can replace it."""
 
 from __future__ import annotations
 

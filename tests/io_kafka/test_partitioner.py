@@ -44,7 +44,7 @@ def test_the_vectors_of_kafkas_own_tests(key: bytes, signed: int) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 3))
-def test_all_at_once_is_one_by_one(keys: list[bytes], skip: int) -> None:
+def test_the_vectorised_hash_equals_the_one_of_each_key(keys: list[bytes], skip: int) -> None:
     expected = [plain_murmur2(key) for key in keys]
     array = pa.array([b"gone"] * skip + keys, pa.binary()).slice(skip)
     assert murmur2(array).tolist() == expected

@@ -184,7 +184,7 @@ def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
     held.close()
 
 
-def test_empty_ranges_ask_nobody() -> None:
+def test_empty_ranges_send_no_request() -> None:
     nobody = RangeReader(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), stall_s=0)
     (batch,) = nobody.read([OffsetRange("t", 0, 5, 5)])
     assert rows(batch) == []
@@ -272,7 +272,7 @@ def test_a_topic_that_is_not_there_is_named(reader: RangeReader, topic: str) -> 
         reader.read([OffsetRange(topic, 9, 0, 1)])
 
 
-def test_no_broker_is_told_before_the_deadline_with_the_place() -> None:
+def test_an_unreachable_broker_is_reported_before_the_deadline_with_the_place() -> None:
     nobody = RangeReader(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), stall_s=1)
     with pytest.raises(ReadDeadline, match=r"topic 't' partition 2: read up to offset 7 of 9.* 1 s: .*refused"):
         nobody.read([OffsetRange("t", 2, 7, 9)])
@@ -291,7 +291,7 @@ def test_a_broker_killed_and_restarted_under_a_reader(tmp_path: Path) -> None:
         restart = threading.Thread(target=broker.start, kwargs={"die_with_parent": True})
         restart.start()
         fresh = RangeReader(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers, "client.id": "fresh"}))
-        again = rows(fresh.read([OffsetRange(topic, 0, 250, 1001)])[0])  # asks while nobody answers
+        again = rows(fresh.read([OffsetRange(topic, 0, 250, 1001)])[0])  # it asks while no broker answers
         restart.join()
         Transactions(settings).put(topic, [b"later"])
         await_end(settings, topic, 0, 1003)
@@ -311,14 +311,14 @@ def test_a_forked_process_reads_with_a_consumer_of_its_own(
     await_end(settings, topic, 0, 3)
     span = OffsetRange(topic, 0, 0, 3)
     (mine,) = reader.read([span])
-    gc.collect()  # a client that is garbage must not be destroyed in the child: it would wait for threads that are not there
+    gc.collect()  # a client must not be destroyed in the child: it would wait for threads that do not exist there
     with multiprocessing.get_context("fork").Pool(1) as pool:
         (theirs,) = pool.apply_async(reader.read, ([span],)).get(timeout=120)
     assert theirs.checksum == mine.checksum
     assert reader.read([span])[0].checksum == mine.checksum
 
 
-def test_threads_take_turns(
+def test_threads_share_a_consumer_one_at_a_time(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
     for partition in range(3):
@@ -369,7 +369,7 @@ def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
             with held.held():
                 monkeypatch.setattr(held, "_take_in", failing)
             held.read_ahead()
-            wait_for(partial(getattr, held, "spoilt"))
+            wait_for(partial(getattr, held, "read_ahead_failed"))
         else:
             wait_for(partial(lambda p: p.reached >= 13, place))
             assert place.ahead == 8

@@ -1,4 +1,4 @@
-"""The log's state machine: what may follow what, and that a snapshot stands for all before it."""
+"""The log's state machine: which record may follow which, and that a snapshot replaces all records before it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_empty_log() -> None:
     assert (state.epoch, state.steps, state.step_last, state.division_next) == (-1, 0, None, 0)
 
 
-def test_a_story_is_answered() -> None:
+def test_the_state_after_a_run() -> None:
     state = folded(*STORY)
     assert (state.epoch, state.steps, state.step_last, state.division_next) == (0, 1, 0, 2)
     assert [d.step for d in state.pending] == [1]
@@ -156,14 +156,14 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (STORY, step(0, 6), "where step 1 is the next to be written"),
         (STORY, step(2, 6), "where step 1 is the next to be written"),
         ((*STORY, step(1, 6)), step(2, 7), "never divided"),
-        (STORY, step(1, 4), "end of out/0 goes back from 5 to 4"),
+        (STORY, step(1, 4), "end of out/0 decreases from 5 to 4"),
         (STORY, complete(version(0, 1)), "without having been intended"),
         ((*STORY, intent(version(0, 1))), complete(version(0, 1, "other")), "without having been intended"),
         ((*STORY, intent(version(0, 2))), complete(version(0, 2)), "holds step 1, whose output is not committed"),
         ((*STORY, intent(version(0, 1)), complete(version(0, 1))), complete(version(0, 1)), "without having been"),
         ((*STORY, intent(version(0, 1)), complete(version(0, 1))), intent(version(2, 1)), "leave a gap"),
         ((), layout(), "never claimed"),
-        ((claim(0),), layout(1), "layout 1, where the first layout of a generation has number 0"),
+        ((claim(0),), layout(1), "layout number 1, but the first layout of a generation has number 0"),
         ((claim(0), layout()), layout(), "the layout of generation 0 is recorded already"),
         ((claim(0), layout()), layout(1), "the layout of generation 0 is recorded already"),
         (STORY[:2], layout(), "step 0 is divided already, and the layout must precede step 0"),
@@ -186,7 +186,7 @@ def test_a_record_is_folded_once() -> None:
         folded(*STORY).apply(division(2, 12, 13), 6)
 
 
-def test_checkpoints_are_told_by_identity_and_two_are_kept() -> None:
+def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     records: list[Record] = [
         *STORY,
         intent(version(0, 1, "a")),
@@ -198,7 +198,7 @@ def test_checkpoints_are_told_by_identity_and_two_are_kept() -> None:
     again: list[Record] = [
         intent(version(2, 1, "x")),
         complete(version(2, 1, "x")),
-    ]  # version 2 was damaged and is taken again
+    ]  # version 2 was damaged, so the checkpoint is repeated
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
 
 
@@ -214,7 +214,7 @@ def test_a_fork_does_not_touch_the_state() -> None:
 
 def test_a_snapshot_that_says_something_else_is_refused() -> None:
     lie = folded(*STORY[:2]).snapshot()
-    with pytest.raises(BrokenStepLog, match="does not say what the records before it say"):
+    with pytest.raises(BrokenStepLog, match="contradicts the records before it"):
         folded(*STORY).apply(lie, 99)
 
 
@@ -234,7 +234,7 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[Record]:
-    """Any log a correct run can write, with snapshots strewn in."""
+    """Any log that a correct run can write, with snapshots at random places."""
     state, records, identity = StepLogState("log"), list[Record](), 0
     kinds = ["claim", "division", "again", "less", "step", "intent", "complete", "layout", "circuit", "snapshot"]
     kinds += ["refresh", "taken_back", "reset"]
@@ -369,13 +369,13 @@ def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
         (BUSY, taken_back(7), "no refresh is under way"),
         ((*BUSY, refresh()), refresh(), "a refresh is under way"),
         ((*BUSY, refresh()), reset(2), "generation 2 does not follow"),
-        ((*BUSY, refresh()), reset(1, ("in",)), "keeps topics that were not taken back"),
-        ((*BUSY, refresh()), taken_back(4), "goes back"),
-        ((*BUSY, refresh()), taken_back(7, "other"), "not to be taken back"),
-        ((*BUSY, refresh()), step(1, 6), "being taken back for generation 1"),
-        ((*BUSY, refresh()), division(2, 12, 13), "being taken back"),
-        ((*BUSY, refresh()), intent(version(2, 1)), "being taken back"),
-        ((*BUSY, refresh()), layout(), "being taken back"),
+        ((*BUSY, refresh()), reset(1, ("in",)), "keeps topics that the refresh did not empty"),
+        ((*BUSY, refresh()), taken_back(4), "decreases"),
+        ((*BUSY, refresh()), taken_back(7, "other"), "no tombstones for its topic"),
+        ((*BUSY, refresh()), step(1, 6), "full refresh to generation 1 is under way"),
+        ((*BUSY, refresh()), division(2, 12, 13), "full refresh"),
+        ((*BUSY, refresh()), intent(version(2, 1)), "full refresh"),
+        ((*BUSY, refresh()), layout(), "full refresh"),
         ((*BUSY, refresh(), reset()), reset(), "generation 1 does not follow generation 1"),
         ((*BUSY, refresh(), reset()), step(1, 6), "where step 0 is the next to be written"),
     ],

@@ -1,4 +1,4 @@
-"""What the broker tells of topics, on a real one."""
+"""Facts about topics, from a real broker."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_unknown_topic_is_named(topics: Topics, topic_prefix: str) -> None:
         topics.end_offsets_of([TopicPartition(known, 5)])
 
 
-def test_asking_for_nothing_asks_nobody(topics: Topics) -> None:
+def test_no_topics_send_no_request(topics: Topics) -> None:
     assert (topics.describe([]), topics.end_offsets([]), topics.partitions([])) == ({}, {}, [])
 
 
@@ -100,7 +100,7 @@ def test_the_end_is_the_last_stable_offset(settings: KafkaSettings, topics: Topi
     assert topics.begin_offsets([name]) == {first: 0, second: 0}
 
 
-def test_a_topic_created_again_is_told_by_its_id(settings: KafkaSettings, topics: Topics, topic_prefix: str) -> None:
+def test_a_recreated_topic_has_another_id(settings: KafkaSettings, topics: Topics, topic_prefix: str) -> None:
     name = topic_prefix + "again"
     recorded = topics.ensure(name, 1)
     assert topics.describe([name])[name].topic_id == recorded.topic_id
@@ -108,14 +108,14 @@ def test_a_topic_created_again_is_told_by_its_id(settings: KafkaSettings, topics
     assert topics.describe([name])[name].topic_id != recorded.topic_id
 
 
-def test_no_broker_is_told_with_its_address() -> None:
+def test_an_unreachable_broker_is_reported_with_its_address() -> None:
     nobody = Topics(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), timeout_s=1)
     for ask in (lambda: nobody.describe(["t"]), nobody.names, lambda: nobody.end_offsets_of([TopicPartition("t", 0)])):
         with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:9 .*kafka\.bootstrap\.servers.*stepwell dev up"):
             ask()
 
 
-def test_an_error_that_passes_is_asked_again(broker: Broker) -> None:
+def test_a_request_with_a_transient_error_is_repeated(broker: Broker) -> None:
     """A leader elected a moment ago has an epoch that this client does not know yet."""
     topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
     answers = [KafkaException(KafkaError(KafkaError.UNKNOWN_LEADER_EPOCH)), "answer"]
@@ -147,8 +147,8 @@ class Restarting:
         return futures
 
 
-def test_a_broker_that_comes_back_is_asked_again(broker: Broker, topic_prefix: str) -> None:
-    """For a moment it leads nothing, and then it knows no offset: no sign of lost messages."""
+def test_a_request_to_a_restarting_broker_is_repeated(broker: Broker, topic_prefix: str) -> None:
+    """For a moment it leads no partition, and then it answers without an offset. Neither means lost messages."""
     settings = KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
     topics = Topics(settings)
     topics.ensure(topic_prefix + "in", 1)

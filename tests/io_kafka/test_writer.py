@@ -138,7 +138,7 @@ def test_steps_are_written_with_their_digests_and_ends(pipe: Pipe) -> None:
         assert [p.messages for p in record.outputs] == [step % 2, step + 1, 0, 1]
         nothing = pa.array([], pa.binary())
         assert record.digests["view", 1] == digest(nothing, nothing, ENCODER)  # an empty partition has its digest
-        for part in record.outputs:  # who reads up to the end has exactly the steps <= step
+        for part in record.outputs:  # a consumer that reads up to the end has exactly the steps <= step
             assert pipe.visible(part.handle, part.partition, part.end) == pipe.expected(
                 part.handle, part.partition, range(step + 1)
             )
@@ -171,7 +171,7 @@ def test_a_restart_goes_on_and_a_replay_is_compared(pipe: Pipe) -> None:
     pipe.check_exactly(4)
 
 
-def test_the_older_of_two_writers_can_write_nothing(pipe: Pipe) -> None:
+def test_the_older_of_two_writers_is_fenced(pipe: Pipe) -> None:
     old = pipe.started()
     pipe.step(old, 0)
     old.append([pipe.division(1, old.epoch)])
@@ -355,7 +355,7 @@ def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None
 
 
 class Leaderless(Consumer):
-    """Of a partition that nobody leads, so many times that it is asked where it begins and ends."""
+    """A client whose partition has no leader, for a number of requests for its offsets."""
 
     answers: ClassVar[list[int]] = []
 
@@ -369,10 +369,9 @@ class Leaderless(Consumer):
 @pytest.mark.parametrize(
     "code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._NOENT]
 )
-def test_a_step_log_that_nobody_leads_for_a_moment_is_waited_for(
-    pipe: Pipe, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While a broker comes back: at the start, when a commit is in doubt, and when a successor is looked for. For ever it is not."""
+def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens while a broker restarts: at the start, when a commit is in doubt, and when the log is searched for a
+    successor. The wait is bounded."""
     monkeypatch.setattr(step_log_reader, "Consumer", Leaderless)
     monkeypatch.setattr(Leaderless, "answers", [code] * 3)
     writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
@@ -453,12 +452,12 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
         with pytest.raises(WriteRefused, match=r"step 0, topic .* partition [01]: Kafka refuses"):
             writer.write_step(0, outputs, encoder=ENCODER)
     pipe.check_exactly(0)
-    pipe.step(writer, 0)  # the writer is still good
+    pipe.step(writer, 0)  # the writer can still be used
     pipe.check_exactly(1)
 
 
 def test_more_messages_than_the_clients_queue_holds(pipe: Pipe) -> None:
-    """They are waited for, and none is left out."""
+    """The writer waits until the queue has room, and leaves none out."""
     pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "queue.buffering.max.messages": "7"})
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
@@ -486,7 +485,7 @@ def test_a_record_that_cannot_follow_is_never_written(pipe: Pipe) -> None:
     pipe.check_exactly(1)
 
 
-def test_what_was_forgiven_long_ago_does_not_count(pipe: Pipe) -> None:
+def test_fences_long_ago_do_not_count(pipe: Pipe) -> None:
     """A service that lives for months meets more timeouts than two."""
     writer = pipe.started(WriterLimits(fence_forgotten_commits=2))
     for step in range(4):
@@ -495,8 +494,8 @@ def test_what_was_forgiven_long_ago_does_not_count(pipe: Pipe) -> None:
     pipe.check_exactly(4)
 
 
-def test_being_fenced_without_a_claim_is_forgiven_twice(pipe: Pipe) -> None:
-    """As a broker does that timed our transaction out; a run that keeps coming back must give up in the end."""
+def test_two_fences_without_a_claim_are_ignored(pipe: Pipe) -> None:
+    """A broker also fences a producer whose transaction timed out. Two runs that fence each other must give up in the end."""
     writer = pipe.started()
     for step in range(3):
         Producer(pipe.settings.producer_config(f"{pipe.prefix}pipeline")).init_transactions(30)

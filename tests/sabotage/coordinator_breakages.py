@@ -108,7 +108,7 @@ COORDINATOR = (
             ),
         ),
         (f"{TEST_INPUTS}::test_divisions_follow_each_other_by_what_the_log_says",),
-        tells="BrokenStepLog.*and should start at",
+        tells="BrokenStepLog.*but should start at",
     ),
     Breakage(
         "division-ahead-of-a-partial-step",
@@ -393,7 +393,7 @@ COORDINATOR = (
                 "            pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *parts[o.handle]]),\n",
             ),
         ),
-        ("tests/coordinator/test_step_output.py::test_the_order_in_which_tasks_ended_leaves_no_trace",),
+        ("tests/coordinator/test_step_output.py::test_the_result_does_not_depend_on_the_order_of_tasks",),
     ),
     Breakage(
         "available-now-has-no-end",
@@ -407,7 +407,7 @@ COORDINATOR = (
             ),
         ),
         (
-            f"{TEST_INPUTS}::test_a_run_over_what_is_there_does_not_see_what_comes",
+            f"{TEST_INPUTS}::test_available_now_ignores_later_messages",
             f"{END_TO_END}/test_divisions.py::test_available_now_takes_what_was_there_when_it_began",
         ),
     ),

@@ -69,7 +69,7 @@ KAFKA = (
             ),
         ),
         (
-            "tests/io_kafka/test_output_progress.py::test_inside_other_output_stops",
+            "tests/io_kafka/test_output_progress.py::test_another_output_of_a_recorded_step_stops",
             f"{TEST_WRITER}::test_a_restart_goes_on_and_a_replay_is_compared",
         ),
     ),
@@ -78,7 +78,7 @@ KAFKA = (
         "The output of a step that the log has is written a second time.",
         "exactly once",
         (Edit(PROGRESS, "    if step == last:\n", "    if step >= first and step <= last:\n"),),
-        ("tests/io_kafka/test_output_progress.py::test_inside_equal_output_is_discarded",),
+        ("tests/io_kafka/test_output_progress.py::test_equal_output_of_a_recorded_step_is_discarded",),
     ),
     Breakage(
         "output-in-order-of-arrival",
@@ -145,7 +145,7 @@ KAFKA = (
                 "        if False:\n",
             ),
         ),
-        (f"{TEST_WRITER}::test_the_older_of_two_writers_can_write_nothing",),
+        (f"{TEST_WRITER}::test_the_older_of_two_writers_is_fenced",),
         tells="BrokenStepLog",
     ),
     Breakage(
@@ -212,7 +212,7 @@ KAFKA = (
         "fault-of-reading-ahead-kept",
         "A fault met while reading ahead is not told to the next read.",
         "reading ahead is a cache",
-        (Edit(READER, "                if held.spoilt:\n", "                if False:\n"),),
+        (Edit(READER, "                if held.read_ahead_failed:\n", "                if False:\n"),),
         (f"{TEST_READER}::test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten",),
     ),
     Breakage(
@@ -256,7 +256,7 @@ KAFKA = (
         "producer-kept-after-an-error",
         "A producer goes on after its client has seen an error.",
         "exactly once",
-        (Edit(TRANSACTIONS, "        self._doubtful = True\n", ""),),
+        (Edit(TRANSACTIONS, "        self._is_in_doubt = True\n", ""),),
         (f"{TEST_WRITER}::test_a_producer_that_has_seen_an_error_is_not_used_again",),
     ),
     Breakage(
@@ -266,7 +266,7 @@ KAFKA = (
         (
             Edit(
                 TRANSACTIONS,
-                "            if not self._doubtful:\n                self._state",
+                "            if not self._is_in_doubt:\n                self._state",
                 "            if True:\n                self._state",
             ),
         ),
@@ -346,7 +346,7 @@ KAFKA = (
         "A step that is cut by its bytes leaves out a message that is larger than they are.",
         "9 bounded",
         (Edit("io_kafka/step_log/byte_bound.py", "max(1, fitting)", "fitting"),),
-        ("tests/io_kafka/test_byte_bound.py::test_what_is_left_fits_but_for_first_messages",),
+        ("tests/io_kafka/test_byte_bound.py::test_cut_ranges_fit_except_for_first_messages",),
     ),
     Breakage(
         "next-step-skips-what-was-cut",
@@ -386,7 +386,7 @@ KAFKA = (
                 "KafkaError.OFFSET_OUT_OF_RANGE}",
             ),
         ),
-        (f"{TEST_WRITER}::test_a_step_log_that_nobody_leads_for_a_moment_is_waited_for",),
+        (f"{TEST_WRITER}::test_a_step_log_without_a_leader_is_waited_for",),
         tells="NoLeader",
     ),
     Breakage(
@@ -408,14 +408,14 @@ KAFKA = (
         "Where messages are taken natively, a null key or value becomes an empty one.",
         "the batch answer",
         (Edit("io_kafka/clients/consumed.py", "    valid = each >= 0\n", "    valid = each >= -1\n"),),
-        ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
+        ("tests/io_kafka/test_native.py::test_both_sources_give_the_same",),
     ),
     Breakage(
         "event-without-its-place",
         "Where messages are taken natively, the end of a partition is told without saying of which.",
         "2 determinism",
         (Edit("io_kafka/clients/consumed.py", "KafkaError(code, text), where, ", "KafkaError(code, text), None, "),),
-        ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
+        ("tests/io_kafka/test_native.py::test_both_sources_give_the_same",),
     ),
     Breakage(
         "full-queue-forgotten",
@@ -441,13 +441,13 @@ KAFKA = (
                 "    ends, octets = offsets_and_bytes(array)\n    ends = ends - ends[0]\n",
             ),
         ),
-        ("tests/io_kafka/test_native.py::test_what_is_given_is_what_comes",),
+        ("tests/io_kafka/test_native.py::test_produced_messages_are_consumed_unchanged",),
     ),
     Breakage(
         "waiting-messages-hold-others",
         "Where messages are taken natively, one that waits keeps all that came with it in memory.",
         "9 bounded",
         (Edit("io_kafka/clients/consumed.py", "run.alone() if len(runs) > 1 else run", "run"),),
-        ("tests/io_kafka/test_native.py::test_both_ways_give_the_same",),
+        ("tests/io_kafka/test_native.py::test_both_sources_give_the_same",),
     ),
 )

@@ -141,7 +141,7 @@ def producer_kept_after_an_unknown_commit() -> Iterator[None]:
             return
         if tail is not None:
             tail += self._read_tail(unsettled=True)
-        self._doubtful, self._producer = False, self._kept
+        self._is_in_doubt, self._producer = False, self._kept
         try:
             self._producer.abort_transaction(5)
         except KafkaException:
@@ -174,7 +174,7 @@ def unknown_commit_taken_for_a_failure() -> Iterator[None]:
     """What the log holds after an error is not looked at: the transaction is written again."""
 
     def recover(self: Any) -> list[Any]:
-        self._patiently(lambda: self._renew(None))
+        self._retry_while_away(lambda: self._renew(None))
         return []
 
     with broken(transactions.FencedLog, "_recover", recover):
