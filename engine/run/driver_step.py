@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from engine.run.parcels import DRIVER, Parcel
+from engine.run.exchange import DRIVER, ExchangeMessage
 from engine.run.region import Outbox
 from engine.run.sources import of_worker
 from engine.run.tasks import StepInput, TaskSetup, run_region, run_source
@@ -38,8 +38,8 @@ class DriverStep:
         self._threads = ThreadPoolExecutor(min(setup.placement.workers, os.cpu_count() or 1), "step")
         self._owners = setup.placement.partition_owners(setup.input_partitions)
 
-    def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver, faults among them. Raises StepTooLarge, and other faults of reading."""
+    def run(self, given: StepInput) -> list[ExchangeMessage]:
+        """The messages to the driver. A fault of a task is one of them. Raises StepTooLarge, and other faults of reading."""
         workers = range(self._setup.placement.workers)
         began = time.perf_counter()
         # All ranges in one call: one consumer has them all, and while it waits for one partition the others run ahead.
@@ -50,7 +50,7 @@ class DriverStep:
         def source(worker: int) -> Outbox:
             return run_source(self._setup, given, worker, self._of_worker(given, worker, batches), began)
 
-        def region(stage: int, worker: int, inbox: Sequence[Parcel]) -> Outbox:
+        def region(stage: int, worker: int, inbox: Sequence[ExchangeMessage]) -> Outbox:
             return run_region(self._setup, given, stage, worker, inbox)
 
         outboxes = list(each(source, workers))
@@ -86,5 +86,5 @@ class DriverStep:
         return [batch for batch in batches if batch.range in mine]
 
 
-def _inbox(outboxes: list[Outbox], target: int) -> list[Parcel]:
+def _inbox(outboxes: list[Outbox], target: int) -> list[ExchangeMessage]:
     return [outbox[target] for outbox in outboxes if target in outbox]

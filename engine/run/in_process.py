@@ -16,7 +16,7 @@ from engine.model.circuit import Circuit, Source
 from engine.model.placement import Placement
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
-from engine.run.parcels import DRIVER, Parcel, error_of, from_bytes
+from engine.run.exchange import DRIVER, ExchangeMessage, error_of, from_bytes
 from engine.run.region import Outbox, StageTask, run_stage, run_stage_once
 from engine.state.store import DictStore
 
@@ -39,8 +39,8 @@ class InProcess:
 
     def step_of(self, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
         """As `step`, over what each worker has read: the rows of every Source node (`sources.read_sources`)."""
-        inboxes: list[list[Parcel]] = [[] for _ in self.stores]
-        collected: list[Parcel] = []
+        inboxes: list[list[ExchangeMessage]] = [[] for _ in self.stores]
+        collected: list[ExchangeMessage] = []
         for stage in range(self.plan.stages):
             outboxes = [self._run(stage, worker, inboxes[worker], read[worker]) for worker in range(len(self.stores))]
             inboxes = [[box[w] for box in outboxes if w in box] for w in range(len(self.stores))]
@@ -48,7 +48,7 @@ class InProcess:
         self.steps += 1
         return self._messages(collected)
 
-    def _run(self, stage: int, worker: int, inbox: list[Parcel], read: Mapping[int, pa.Table]) -> Outbox:
+    def _run(self, stage: int, worker: int, inbox: list[ExchangeMessage], read: Mapping[int, pa.Table]) -> Outbox:
         task = StageTask(
             self.plan, self.placement, self.steps, stage, worker, self.partitions, self.append_only
         )  # fmt: skip
@@ -66,15 +66,15 @@ class InProcess:
                 tables[index] = zset.take_rows(table, mine)
         return tables
 
-    def _messages(self, parcels: list[Parcel]) -> dict[str, pa.Table]:
-        for parcel in parcels:
-            if parcel.error is not None:
-                raise error_of(parcel)
+    def _messages(self, messages: list[ExchangeMessage]) -> dict[str, pa.Table]:
+        for message in messages:
+            if message.error is not None:
+                raise error_of(message)
         result: dict[str, pa.Table] = {}
         for handle in self.partitions:
             result[handle] = OUTPUT_MESSAGES.empty_table()
-        for parcel in parcels:
-            for index, data in parcel.messages.items():
+        for message in messages:
+            for index, data in message.output.items():
                 handle = getattr(self.plan.circuit.nodes[index], "handle")  # noqa: B009
                 result[handle] = pa.concat_tables([result.get(handle, OUTPUT_MESSAGES.empty_table()), from_bytes(data)])
         return result

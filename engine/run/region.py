@@ -1,7 +1,7 @@
-"""One stage of one step on one worker: parcels in, parcels out.
+"""One stage of one step on one worker: messages in, messages out.
 
 `run_stage` is the work itself, on any store. `run_stage_once` wraps it in the database's one transaction and makes it safe to run twice
-(invariant 4): the transaction also stores the step's number and the parcels, so a second run of the same task returns what the first one
+(invariant 4): the transaction also stores the step's number and the messages, so a second run of the same task returns what the first one
 did, and a run for any other step than the next is refused. Spark retries tasks; this is what makes that harmless.
 """
 
@@ -22,14 +22,14 @@ from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys
 from engine.operators.table import operator_of
 from engine.rows import zset
-from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, from_bytes, in_order, to_bytes
+from engine.run.exchange import DRIVER, ExchangeMessage, error_message, first_error, from_bytes, in_order, to_bytes
 from engine.state.store import Store
 from storage.keys import shard_prefix
 
 MARKER_TABLE, RESULT_TABLE = 1, 2
-"""The engine's own tables: by stage, the last step run, and its parcels."""
+"""The engine's own tables: by stage, the last step run, and its messages."""
 
-Outbox = dict[int, Parcel]
+Outbox = dict[int, ExchangeMessage]
 """By target worker; DRIVER for the driver. A target that gets nothing has no entry."""
 
 
@@ -51,11 +51,11 @@ class StageTask:
         return self.stage == self.plan.stages - 1
 
 
-def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Outbox:
+def run_stage_once(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> Outbox:
     """`run_stage` at most once a (step, stage): see the module. The caller commits the store's transaction if this returns."""
     failed = first_error(inbox)
     if failed is not None:
-        return _to_everyone(task, Parcel(task.worker, error=failed.error))
+        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
     marker_key, result_key = shard_prefix(MARKER_TABLE, task.stage), shard_prefix(RESULT_TABLE, task.stage)
     marker = store.get(marker_key)
     last = -1 if marker is None else int.from_bytes(bytes(marker), "big", signed=True)
@@ -77,17 +77,17 @@ def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Ou
 def run_stage(
     task: StageTask,
     store: Store,
-    inbox: Sequence[Parcel],
+    inbox: Sequence[ExchangeMessage],
     sources: Mapping[int, pa.Table],
     reports: tuple[bytes, ...] = (),
 ) -> Outbox:
     """Runs the stage's operators in the circuit's order. `sources`: what was read for the Source nodes (stage 0 only)."""
     failed = first_error(inbox)
     if failed is not None:
-        return _to_everyone(task, Parcel(task.worker, error=failed.error))
+        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
     arrived = _arrived(inbox)
     made: dict[int, pa.Table] = {}
-    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}
+    output = {node: data for message in in_order(inbox) for node, data in message.output.items()}
     for index in task.plan.nodes_of(task.stage):
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
@@ -97,8 +97,8 @@ def run_stage(
             error.located(owner=name_of(task.plan, index), step=task.step)
             raise
         if isinstance(node, Output) and made[index].num_rows:
-            messages[index] = to_bytes(made[index])
-    return _outbox(task, arrived, made, messages, reports + tuple(r for p in in_order(inbox) for r in p.reports))
+            output[index] = to_bytes(made[index])
+    return _outbox(task, arrived, made, output, reports + tuple(r for p in in_order(inbox) for r in p.reports))
 
 
 def _made(
@@ -145,10 +145,10 @@ def _reads(plan: Plan, reader: int, target: int) -> bool:
     return any(i == target or (i > target and _reads(plan, i, target)) for i in plan.circuit.nodes[reader].inputs)
 
 
-def _arrived(inbox: Sequence[Parcel]) -> dict[Channel, pa.Table]:
+def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
     parts: dict[Channel, list[pa.Table]] = {}
-    for parcel in in_order(inbox):
-        for channel, data in parcel.channels.items():
+    for message in in_order(inbox):
+        for channel, data in message.channels.items():
             parts.setdefault(channel, []).append(from_bytes(data))
     return {channel: pa.concat_tables(tables) for channel, tables in parts.items()}
 
@@ -168,10 +168,10 @@ def _outbox(
     task: StageTask,
     arrived: Mapping[Channel, pa.Table],
     made: Mapping[int, pa.Table],
-    messages: dict[int, bytes],
+    output: dict[int, bytes],
     reports: tuple[bytes, ...],
 ) -> Outbox:
-    """What later stages read, by target; what the driver reads goes along with this worker's own parcel to the last stage."""
+    """What later stages read, by target; what the driver reads goes along with this worker's own message to the last stage."""
     channels: dict[int, dict[Channel, bytes]] = {}
     for channel, last in task.plan.last_read.items():
         if last <= task.stage:
@@ -182,12 +182,12 @@ def _outbox(
             for target, rows in _routed(task, channel, made[channel.producer]):
                 channels.setdefault(target, {})[channel] = to_bytes(rows)
     home = DRIVER if task.is_last else task.worker
-    targets = {*channels, *([home] if messages or reports else [])}
+    targets = {*channels, *([home] if output or reports else [])}
     return {
-        target: Parcel(
+        target: ExchangeMessage(
             task.worker,
             channels.get(target, {}),
-            messages if target == home else {},
+            output if target == home else {},
             reports if target == home else (),
         )
         for target in sorted(targets)
@@ -211,21 +211,21 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
     ]
 
 
-def _to_everyone(task: StageTask, parcel: Parcel) -> Outbox:
+def _to_everyone(task: StageTask, message: ExchangeMessage) -> Outbox:
     if task.is_last:
-        return {DRIVER: parcel}
-    return dict.fromkeys(range(task.placement.workers), parcel)
+        return {DRIVER: message}
+    return dict.fromkeys(range(task.placement.workers), message)
 
 
 def failed_outbox(task: StageTask, error: Exception) -> Outbox:
     """An error as an outbox: every later task of the step sees it and leaves its state alone."""
-    return _to_everyone(task, error_parcel(task.worker, error))
+    return _to_everyone(task, error_message(task.worker, error))
 
 
 def with_report(task: StageTask, outbox: Outbox, report: bytes) -> Outbox:
     """The outbox with one more report for the driver; an error travels alone."""
-    if any(parcel.error is not None for parcel in outbox.values()):
+    if any(message.error is not None for message in outbox.values()):
         return outbox
     home = DRIVER if task.is_last else task.worker
-    parcel = outbox.get(home, Parcel(task.worker))
-    return {**outbox, home: replace(parcel, reports=(*parcel.reports, report))}
+    message = outbox.get(home, ExchangeMessage(task.worker))
+    return {**outbox, home: replace(message, reports=(*message.reports, report))}

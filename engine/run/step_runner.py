@@ -12,7 +12,7 @@ from base.version import VersionId
 from engine.run import database_jobs
 from engine.run.database_jobs import Folded
 from engine.run.driver_step import DriverStep
-from engine.run.parcels import Parcel, error_of, first_error
+from engine.run.exchange import ExchangeMessage, error_of, first_error
 from engine.run.spark_step import SparkStep
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
@@ -36,8 +36,8 @@ class StepRunner:
         self._in_driver = DriverStep(setup)
         self._in_spark = SparkStep(context, setup)
 
-    def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError; and StepTooLarge, then nothing
+    def run(self, given: StepInput) -> list[ExchangeMessage]:
+        """The messages for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError; and StepTooLarge, then nothing
         of the step has changed any state."""
         rows = sum(span.length for span in given.ranges)
         if rows <= self._rows_max:
@@ -73,11 +73,11 @@ class StepRunner:
         self._in_spark.close()
 
 
-def _without_error(parcels: list[Parcel]) -> list[Parcel]:
-    failed = first_error(parcels)
+def _without_error(messages: list[ExchangeMessage]) -> list[ExchangeMessage]:
+    failed = first_error(messages)
     if failed is not None:
         raise error_of(failed)
-    return parcels
+    return messages
 
 
 def _give_way() -> None:

@@ -1,7 +1,7 @@
 """What one task of a step does, wherever it runs: in Spark (spark_step.py) or in the driver (driver_step.py).
 
 A task acts for one worker and touches only that worker's database, in one transaction a stage; it writes nothing to Kafka. A fault comes
-back as a parcel, so the driver gets the exception itself and no later task of the step goes on.
+back as a message, so the driver gets the exception itself and no later task of the step goes on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.analysis.stages import Plan
 from engine.errors import EngineError
 from engine.model.placement import Placement
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
-from engine.run.parcels import Parcel
+from engine.run.exchange import ExchangeMessage
 from engine.run.region import Outbox, StageTask, failed_outbox, name_of, run_stage, run_stage_once, with_report
 from engine.run.reports import RegionReport
 from engine.run.sources import SourceTable, of_worker, read_sources
@@ -112,7 +112,7 @@ def run_source(
     return outbox
 
 
-def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[Parcel]) -> Outbox:
+def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[ExchangeMessage]) -> Outbox:
     """Stage k > 0 of one worker: one transaction of its database."""
     task = setup.task(given.step, stage, worker, given.grown)
     began = time.perf_counter()
@@ -122,7 +122,7 @@ def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbo
             opened = time.perf_counter()
             outbox = run_stage_once(task, transaction, inbox)
             ran = time.perf_counter()
-            if task.is_last and not any(parcel.error for parcel in outbox.values()):
+            if task.is_last and not any(message.error for message in outbox.values()):
                 transaction.set_step(given.step + 1)
             reached("region.inside", worker)
         reached("region.committed", worker)

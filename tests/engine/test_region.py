@@ -16,7 +16,7 @@ from engine.errors import DataError, StaleTask
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
 from engine.model.placement import Placement
 from engine.operators.aggregate import NegativeCount
-from engine.run.parcels import DRIVER, Parcel, error_of, error_parcel, from_bytes
+from engine.run.exchange import DRIVER, ExchangeMessage, error_message, error_of, from_bytes
 from engine.run.region import Outbox, StageTask, failed_outbox, run_stage, run_stage_once, with_report
 from engine.state.store import DictStore
 from tests.engine.zsets import TYPES, to_table
@@ -36,17 +36,17 @@ def task(step: int, stage: int, worker: int = 0, workers: int = 1) -> StageTask:
     return StageTask(PLAN, Placement.even(workers), step, stage, worker, {"seen": 1}, append_only_inputs(CIRCUIT))
 
 
-def parcel_of(rows: list[tuple[Any, ...]], step: int) -> Parcel:
+def message_of(rows: list[tuple[Any, ...]], step: int) -> ExchangeMessage:
     return run_stage(task(step, 0), DictStore(), (), {0: to_table(rows, TYPES)})[0]
 
 
 def message_count(outbox: Outbox) -> int:
-    return sum(from_bytes(data).num_rows for data in outbox[DRIVER].messages.values()) if DRIVER in outbox else 0
+    return sum(from_bytes(data).num_rows for data in outbox[DRIVER].output.values()) if DRIVER in outbox else 0
 
 
 def test_a_second_run_of_a_task_returns_the_first_ones_result_and_changes_nothing() -> None:
     """Without the marker the second run would find every row there already and output nothing."""
-    store, inbox = DictStore(), [parcel_of([(1, "a"), (2, "b")], 0)]
+    store, inbox = DictStore(), [message_of([(1, "a"), (2, "b")], 0)]
     first = run_stage_once(task(0, 1), store, inbox)
     assert message_count(first) == 2
     before = dict(store.records)
@@ -58,8 +58,8 @@ def test_a_second_run_of_a_task_returns_the_first_ones_result_and_changes_nothin
 @pytest.mark.parametrize("step", [0, 1, 3, 9])
 def test_a_task_of_any_other_step_than_the_next_is_refused(step: int) -> None:
     store = DictStore()
-    run_stage_once(task(0, 1), store, [parcel_of([(1, "a")], 0)])
-    run_stage_once(task(1, 1), store, [parcel_of([(2, "a")], 1)])
+    run_stage_once(task(0, 1), store, [message_of([(1, "a")], 0)])
+    run_stage_once(task(1, 1), store, [message_of([(2, "a")], 1)])
     before = dict(store.records)
     if step == 1:
         run_stage_once(task(step, 1), store, [])
@@ -71,7 +71,7 @@ def test_a_task_of_any_other_step_than_the_next_is_refused(step: int) -> None:
 
 def test_an_error_elsewhere_leaves_the_state_alone_and_travels_on() -> None:
     store = DictStore()
-    inbox = [error_parcel(1, DataError("bad", "mend it")), parcel_of([(1, "a")], 0)]
+    inbox = [error_message(1, DataError("bad", "mend it")), message_of([(1, "a")], 0)]
     outbox = run_stage_once(task(0, 1), store, inbox)
     assert outbox[DRIVER].error is not None
     assert not store.records
@@ -79,15 +79,15 @@ def test_an_error_elsewhere_leaves_the_state_alone_and_travels_on() -> None:
 
 def test_a_failed_source_tells_every_worker() -> None:
     outbox = failed_outbox(task(0, 0, worker=2, workers=3), DataError("bad"))
-    assert set(outbox) == {0, 1, 2} and all(parcel.error for parcel in outbox.values())
+    assert set(outbox) == {0, 1, 2} and all(message.error for message in outbox.values())
 
 
-def test_arrival_order_of_parcels_does_not_matter() -> None:
-    parcels = [
-        Parcel(source, parcel_of(rows, 0).channels)
+def test_arrival_order_of_exchange_messages_does_not_matter() -> None:
+    messages = [
+        ExchangeMessage(source, message_of(rows, 0).channels)
         for source, rows in enumerate([[(1, "a"), (2, "b")], [(3, "c")], [(1, "a")]])
     ]
-    results = [run_stage_once(task(0, 1), DictStore(), order) for order in (parcels, parcels[::-1])]
+    results = [run_stage_once(task(0, 1), DictStore(), order) for order in (messages, messages[::-1])]
     assert results[0] == results[1]
 
 
@@ -106,16 +106,16 @@ def test_rows_that_pass_a_stage_are_the_same_bytes_whatever_came_first() -> None
     def stage(number: int) -> StageTask:
         return StageTask(carrying, Placement.even(1), 0, number, 0, {}, append_only_inputs(circuit))
 
-    parcels = [
+    messages = [
         replace(run_stage(stage(0), DictStore(), (), {0: to_table([(source, "a")], TYPES)})[0], source=source)
         for source in range(3)
     ]
-    results = [run_stage_once(stage(1), DictStore(), order) for order in (parcels, parcels[::-1])]
+    results = [run_stage_once(stage(1), DictStore(), order) for order in (messages, messages[::-1])]
     assert results[0] == results[1]
 
 
 def test_of_several_faults_the_same_one_is_told_whichever_came_first() -> None:
-    faults = [error_parcel(source, DataError(f"of source {source}")) for source in (2, 1, 3)]
+    faults = [error_message(source, DataError(f"of source {source}")) for source in (2, 1, 3)]
     for order in (faults, faults[::-1]):
         outbox = run_stage_once(task(0, 1), DictStore(), order)
         assert str(error_of(outbox[DRIVER])) == "of source 1"
@@ -163,6 +163,6 @@ def test_what_a_value_says_does_not_hide_view_and_step(word: str) -> None:
 
 
 def test_types_of_every_operator_are_what_the_circuit_says() -> None:
-    outbox = run_stage_once(task(0, 1), DictStore(), [parcel_of([(1, "a")], 0)])
-    (data,) = outbox[DRIVER].messages.values()
+    outbox = run_stage_once(task(0, 1), DictStore(), [message_of([(1, "a")], 0)])
+    (data,) = outbox[DRIVER].output.values()
     assert from_bytes(data).schema.types == [pa.int32(), pa.binary(), pa.binary()]

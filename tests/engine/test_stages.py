@@ -29,8 +29,8 @@ from engine.model.circuit import (
     View,
 )
 from engine.model.placement import Placement
+from engine.run.exchange import to_bytes
 from engine.run.in_process import InProcess
-from engine.run.parcels import to_bytes
 from io_kafka.step_log.digest import canonical
 from tests.engine.zsets import TYPES, Rows, histories, to_table
 

@@ -82,13 +82,13 @@ ENGINE = (
     ),
     Breakage(
         "blobs-in-order-of-arrival",
-        "A task takes its parcels in the order in which they came.",
+        "A task reads its exchange messages in the order in which they arrived.",
         "2 determinism",
         (
             Edit(
-                "engine/run/parcels.py",
-                "    return sorted(parcels, key=lambda parcel: parcel.source)\n",
-                "    return list(parcels)\n",
+                "engine/run/exchange.py",
+                "    return sorted(messages, key=lambda message: message.source)\n",
+                "    return list(messages)\n",
             ),
         ),
         (
@@ -121,7 +121,7 @@ ENGINE = (
             Edit(
                 REGION,
                 "    failed = first_error(inbox)\n    if failed is not None:\n"
-                "        return _to_everyone(task, Parcel(task.worker, error=failed.error))\n    marker_key",
+                "        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))\n    marker_key",
                 "    failed = None\n    marker_key",
             ),
         ),
@@ -438,8 +438,8 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}\n",
-                "    messages: dict[int, bytes] = {}\n",
+                "    output = {node: data for message in in_order(inbox) for node, data in message.output.items()}\n",
+                "    output: dict[int, bytes] = {}\n",
             ),
         ),
         (f"{TEST_STAGES}::test_messages_of_every_stage_reach_the_driver",),
