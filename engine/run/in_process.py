@@ -1,6 +1,6 @@
-"""A step without Spark, Kafka and LMDB: all workers in this process, state in memory.
+"""A step without Spark, Kafka and LMDB: all workers run in this process, and their state is in memory.
 
-For tests of operators and placements, and for the benchmark's floor. It runs the very stages that Spark's tasks run.
+Tests of operators and placements use it, and so does the benchmark's lower bound. It runs the same stages as Spark's tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.state.store import DictStore
 
 
 class InProcess:
-    """Runs a circuit step by step; `step(inputs)` takes a Z-set (or messages with weight) for each source handle."""
+    """Runs a circuit step by step. `step(inputs)` takes one Z-set for each source handle, or messages with a weight for a keyed source."""
 
     def __init__(self, circuit: Circuit, workers: int = 1, partitions: Mapping[str, int] | None = None) -> None:
         circuit.check()
@@ -34,11 +34,11 @@ class InProcess:
         self.steps = 0
 
     def step(self, inputs: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """The messages of every output handle: partition, key, value; unordered."""
+        """The messages of every output handle, unordered. Their columns are partition, key and value."""
         return self.step_of([self._sources(worker, inputs) for worker in range(len(self.stores))])
 
     def step_of(self, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
-        """As `step`, over what each worker has read: the rows of every Source node (`sources.read_sources`)."""
+        """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
         inboxes: list[list[ExchangeMessage]] = [[] for _ in self.stores]
         collected: list[ExchangeMessage] = []
         for stage in range(self.plan.stages):
@@ -57,7 +57,7 @@ class InProcess:
         return run_stage(task, self.stores[worker], inbox, read)
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:
-        """Each source's rows dealt out among the workers, as partitions would be."""
+        """This worker's share of each source's rows. Rows are distributed over the workers in turn, as partitions are."""
         tables: dict[int, pa.Table] = {}
         for index, node in enumerate(self.plan.circuit.nodes):
             if isinstance(node, Source):

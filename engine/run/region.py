@@ -1,8 +1,8 @@
-"""One stage of one step on one worker: messages in, messages out.
+"""One stage of one step on one worker: from the exchange messages that it received to those that it sends.
 
-`run_stage` is the work itself, on any store. `run_stage_once` wraps it in the database's one transaction and makes it safe to run twice
-(invariant 4): the transaction also stores the step's number and the messages, so a second run of the same task returns what the first one
-did, and a run for any other step than the next is refused. Spark retries tasks; this is what makes that harmless.
+`run_stage` does the work, on any store. `run_stage_once` makes it safe to run a task twice. Within the same transaction it stores the step's
+number (the marker) and the messages that the stage sends. So a second run of the same task returns the messages of the first one, and a run
+for any other step than the next is refused. Spark retries tasks, and this makes retries harmless.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from engine.state.store import Store
 from storage.keys import shard_prefix
 
 MARKER_TABLE, RESULT_TABLE = 1, 2
-"""The engine's own tables: by stage, the last step run, and its messages."""
+"""The engine's own tables. For each stage, the first holds the last step that it has run, and the second the messages that it sent then."""
 
 Outbox = dict[int, ExchangeMessage]
-"""By target worker; DRIVER for the driver. A target that gets nothing has no entry."""
+"""The messages of a task by target worker; DRIVER is the driver. A target to which nothing is sent has no entry."""
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """What one task has to do. `partitions`: of the output topics, by handle; `append_only[node][slot]`; `grown`: see StepContext."""
+    """What one task has to do. `partitions`: the number of partitions of each output topic, by handle. `append_only[node][slot]`: whether that
+    input of the node only inserts. `grown`: see StepContext."""
 
     plan: Plan
     placement: Placement
@@ -52,7 +53,8 @@ class StageTask:
 
 
 def run_stage_once(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> Outbox:
-    """`run_stage` at most once a (step, stage): see the module. The caller commits the store's transaction if this returns."""
+    """Runs `run_stage` at most once for each step and stage, as the module's docstring explains. The caller commits the store's transaction if
+    this returns. Raises StaleTask if the state is not at the step before the task's."""
     failed = first_error(inbox)
     if failed is not None:
         return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
@@ -61,12 +63,12 @@ def run_stage_once(task: StageTask, store: Store, inbox: Sequence[ExchangeMessag
     last = -1 if marker is None else int.from_bytes(bytes(marker), "big", signed=True)
     if last == task.step:
         result = store.get(result_key)
-        assert result is not None, f"stage {task.stage} ran step {last} and kept no result"
+        assert result is not None, f"stage {task.stage} ran step {last} and stored no result"
         stored: Outbox = pickle.loads(bytes(result))
         return stored
     if last != task.step - 1:
         raise StaleTask(
-            f"worker {task.worker}, stage {task.stage}: the state is at step {last}, the task is for step {task.step}; nothing was changed."
+            f"worker {task.worker}, stage {task.stage}: the state is at step {last}, but the task is for step {task.step}; nothing was changed."
         )
     outbox = run_stage(task, store, inbox, {})
     store.put(marker_key, task.step.to_bytes(8, "big", signed=True))
@@ -81,7 +83,7 @@ def run_stage(
     sources: Mapping[int, pa.Table],
     reports: tuple[bytes, ...] = (),
 ) -> Outbox:
-    """Runs the stage's operators in the circuit's order. `sources`: what was read for the Source nodes (stage 0 only)."""
+    """Runs the stage's operators in the circuit's order. `sources`: the rows that were read for the Source nodes (stage 0 only)."""
     failed = first_error(inbox)
     if failed is not None:
         return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
@@ -131,7 +133,7 @@ def _made(
 
 
 def name_of(plan: Plan, index: int) -> str:
-    """The first view (or source, or output) that a node belongs to, for messages to users."""
+    """The name for users of the first view, source or output that a node belongs to."""
     nodes = plan.circuit.nodes
     for later in range(index, len(nodes)):
         if later == index or _reads(plan, later, index):
@@ -171,7 +173,8 @@ def _outbox(
     output: dict[int, bytes],
     reports: tuple[bytes, ...],
 ) -> Outbox:
-    """What later stages read, by target; what the driver reads goes along with this worker's own message to the last stage."""
+    """The messages of the stage, by target. Output and reports for the driver travel in the messages that this worker sends to itself, until
+    the last stage sends them to the driver."""
     channels: dict[int, dict[Channel, bytes]] = {}
     for channel, last in task.plan.last_read.items():
         if last <= task.stage:
@@ -195,7 +198,7 @@ def _outbox(
 
 
 def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
-    """The rows of a channel by the worker they go to; workers without rows are left out."""
+    """The rows of a channel by the worker to which they are sent. Workers without rows are left out."""
     if table.num_rows == 0:
         return []
     if channel.key is None or task.placement.workers == 1:
@@ -218,12 +221,12 @@ def _to_everyone(task: StageTask, message: ExchangeMessage) -> Outbox:
 
 
 def failed_outbox(task: StageTask, error: Exception) -> Outbox:
-    """An error as an outbox: every later task of the step sees it and leaves its state alone."""
+    """An outbox that sends the error to all. Every later task of the step sees it and leaves its state unchanged."""
     return _to_everyone(task, error_message(task.worker, error))
 
 
 def with_report(task: StageTask, outbox: Outbox, report: bytes) -> Outbox:
-    """The outbox with one more report for the driver; an error travels alone."""
+    """The outbox with one more report for the driver. An outbox with an error is returned as it is."""
     if any(message.error is not None for message in outbox.values()):
         return outbox
     home = DRIVER if task.is_last else task.worker

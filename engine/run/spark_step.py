@@ -1,13 +1,13 @@
-"""A step as one Spark job: a stage of the plan is a stage of the job, an exchange is Spark's shuffle.
+"""A step as one Spark job: a stage of the plan is a stage of the job, and an exchange is Spark's shuffle.
 
     parallelize(workers) -> source task -> partitionBy(worker) -> region task -> partitionBy(worker) -> ... -> collect
 
-Elements are (target worker, ExchangeMessage): whole Arrow blobs, never rows, and never a DataFrame (planning one costs more than a step).
-Task i of every stage acts for worker i; tasks.py says what it does.
+The elements of the RDDs are (target worker, ExchangeMessage), so a row is never an element. They are not DataFrames, because planning one costs
+more than a step. Task i of every stage acts for worker i; tasks.py defines what it does.
 
-PySpark takes a broken connection for the end of a task's input: where the JVM cannot fetch the rest of a shuffle, or is killed, the Python
-task goes on with what came so far. Spark throws its result away; what it commits to the database would stay. So every worker sends a message to
-every worker, if only an empty one, and a task with state begins when it has one of each.
+PySpark treats a broken connection as the end of a task's input. If the JVM cannot fetch the rest of a shuffle, or is killed, the Python task
+continues with the part that has arrived. Spark discards its result, but a commit to the database would stay. So every worker sends one message
+to every worker, even if it is empty, and a task with state begins only when it has one from each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.run.tasks import StepInput, TaskSetup, read_and_run_source, run_regi
 
 
 class SparkStep:
-    """Runs steps on a SparkContext. One at a time."""
+    """Runs steps on a SparkContext, one at a time."""
 
     def __init__(self, context: Any, setup: TaskSetup) -> None:
         assert setup.append_only == append_only_inputs(setup.plan.circuit)
@@ -50,7 +50,7 @@ class SparkStep:
 
 
 class InputBrokenOff(Exception):
-    """Of a task whose result nobody waits for; Spark runs it again."""
+    """A part of a task's input is missing. Spark discards this run of the task and runs it again."""
 
 
 def source_task(shared: Any, given: StepInput, worker: int, _: Iterable[int]) -> Iterator[tuple[int, ExchangeMessage]]:
@@ -65,7 +65,7 @@ def region_task(
     missing = set(range(setup.placement.workers)) - {message.source for message in inbox}
     if missing:
         raise InputBrokenOff(
-            f"step {given.step}, stage {stage}, worker {worker}: nothing came from workers {sorted(missing)}; nothing was changed."
+            f"step {given.step}, stage {stage}, worker {worker}: no message from workers {sorted(missing)} arrived; nothing was changed."
         )
     return _sent(setup, stage, worker, run_region(setup, given, stage, worker, inbox))
 

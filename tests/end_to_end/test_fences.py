@@ -195,7 +195,7 @@ def test_a_task_whose_input_broke_off_changes_nothing(
     assert play.run(resolved)["recoveries"] == 0
     refused = [file.read_text() for file in tmp_path.glob("refused-*")]
     assert len(refused) == 4 * 3 * 3  # steps, workers, lengths from 0 on
-    assert all("nothing came from workers" in text and "nothing was changed" in text for text in refused)
+    assert all("no message from workers" in text and "nothing was changed" in text for text in refused)
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
 

@@ -64,7 +64,7 @@ def test_a_task_of_any_other_step_than_the_next_is_refused(step: int) -> None:
     if step == 1:
         run_stage_once(task(step, 1), store, [])
     else:
-        with pytest.raises(StaleTask, match=f"state is at step 1, the task is for step {step}"):
+        with pytest.raises(StaleTask, match=f"state is at step 1, but the task is for step {step}"):
             run_stage_once(task(step, 1), store, [])
     assert store.records == before
 

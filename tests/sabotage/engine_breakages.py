@@ -478,7 +478,7 @@ ENGINE = (
         "6 two versions",
         (Edit("engine/run/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
-        tells="RecoveryFailed.*its checkpoint is for step",
+        tells="RecoveryFailed.*the checkpoint is for step",
     ),
     Breakage(
         "probe-finds-one-row-a-hash",
