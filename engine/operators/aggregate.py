@@ -375,7 +375,7 @@ AGGREGATE = Operator(
     keeps=_keeps,
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content),
-    speaks_first=lambda node: not node.group,
+    outputs_without_input=lambda node: not node.group,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )

@@ -89,7 +89,7 @@ DISTINCT = Operator(
     keeps=lambda node, append_only: "the weight of every row",
     unique_key=lambda node, inputs: tuple(range(len(node.types))),
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -103,7 +103,7 @@ DEDUPLICATE = Operator(
     # Its key is unique too. Saying so would change which joins take sums early, and with that the circuits that existing state belongs to.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: None,
 )

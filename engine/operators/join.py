@@ -68,7 +68,7 @@ JOIN = Operator(
     keeps=lambda node, append_only: "both inputs, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
     user_name=lambda node: None,
 )

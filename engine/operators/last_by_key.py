@@ -87,7 +87,7 @@ LAST_BY_KEY = Operator(
     keeps=lambda node, append_only: "the last row of every key",
     unique_key=lambda node, inputs: node.key,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: f"source {node.handle}",
 )

@@ -72,7 +72,7 @@ MAP = Operator(
     keeps=lambda node, append_only: "",
     unique_key=_unique_key_of_map,
     content=ContentOfInput(_content_of_map),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=_text_of_map,
     user_name=lambda node: None,
 )
@@ -85,7 +85,7 @@ UNION = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -98,7 +98,7 @@ CONSTANT = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: True,
+    outputs_without_input=lambda node: True,
     text=_text_of_constant,
     user_name=lambda node: None,
 )

@@ -104,7 +104,7 @@ OUTPUT = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else ""),
     user_name=lambda node: f"output {node.handle}",
 )

@@ -170,7 +170,7 @@ PARTIAL_AGGREGATE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )
@@ -183,7 +183,7 @@ JOIN_PARTIALS = Operator(
     keeps=lambda node, append_only: "the left's sums a group, and the right, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
     user_name=lambda node: None,
 )
@@ -196,7 +196,7 @@ FINAL_AGGREGATE = Operator(
     keeps=lambda node, append_only: "one accumulator a group",
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content_of_final),
-    speaks_first=lambda node: not node.group,
+    outputs_without_input=lambda node: not node.group,
     text=lambda node: words.aggregate(node.group, node.calls, "s"),
     user_name=lambda node: None,
 )

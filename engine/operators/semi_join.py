@@ -210,7 +210,7 @@ SEMI_JOIN = Operator(
     # The left's unique key stays one. Saying so would change which joins take sums early, and with that the circuits of existing state.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=_text,
     user_name=lambda node: None,
 )

@@ -78,7 +78,7 @@ VIEW = Operator(
     keeps=lambda node, append_only: "the content, to be queried" if node.stored else "",
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # of a view over this one: engine/analysis/content.py reads a view's own content
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=_text,
     user_name=lambda node: f"view {node.name}",
 )

@@ -129,7 +129,7 @@ def test_an_operator_speaks_before_any_input_if_and_only_if_its_descriptor_says_
         for step in range(3):
             context = StepContext(store, step, index, APPEND_ONLY[index], partitions=PARTITIONS)
             spoken.append(operator.step(node, nothing, context).num_rows > 0)
-        assert spoken == [operator.speaks_first(node), False, False], named(index)
+        assert spoken == [operator.outputs_without_input(node), False, False], named(index)
 
 
 @pytest.mark.parametrize("seed", range(3))
