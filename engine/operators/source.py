@@ -1,4 +1,4 @@
-"""Source: an input handle. Its rows are read from Kafka and decoded before stage 0 (engine/run/sources.py), so it has no step function."""
+"""Source: an input handle. Its rows are read from Kafka and decoded by engine/run/sources.py, so it has no step function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.operators.descriptor import NoContent, Operator
 
 
 def _retraction(node: Source) -> str | None:
-    """A keyed source gives messages, which are not rows yet: LastByKey makes the table, and takes rows back."""
+    """The output of a keyed source is messages, which are never retracted. LastByKey makes the table from them, and retracts rows."""
     return f"source {node.handle} is a changelog, whose messages update and delete rows" if node.retracts else None
 
 

@@ -179,5 +179,5 @@ def test_a_table_that_is_not_complete_cannot_be_made() -> None:
         by_node_type([operator for operator in OPERATORS if operator is not DISTINCT], kinds)
     with pytest.raises(TypeError, match="Distinct has two descriptors"):
         by_node_type([*OPERATORS, replace(DISTINCT)], kinds)
-    with pytest.raises(TypeError, match="Distinct has a descriptor, and is not in the union Node"):
+    with pytest.raises(TypeError, match="Distinct has a descriptor, but is not in the union Node"):
         by_node_type(OPERATORS, [kind for kind in kinds if kind is not Distinct])

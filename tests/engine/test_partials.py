@@ -160,7 +160,7 @@ def test_limbs_that_no_int64_holds_on_the_way_are_added_exactly() -> None:
 
 def test_a_row_that_stands_too_often_is_refused_with_what_to_do() -> None:
     steps = Steps(LONG)
-    with pytest.raises(DataError, match=f"stands {WEIGHT_MAX + 1} times.*Remove duplicates"):
+    with pytest.raises(DataError, match=f"is {WEIGHT_MAX + 1} times.*Remove duplicates"):
         steps.run(Counter({(1, 1): 1}), Counter({(1, 7): WEIGHT_MAX + 1}))
 
 
