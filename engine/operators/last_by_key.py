@@ -84,9 +84,7 @@ LAST_BY_KEY = Operator(
     node=LastByKey,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
-    retraction=lambda node: (
-        f"source {node.handle} has a key, and a new message of a key replaces the row of the one before"
-    ),
+    retraction=lambda node: f"source {node.handle} has a key, and a new message of a key replaces its row",
     keeps=lambda node, append_only: "the last row of every key",
     unique_key=lambda node, inputs: node.key,
     content=NoContent(),
