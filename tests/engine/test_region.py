@@ -1,4 +1,4 @@
-"""A stage that runs twice, too late, or after an error elsewhere: the state is as one run would leave it."""
+"""A stage that runs twice, too late, or after an error of another task leaves the state as one run would."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def message_count(outbox: Outbox) -> int:
 
 
 def test_a_second_run_of_a_task_returns_the_first_ones_result_and_changes_nothing() -> None:
-    """Without the marker the second run would find every row there already and output nothing."""
+    """Without the marker the second run would find every row in the state already and output nothing."""
     store, inbox = DictStore(), [message_of([(1, "a"), (2, "b")], 0)]
     first = run_stage_once(task(0, 1), store, inbox)
     assert message_count(first) == 2
@@ -69,15 +69,15 @@ def test_a_task_of_any_other_step_than_the_next_is_refused(step: int) -> None:
     assert store.records == before
 
 
-def test_an_error_elsewhere_leaves_the_state_alone_and_travels_on() -> None:
+def test_an_error_of_another_task_is_passed_on_and_changes_no_state() -> None:
     store = DictStore()
-    inbox = [error_message(1, DataError("bad", "mend it")), message_of([(1, "a")], 0)]
+    inbox = [error_message(1, DataError("bad", "fix it")), message_of([(1, "a")], 0)]
     outbox = run_stage_once(task(0, 1), store, inbox)
     assert outbox[DRIVER].error is not None
     assert not store.records
 
 
-def test_a_failed_source_tells_every_worker() -> None:
+def test_the_error_of_a_source_task_is_sent_to_every_worker() -> None:
     outbox = failed_outbox(task(0, 0, worker=2, workers=3), DataError("bad"))
     assert set(outbox) == {0, 1, 2} and all(message.error for message in outbox.values())
 
@@ -91,8 +91,8 @@ def test_arrival_order_of_exchange_messages_does_not_matter() -> None:
     assert results[0] == results[1]
 
 
-def test_rows_that_pass_a_stage_are_the_same_bytes_whatever_came_first() -> None:
-    """What is carried to a later stage is not touched on its way, so no operator puts it in order."""
+def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival() -> None:
+    """No operator reads the rows of a channel that a stage only passes on, so no operator sorts them."""
     count = AggregateCall("count", None, False, pa.int64())
     circuit = Circuit((
         Source((), TYPES, "words"),
@@ -114,14 +114,14 @@ def test_rows_that_pass_a_stage_are_the_same_bytes_whatever_came_first() -> None
     assert results[0] == results[1]
 
 
-def test_of_several_faults_the_same_one_is_told_whichever_came_first() -> None:
+def test_of_several_faults_the_same_one_is_reported_in_any_order_of_arrival() -> None:
     faults = [error_message(source, DataError(f"of source {source}")) for source in (2, 1, 3)]
     for order in (faults, faults[::-1]):
         outbox = run_stage_once(task(0, 1), DictStore(), order)
         assert str(error_of(outbox[DRIVER])) == "of source 1"
 
 
-def test_a_report_goes_to_the_driver_and_an_error_travels_alone() -> None:
+def test_a_report_goes_to_the_driver_and_not_with_an_error() -> None:
     last, middle = task(0, 1), task(0, 0)
     assert with_report(last, {}, b"r")[DRIVER].reports == (b"r",)
     assert with_report(middle, {}, b"r")[0].reports == (b"r",)
@@ -143,8 +143,8 @@ def test_errors_name_view_and_step() -> None:
 
 
 @pytest.mark.parametrize("word", ["footstep", "view other, step 9: "])
-def test_what_a_value_says_does_not_hide_view_and_step(word: str) -> None:
-    """A value of the data is quoted in the message; whether the place is known already must not depend on it."""
+def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -> None:
+    """The message quotes a value of the data. Whether the place is known already must not depend on that value."""
     count = AggregateCall("count", None, False, pa.int64())
     circuit = Circuit((
         Source((), TYPES, "words", retracts=True),
@@ -162,7 +162,7 @@ def test_what_a_value_says_does_not_hide_view_and_step(word: str) -> None:
     assert word in str(error) and str(error).count(error.what_to_do) == 1
 
 
-def test_types_of_every_operator_are_what_the_circuit_says() -> None:
+def test_output_messages_have_the_declared_types() -> None:
     outbox = run_stage_once(task(0, 1), DictStore(), [message_of([(1, "a")], 0)])
     (data,) = outbox[DRIVER].output.values()
     assert from_bytes(data).schema.types == [pa.int32(), pa.binary(), pa.binary()]
