@@ -134,6 +134,7 @@ _TRANSLATIONS = (
 )  # fmt: skip
 
 
+_PLACE_IN_SQL = "\n\nLINE "  # with it DuckDB begins to show its query, of which the error names the one expression
 UNFORESEEN = "INTERNAL_ERROR"
 """Spark's error class for errors without a class of their own."""
 
@@ -146,6 +147,7 @@ def _expression_error(fault: Fault) -> ExpressionError:
 
 
 def _named(text: str) -> tuple[str, str]:
+    text = text.split(_PLACE_IN_SQL)[0]
     if named := _NAMED.search(text):
         return named[1], named[2].strip()
     for pattern, error_class in _TRANSLATIONS:

@@ -29,7 +29,7 @@ MESSAGE_BYTES_ASSUMED = 256
 class Limits:
     """Bounds of one step. `message_bytes` is the assumed size of a message: a setting and not a measurement, for a division is chosen
     before anybody has read its messages. Where they turn out to be larger than `bytes_max` allows, the step is divided again, by the
-    sizes of its own messages (io_kafka/byte_bound.py)."""
+    sizes of its own messages (io_kafka/step_log/byte_bound.py)."""
 
     rows_max: int = STEP_ROWS_MAX
     bytes_max: int | None = None

@@ -176,6 +176,41 @@ def test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value(
     assert len(caught.value.text) < 1000
 
 
+@pytest.mark.parametrize(
+    ("sql", "text", "error_class"),
+    [
+        ("spark_parse_timestamp(c0, 'yyyy-MM-dd')", "+1234567-01-01", "CANNOT_PARSE_TIMESTAMP"),
+        ("epoch_us(spark_read_timestamp(c0))", "1" * 5000, "CAST_INVALID_INPUT"),
+        ("spark_read_integer(c0, 32)", "9" * 5000, "CAST_INVALID_INPUT"),
+        ("length(spark_read_decimal(c0, 10, 2))", "1e" + "9" * 5000, "CAST_INVALID_INPUT"),
+        ("length(spark_repeat(c0, 1073741824))", "日", "COLLECTION_SIZE_LIMIT_EXCEEDED"),
+        ("length(spark_rpad(c0, 2147483647, '日'))", "", "COLLECTION_SIZE_LIMIT_EXCEEDED"),
+    ],
+    ids=["year", "long year", "long integer", "long exponent", "repeat", "pad"],
+)
+def test_values_beyond_a_limit_have_an_error_of_their_own(sql: str, text: str, error_class: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(None, (Expression(f"CAST(CAST({sql} AS VARCHAR) AS VARCHAR)", pa.string()),), pa.table({"c0": [text]}))
+    assert caught.value.error_class == error_class
+
+
+@pytest.mark.parametrize(
+    ("sql", "text", "value"),
+    [("spark_read_integer(c0, 32)", "0" * 5000 + "7", 7), ("spark_read_single(c0)", "0e99999999999999999999", 0)],
+)
+def test_long_texts_of_small_values_are_read(sql: str, text: str, value: int) -> None:
+    result = evaluate(None, (Expression(sql, pa.float64()),), pa.table({"c0": [text]}))
+    assert result.column(0).to_pylist() == [value]
+
+
+def test_a_long_run_of_digits_before_a_wrong_character_is_refused_at_once() -> None:
+    """With a pattern that tries all ways to cut the run in two, a million digits would take days."""
+    rows = pa.table({"c0": ["1" * 1_000_000 + "x"]})
+    for sql in ("spark_read_integer(c0, 32)", "spark_read_double(c0)", "length(spark_read_decimal(c0, 9, 2))"):
+        with pytest.raises(ExpressionError, match="CAST_INVALID_INPUT"):
+            evaluate(None, (Expression(sql, pa.float64()),), rows)
+
+
 def test_a_predicate_that_fails_is_named_too() -> None:
     predicate = Expression("(spark_read_integer(c0, 32) > 0)", pa.bool_())
     with pytest.raises(ExpressionError, match=r"expression \(spark_read_integer\(c0, 32\) > 0\) with c0 = 'x'"):

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from base.options import Mode
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, LastByKey, Node, Output, Source, View
 from engine.model.placement import Placement
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.spec import Mode
 from io_kafka.offsets import OffsetRange
 
 

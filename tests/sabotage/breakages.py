@@ -8,5 +8,6 @@ from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.storage_breakages import STORAGE
+from tests.sabotage.text_breakages import TEXT
 
-BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *FRONT_END, *STORAGE)
+BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *FRONT_END, *TEXT, *STORAGE)

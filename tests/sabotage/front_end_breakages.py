@@ -44,7 +44,7 @@ FRONT_END = (
         "own-mistake-blamed-on-the-project",
         "A failure of ours in one view ends with the exit code for a wrong project.",
         "no silence",
-        (Edit("stepwell/commands/exit_codes.py", "    (OwnMistake, Exit.INTERNAL),\n", ""),),
+        (Edit("stepwell/errors.py", "    exit_code = ExitCode.INTERNAL\n", ""),),
         (f"{TEST_REFUSALS}::test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors",),
     ),
 )

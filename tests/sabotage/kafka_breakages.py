@@ -345,7 +345,7 @@ KAFKA = (
         "large-message-never-gets-through",
         "A step that is cut by its bytes leaves out a message that is larger than they are.",
         "9 bounded",
-        (Edit("io_kafka/byte_bound.py", "max(1, fitting)", "fitting"),),
+        (Edit("io_kafka/step_log/byte_bound.py", "max(1, fitting)", "fitting"),),
         ("tests/io_kafka/test_byte_bound.py::test_what_is_left_fits_but_for_first_messages",),
     ),
     Breakage(
@@ -367,8 +367,8 @@ KAFKA = (
         "2 determinism",
         (
             Edit(
-                "coordinator/loop.py",
-                "None if core.replaying else self._spec.limits.bytes_max",
+                "coordinator/stepping.py",
+                "None if action.replay else self._spec.limits.bytes_max",
                 "self._spec.limits.bytes_max",
             ),
         ),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
+from base.options import Mode
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
@@ -14,7 +15,7 @@ from stepwell.doctor.machine import java_check
 from stepwell.doctor.state import state_checks
 from stepwell.errors import Location
 from stepwell.project.loading import load_project
-from stepwell.project.tables import Mode, OutputSpec, SourceSpec
+from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.service.endpoint import Endpoint
 from tests.conftest import Broker
 from tests.stepwell.folder import write

@@ -16,8 +16,8 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
+from base.fault import ExitCode
 from stepwell.commands import spark
-from stepwell.commands.common import Exit
 from stepwell.commands.spark import SparkUnavailable, spark_session
 from stepwell.spark.session import connection_lost
 from tests.conftest import Broker
@@ -128,7 +128,7 @@ def test_a_jvm_that_is_killed_early_ends_the_command_with_a_text(
         env={**os.environ, "PYTHONPATH": str(ROOMS), "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers},
         capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, check=False,
     )  # fmt: skip
-    assert ended.returncode == Exit.MACHINE, ended
+    assert ended.returncode == ExitCode.MACHINE, ended
     assert "Traceback" not in ended.stderr and "nanobind" not in ended.stderr, ended.stderr
     answer = json.loads(ended.stdout)
     texts = [answer["error"]] if "error" in answer else [f"{c['found']} {c['mend']}" for c in answer["checks"]]

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from engine.expressions.functions.function import Failure, Function, each
 
 STRING_CODE_POINTS_MAX = (1 << 31) - 1  # Java's limit: for a longer result Spark raises too
+STRING_BYTES_MAX = (1 << 31) - 16  # of a string in UTF-8, in Java's arrays and in Arrow's; checked before it is built
 
 
 def _cased(name: str, ascii_only: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Function:
@@ -49,6 +50,7 @@ def _pad(text: str, length: int, pad: str, left: bool) -> str:
     if not pad:
         return text
     room = length - len(text)
+    _check_size(text, room // len(pad) + 1, pad)
     filling = (pad * (room // len(pad) + 1))[:room]
     return filling + text if left else text + filling
 
@@ -90,9 +92,13 @@ def _initcap(text: str) -> str:
 
 
 def _repeat(text: str, times: int) -> str:
-    if len(text) * max(times, 0) > STRING_CODE_POINTS_MAX:
-        raise Failure("COLLECTION_SIZE_LIMIT_EXCEEDED", f"a string of {len(text)} repeated {times} times")
+    _check_size("", times, text)
     return text * times
+
+
+def _check_size(text: str, times: int, repeated: str) -> None:
+    if len(text.encode()) + len(repeated.encode()) * times > STRING_BYTES_MAX:
+        raise Failure("COLLECTION_SIZE_LIMIT_EXCEEDED", f"a string of {len(repeated)} characters {times} times")
 
 
 def _overlay(text: str, replacement: str, position: int, length: int) -> str:

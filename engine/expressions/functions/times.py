@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from base.text.dates import civil, days, exists, is_leap, month_length, year_text
-from base.text.timestamps import DAY_US, SECOND_US
+from base.text.timestamps import DAY_US, INT64_MAX, SECOND_US
 from engine.expressions.functions.function import Failure, each
 
 FORMATS_KEPT_MAX = 256
@@ -193,7 +193,7 @@ def parser(pattern: str) -> Callable[[str], int]:
 
 
 def _resolved(fields: dict[str, str], two_digits: bool) -> int | None:
-    """The microseconds since 1970 of the fields; None if there is no such date or time."""
+    """The microseconds since 1970 of the fields; None if there is no such date or time, or if they need more than 64 bits."""
     year = int(fields.get("y", 1970)) + (2000 if two_digits else 0)
     written = fields.get("M", "1")
     month = (
@@ -222,7 +222,8 @@ def _resolved(fields: dict[str, str], two_digits: bool) -> int | None:
     if zone != "Z":
         digits = zone[1:].replace(":", "").ljust(4, "0")
         offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (1 if zone[0] == "+" else -1)
-    return (number * 86400 + hour * 3600 + minute * 60 + second - offset) * SECOND_US + fraction
+    micros = (number * 86400 + hour * 3600 + minute * 60 + second - offset) * SECOND_US + fraction
+    return micros if -INT64_MAX - 1 <= micros <= INT64_MAX else None
 
 
 def _months_between(later: int, earlier: int, rounded: bool) -> float:

@@ -80,6 +80,13 @@ INTERVAL -'-1 02:03:04.5' DAY TO SECOND|interval '1 02:03:04' day to second|1 24
 AQI= |AQID\\u0020| AQID|AQ\\u0020ID|=|AQ|+/+/|====|A===|AQ=I|AQI=AQ==|AQID AQID|é===|AAAé
 """.strip("\n").replace("\n", "|").split("|")  # fmt: skip
 
+TIMES += [
+    "|1 02:03:04", "INTERVAL |'|1 02:03:04' DAY TO SECOND", "-|1 02:03:04", "\\u00a01 02:03:04", "\\u007f1 02:03:04", "+1 02:03:04", "1\\t02:03:04",
+    "INTERVAL  -  '1 02:03:04' DAY TO SECOND", "INTERVAL\\u00a0'1 02:03:04' DAY TO SECOND", "INTERVAL\\u000b'1 02:03:04' DAY TO SECOND",
+    "\\u0131nterval '1 02:03:04' day to second", "1 02:03:04' DAY TO SECOND", "INTERVAL '1 02:03:04", "000000001 02:03:04", "0000000001 02:03:04",
+    "9" * 5000 + " 00:00:00", "-106751991 04:00:54.775808", "-106751991 04:00:54.775809", "GMT2024-01-02GMT", "GMTGMT", "1" * 5000,
+]  # fmt: skip
+
 VALUES = NUMBERS + STRINGS + [f'"{text}"' for text in TIMES] + ["1700000000", "-1", "9223372036854", "1700000000.5"]
 
 WHOLE: list[bytes] = [

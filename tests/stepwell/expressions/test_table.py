@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from stepwell.catalyst.read import read
 from stepwell.lowering.expressions import TABLE
-from stepwell.planning.catalyst.read import read
 from tests.stepwell.expressions import (
     test_arithmetic,
     test_casts,

@@ -9,10 +9,11 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from base.options import Mode
 from stepwell.errors import Location
 from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
-from stepwell.project.tables import Mode, OutputSpec, SourceSpec
+from stepwell.project.tables import OutputSpec, SourceSpec
 
 Query = str | Callable[[SparkSession], DataFrame]
 FILE = "transformations/views.sql"

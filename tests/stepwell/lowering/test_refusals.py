@@ -8,9 +8,8 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from stepwell.commands.exit_codes import exit_code_of
 
-from stepwell.commands.common import Exit
+from base.fault import ExitCode, exit_code_of
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
@@ -113,8 +112,8 @@ def test_a_users_first_beside_a_drop_duplicates_is_still_refused(
 
 def test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors() -> None:
     refused, mistake = UnsupportedError("refused"), OwnMistake.of(IndexError("nobody foresaw this"), "v", None)
-    assert exit_code_of(mistake) == exit_code_of(ProjectErrors([refused, mistake])) == Exit.INTERNAL
-    assert exit_code_of(refused) == exit_code_of(ProjectErrors([refused, refused])) == Exit.PROJECT
+    assert exit_code_of(mistake) == exit_code_of(ProjectErrors([refused, mistake])) == ExitCode.INTERNAL
+    assert exit_code_of(refused) == exit_code_of(ProjectErrors([refused, refused])) == ExitCode.PROJECT
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Mistakes in Spark's rules for values written as text, and in what an error says of the row."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+CORPUS, ZONES = "tests/base/text/test_corpus.py", "tests/base/text/test_zones.py"
+TEST_EXPRESSIONS = "tests/engine/test_expressions.py"
+
+TEXT: tuple[Breakage, ...] = (
+    Breakage(
+        "zones-of-the-machine",
+        "The rules of a zone come from the machine's files.",
+        "2 determinism",
+        (
+            Edit(
+                "base/text/zones.py",
+                "        return ZoneInfo.from_file(file, key=name)\n",
+                "        return ZoneInfo(name)\n",
+            ),
+        ),
+        (f"{ZONES}::test_the_machines_zone_files_are_not_read",),
+    ),
+    Breakage(
+        "cast-refuses-zones",
+        "CAST refuses a timestamp with a zone, which the JSON reader reads.",
+        "Spark's semantics",
+        (Edit("base/text/timestamps.py", '    return _read(text, "used")\n', '    return _read(text, "refused")\n'),),
+        (f"{ZONES}::test_the_machines_zone_files_are_not_read",),
+    ),
+    Breakage(
+        "json-ignores-zones",
+        "The JSON reader takes a TIMESTAMP_NTZ with a zone, as CAST does and from_json does not.",
+        "Spark's semantics",
+        (
+            Edit(
+                "io_kafka/formats/javatext.py",
+                '    return timestamps.timestamp_ntz_us(text, zone="refused")\n',
+                '    return timestamps.timestamp_ntz_us(text, zone="ignored")\n',
+            ),
+        ),
+        (f"{CORPUS}::test_cast_and_json_differ_only_where_the_list_says",),
+    ),
+    Breakage(
+        "exponent-of-any-length",
+        "The exponent of a decimal is computed however long it is.",
+        "a row of the data stops the step as an error of the data",
+        (Edit("base/text/decimals.py", "        if len(digits) > EXPONENT_DIGITS_MAX:\n", "        if False:\n"),),
+        (f"{TEST_EXPRESSIONS}::test_values_beyond_a_limit_have_an_error_of_their_own",),
+    ),
+    Breakage(
+        "row-is-our-mistake",
+        "What an expression raises over a row ends the pipeline as a mistake of ours.",
+        "a row of the data stops the step as an error of the data",
+        (Edit("engine/expressions/evaluate.py", "        if fault is None:\n", "        if True:\n"),),
+        (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
+    ),
+    Breakage(
+        "another-row-is-blamed",
+        "The error names the last failing row in place of the first.",
+        "errors name the place",
+        (
+            Edit(
+                "engine/expressions/faults.py",
+                "        table = front if raised(front) is not None else table.slice(half)\n",
+                "        table = table.slice(half) if raised(table.slice(half)) is not None else front\n",
+            ),
+        ),
+        (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
+    ),
+)
