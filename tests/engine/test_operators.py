@@ -280,7 +280,7 @@ def test_an_append_topic_refuses_a_retraction() -> None:
     node = Output((0,), (), "events", "append", ("id", "word"))
     context = StepContext(DictStore(), 3, 0, (False,), partitions={"events": 1})
     assert step_output(node, [to_table(Counter({(1, "a"): 2}), TYPES)], context).num_rows == 2
-    with pytest.raises(DataError, match="A row was taken back"):
+    with pytest.raises(DataError, match="A row was retracted"):
         step_output(node, [to_table(Counter({(1, "a"): -1}), TYPES)], context)
 
 
