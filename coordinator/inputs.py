@@ -66,9 +66,9 @@ def first_division(positions: Mapping[TopicPartition, int]) -> Division:
     return Division(0, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(positions.items())))
 
 
-def speaks_first(spec: PipelineSpec) -> bool:
-    """Whether the circuit has output before any input: constants, and counts of nothing."""
-    return any(operator_of(node).speaks_first(node) for node in spec.circuit.nodes)
+def outputs_without_input(spec: PipelineSpec) -> bool:
+    """Whether there is output before any input: constants, and counts of nothing."""
+    return any(operator_of(node).outputs_without_input(node) for node in spec.circuit.nodes)
 
 
 class Inputs:
@@ -109,7 +109,7 @@ class Inputs:
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but step 0 gets a division without input if the circuit has output before any input."""
         division = self.choose(log, step)
-        if division is None and step == 0 and speaks_first(self._spec):
+        if division is None and step == 0 and outputs_without_input(self._spec):
             return first_division(positions_after(self._starts, log.positions))
         return division
 

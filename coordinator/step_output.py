@@ -15,7 +15,7 @@ from coordinator.specification import PipelineSpec
 from engine.analysis.stages import Plan
 from engine.model.circuit import Output
 from engine.operators.output import OUTPUT_MESSAGES
-from engine.run.parcels import Parcel, from_bytes
+from engine.run.exchange import ExchangeMessage, from_bytes
 from engine.run.reports import RegionReport, unpacked
 from engine.run.sources import SourceReport
 from io_kafka.clients.writer import StepOutput
@@ -41,20 +41,20 @@ def gather(
     spec: PipelineSpec,
     plan: Plan,
     partitions: Mapping[str, int],
-    parcels: Sequence[Parcel],
+    messages: Sequence[ExchangeMessage],
     dead_letters: Mapping[str, str],
 ) -> StepResult:
     """The result of a step. `partitions` are the numbers of partitions of the output topics, by handle. `dead_letters` are the dead-letter
     topics by source, as the step's division records them."""
-    sources, regions = _reports(parcels)
-    result = StepResult(_outputs(spec, plan, partitions, parcels) + _dead_letters(dead_letters, sources))
+    sources, regions = _reports(messages)
+    result = StepResult(_outputs(spec, plan, partitions, messages) + _dead_letters(dead_letters, sources))
     for report in sources:
-        for topic, partition, messages, checksum in report.inputs:
+        for topic, partition, count, checksum in report.inputs:
             text = f"{checksum:016x}"
-            result.inputs.append(InputChecksum(topic=topic, partition=partition, messages=messages, checksum=text))
-            result.rows += messages
-        for handle, count in report.skipped.items():
-            result.skipped[handle] = result.skipped.get(handle, 0) + count
+            result.inputs.append(InputChecksum(topic=topic, partition=partition, messages=count, checksum=text))
+            result.rows += count
+        for handle, skipped in report.skipped.items():
+            result.skipped[handle] = result.skipped.get(handle, 0) + skipped
         result.read_ms = max(result.read_ms, report.read_ms)
     result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     stages = sorted({report.stage for report in regions})
@@ -63,8 +63,8 @@ def gather(
     return result
 
 
-def _reports(parcels: Sequence[Parcel]) -> tuple[list[SourceReport], list[RegionReport]]:
-    reports = [unpacked(data) for parcel in parcels for data in parcel.reports]
+def _reports(messages: Sequence[ExchangeMessage]) -> tuple[list[SourceReport], list[RegionReport]]:
+    reports = [unpacked(data) for message in messages for data in message.reports]
     return (
         [report for report in reports if isinstance(report, SourceReport)],
         [report for report in reports if isinstance(report, RegionReport)],
@@ -75,11 +75,11 @@ def _outputs(
     spec: PipelineSpec,
     plan: Plan,
     partitions: Mapping[str, int],
-    parcels: Sequence[Parcel],
+    messages: Sequence[ExchangeMessage],
 ) -> list[StepOutput]:
     parts: dict[str, list[pa.Table]] = {output.handle: [] for output in spec.outputs}
-    for parcel in parcels:
-        for index, data in parcel.messages.items():
+    for message in messages:
+        for index, data in message.output.items():
             node = plan.circuit.nodes[index]
             assert isinstance(node, Output)
             parts[node.handle].append(from_bytes(data))

@@ -18,7 +18,7 @@ from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
-from engine.run.parcels import Parcel
+from engine.run.exchange import ExchangeMessage
 from engine.run.step_runner import StepRunner
 from engine.run.tasks import StepInput, TaskSetup
 from faults.points import reached
@@ -67,8 +67,8 @@ class Stepping:
         record = log.divisions[step] if action.replay else self._with_policy_in_force(log.divisions[step])
         began = self._monotonic()
         reached("step.begun")
-        parcels = self._run_divided(record, runner, None if action.replay else self._spec.limits.bytes_max)
-        result = gather(self._spec, setup.plan, setup.partitions, parcels, record.dead_letters)
+        messages = self._run_divided(record, runner, None if action.replay else self._spec.limits.bytes_max)
+        result = gather(self._spec, setup.plan, setup.partitions, messages, record.dead_letters)
         computed = self._monotonic()
         reached("step.gathered")
         log = self._writer.state
@@ -92,7 +92,7 @@ class Stepping:
             self._inputs.recorded()
             self._divide_ms = 1e3 * (chosen - computed)
 
-    def _run_divided(self, record: DivisionRecord, runner: StepRunner, bytes_max: int | None) -> list[Parcel]:
+    def _run_divided(self, record: DivisionRecord, runner: StepRunner, bytes_max: int | None) -> list[ExchangeMessage]:
         """Runs the step. A step whose messages have more than `bytes_max` bytes is divided again, over less input, and then run. With None the
         division stays as it is, because the step has output already."""
         given = StepInput(

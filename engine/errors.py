@@ -40,12 +40,12 @@ class EngineError(Fault):
 
 
 class DataError(EngineError):
-    """The input, or a view's definition on that input, cannot be gone on with: running again would stop at the same place."""
+    """The step cannot be computed from this input and the views' definitions. Running it again would stop at the same place."""
 
 
 class StaleTask(EngineError):
-    """A task of another epoch, step or database: it has changed nothing. Recovery decides what is next."""
+    """The task belongs to another epoch, step or database. It was rejected and has changed nothing. Recovery decides what is next."""
 
 
 class TaskLost(EngineError):
-    """Spark gave back less than all of a job's results. Recovery decides what is next."""
+    """Spark returned fewer results than the job has tasks. Recovery decides what is next."""

@@ -1,1 +1,1 @@
-"""What follows from a circuit alone: stages and exchanges, keys, retractions, how the content of a view is read."""
+"""Analyses of a circuit: stages and exchanges, unique keys, retractions, and how the content of a view is read."""

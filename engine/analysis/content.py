@@ -1,7 +1,7 @@
-"""The content of a view, read from the state: from a trace of its own, or worked out from the aggregate that it shows.
+"""Reads the content of a view from the state: from the view's own trace, or from the totals of the aggregate below it.
 
-An aggregate's totals say all that its rows do. So a view over one stores nothing: what a step writes and merges is half as much, and a query
-computes the view's rows from the totals instead. Each operator says in its descriptor how its content can be read (`Content`).
+An aggregate's rows can be computed from its totals. So a view over an aggregate stores nothing: a step writes and merges half as much, and a
+query computes the view's rows from the totals. Each operator's descriptor says how its content can be read (`Content`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from engine.operators.view import content as stored_content
 from engine.state.trace import as_zset
 
 ContextOf = Callable[[int], StepContext]
-"""From a node's index to the context in which its state is read; `step` is that of the version read."""
+"""From a node's index to the context in which its state is read. The context's `step` is that of the version that is read."""
 
 
 def derivable(circuit: Circuit, index: int) -> bool:
-    """Whether a view need not store its content: it can be worked out from state, and no two rows of it can have the view's key."""
+    """Whether a view need not store its content, because it can be computed from other state and no two of its rows can have the same key. (A
+    view that stores its content checks that.)"""
     view = circuit.nodes[index]
     assert isinstance(view, View)
     if view.key:
@@ -36,7 +37,7 @@ def derivable(circuit: Circuit, index: int) -> bool:
 
 
 def readable(circuit: Circuit, index: int) -> bool:
-    """Whether the content of a node's output can be worked out from the state of the nodes below it, and its own."""
+    """Whether the content of a node's output can be computed from its own state and that of the nodes below it."""
     node = circuit.nodes[index]
     content = operator_of(node).content
     match content:
@@ -51,7 +52,7 @@ def readable(circuit: Circuit, index: int) -> bool:
 
 
 def derive_contents(circuit: Circuit) -> Circuit:
-    """The circuit in which every view that need not store its content does not."""
+    """The circuit with `derived` set for every view that need not store its content."""
     return Circuit(
         tuple(
             replace(node, derived=True) if isinstance(node, View) and node.stored and derivable(circuit, i) else node
@@ -70,7 +71,7 @@ def content_of(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
 
 
 def content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
-    """One worker's part of the content of a node's output, as a Z-set, where `readable` says that there is one."""
+    """One worker's part of the content of a node's output, as a Z-set. The node must be `readable`."""
     node = circuit.nodes[index]
     content = operator_of(node).content
     match content:

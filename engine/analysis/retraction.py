@@ -1,9 +1,9 @@
-"""Retraction analysis: which nodes of a circuit can take rows back, and which can only ever insert.
+"""Monotonicity: which nodes of a circuit can retract rows, and which can only insert.
 
-A change of a node that only inserts never holds a negative weight (the stream is monotonic). An operator over such an input needs less state (a
-running maximum instead of all values), and only such a view can be an append-only topic. The analysis is a function of the circuit.
+A change of a monotonic node never has a negative weight. An operator over a monotonic input needs less state (a running maximum instead of all
+values), and only a monotonic view can be written to an append-only topic. The analysis is a function of the circuit.
 
-Every operator says in its descriptor whether it takes rows back although its inputs only insert. If an input retracts, the output counts as
+Every operator's descriptor says whether it can retract rows even if its inputs only insert. If an input can retract, the output counts as
 retracting, whatever the operator does.
 """
 
@@ -14,7 +14,7 @@ from engine.operators.table import operator_of
 
 
 def retraction_origins(circuit: Circuit) -> list[int | None]:
-    """For each node: None if it only inserts, otherwise the node at which its retractions begin (maybe itself)."""
+    """For each node: None if it only inserts, otherwise the node at which its retractions begin, which may be itself."""
     origins: list[int | None] = []
     for index, node in enumerate(circuit.nodes):
         inherited = next((origins[i] for i in node.inputs if origins[i] is not None), None)
@@ -30,7 +30,7 @@ def append_only_inputs(circuit: Circuit) -> dict[int, tuple[bool, ...]]:
 
 
 def retraction_reason(circuit: Circuit, index: int) -> str | None:
-    """Why the node can take rows back, as the end of a sentence that begins with "because"; None if it only inserts."""
+    """Why the node can retract rows, as the end of a sentence that begins with "because"; None if it only inserts."""
     origin = retraction_origins(circuit)[index]
     if origin is None:
         return None

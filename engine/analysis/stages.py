@@ -1,15 +1,15 @@
-"""From a circuit to stages: where rows must be exchanged, and which operators run between two exchanges.
+"""Plans the stages of a circuit: where rows must be exchanged, and which operators run between two exchanges.
 
-Each operator says in its descriptor which exchanges it needs (engine/operators/arrangement.py defines placements). Operators that are keyed
-alike run in one stage without an exchange between them.
+Each operator's descriptor says which exchanges it needs (engine/operators/arrangement.py defines placements). Operators with the same key run
+in one stage without an exchange between them.
 
-A stage is what one Spark stage runs. A node's stage is the number of exchanges on the longest way to it from a source:
+A stage of the plan runs as one Spark stage. A node's stage is the number of exchanges on the longest path to it from a source:
 
-    stage 0: sources, and what needs no key        (no state)
-    stage k: what becomes possible after k exchanges
+    stage 0: sources, and operators that need no key    (no state)
+    stage k: operators that need k exchanges
 
-What a stage gives to a later one is a **channel**: a node's output, exchanged by a key or kept on its worker. A channel that is
-read two stages on is carried along by the stage between.
+A stage passes rows to a later one by a **channel**: a node's output, exchanged by a key or kept on its worker. If the later stage is not the
+next one, the stages between pass the channel on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.operators.table import operator_of
 
 @dataclass(frozen=True)
 class Channel:
-    """`key` None: the rows stay on their worker."""
+    """The output of node `producer`, exchanged by `key`. If `key` is None, the rows stay on their worker."""
 
     producer: int
     key: Key | None
@@ -31,8 +31,8 @@ class Channel:
 
 @dataclass(frozen=True)
 class Plan:
-    """`stage[n]` of node n; `arrivals[n][slot]`: the channel by which an input comes, None where it is made in the same stage
-    on the same worker; `last_read[channel]`: the last stage that reads it."""
+    """`stage[n]`: the stage of node n. `arrivals[n][slot]`: the channel by which an input arrives; None if the same stage computes it on the
+    same worker. `last_read[channel]`: the last stage that reads the channel."""
 
     circuit: Circuit
     stage: tuple[int, ...]
@@ -47,7 +47,7 @@ class Plan:
         return [index for index, at in enumerate(self.stage) if at == stage]
 
     def check(self) -> None:
-        """An input made on the way is made before; one that is exchanged comes from an earlier stage."""
+        """Asserts that an input without a channel is computed in the same stage, and that a channel comes from an earlier stage."""
         for index, node in enumerate(self.circuit.nodes):
             for slot, producer in enumerate(node.inputs):
                 channel = self.arrivals[index][slot]
@@ -61,7 +61,7 @@ class Plan:
 
 
 def plan(circuit: Circuit) -> Plan:
-    """The stages of a circuit; a function of the circuit alone."""
+    """The stages of a circuit. They are a function of the circuit alone."""
     placements: list[Key | None] = []
     stage: list[int] = []
     arrivals: list[tuple[Channel | None, ...]] = []

@@ -1,4 +1,4 @@
-"""Of which columns a node has at most one row at the end of a step, as far as its operator's descriptor says."""
+"""Unique keys: columns of a node whose values are in at most one row at the end of a step. They follow from the operators' descriptors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.operators.table import operator_of
 
 
 def unique_keys(circuit: Circuit) -> list[Key | None]:
-    """For each node: columns whose values are in one row at most, `()` if there is one row at most; None if it is not known."""
+    """For each node: columns whose values are in at most one row; `()` if there is at most one row; None if no unique key is known."""
     keys: list[Key | None] = []
     for node in circuit.nodes:
         keys.append(operator_of(node).unique_key(node, [keys[i] for i in node.inputs]))

@@ -1,1 +1,1 @@
-"""Expressions over whole Arrow tables, evaluated by DuckDB with Spark's semantics."""
+"""Expressions over whole Arrow tables. DuckDB evaluates them with Spark's semantics."""

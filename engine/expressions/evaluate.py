@@ -1,11 +1,11 @@
 """Evaluation of a circuit's expressions over whole Arrow tables.
 
-Guarantees: the result depends on the rows and the expressions alone: one thread, rows in their order, UTC, no optimiser that
-could evaluate what the expression guards against. What fails in Spark fails here, with Spark's name for the error.
+Guarantees: the result depends on the rows and the expressions alone. DuckDB uses one thread, keeps the order of the rows and works in UTC. An
+expression that raises in Spark raises here, with Spark's error class.
 
-One DuckDB query evaluates the predicate and all projections of a Map (a query costs about 0.5 ms whatever it does). Projections
-that only pick a column never enter DuckDB unless the predicate does. DuckDB's optimiser is off: its rules move and fold
-expressions, while `CASE WHEN d <> 0 THEN n / d END` relies on the order in which they are written.
+One DuckDB query evaluates the predicate and all projections of a Map, because a query costs about 0.5 ms whatever it does. Without a predicate,
+DuckDB does not see projections that are just a column. DuckDB's optimiser is off: its rules move and fold expressions, but
+`CASE WHEN d <> 0 THEN n / d END` relies on the order in which they are written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WEIGHT = "weight"
 
 
 class ExpressionError(DataError):
-    """A row for which Spark raises too. The caller adds the view and the step."""
+    """An expression raised on a row for which Spark raises too. The caller adds the view and the step."""
 
     def __init__(self, error_class: str, text: str) -> None:
         super().__init__(f"[{error_class}] {text}", "Mend the row, or guard against it in the view (CASE, nullif).")
@@ -39,10 +39,11 @@ class ExpressionError(DataError):
 
 
 def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table:
-    """The rows for which `predicate` is true, as `c0`, `c1`, ... of `projections`; a last column `weight` stays with its row.
+    """The `projections` of the rows for which `predicate` is true, as columns `c0`, `c1`, ...
 
-    `table` has the columns `c0`, `c1`, ..., and maybe `weight`. Raises `ExpressionError`, which names the expression and the values
-    of the first row on which it fails. SQL that fails without any row is a mistake of ours: an AssertionError.
+    `table` has the columns `c0`, `c1`, ..., and may have a last column `weight`, which is then the last column of the result too. Raises
+    `ExpressionError`, which names the expression and the values of the first row on which it fails. SQL that fails without any row is a defect
+    of Stepwell and raises an AssertionError.
     """
     outputs = [*projections]
     names = [f"c{index}" for index in range(len(projections))]
@@ -98,12 +99,12 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 _connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
-"""By process and thread: tasks in the driver run in threads, and a connection is for one at a time."""
+"""The connections by process and thread. Tasks in the driver run in threads, and only one thread at a time may use a connection."""
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """This thread's connection. A process forked from one that had a connection makes its own, and leaves the inherited one
-    as it is: DuckDB's threads do not survive a fork, and closing would wait for them."""
+    """This thread's connection. A forked process makes its own and does not close the one that it inherited: DuckDB's threads do not survive a
+    fork, and closing would wait for them."""
     owner = os.getpid(), threading.get_ident()
     if (known := _connections.get(owner)) is not None:
         return known
@@ -135,12 +136,12 @@ _TRANSLATIONS = (
 
 _PLACE_IN_SQL = "\n\nLINE "  # with it DuckDB begins to show its query, of which the error names the one expression
 UNFORESEEN = "INTERNAL_ERROR"
-"""Spark's name for an error without a name of its own."""
+"""Spark's error class for errors without a class of their own."""
 
 
 def _expression_error(fault: Fault) -> ExpressionError:
-    """What the row raises, under Spark's name. An error that has none still stops the step as an error of the data: the next
-    row may be evaluated, and only the user can change this one or the view."""
+    """The error of the row, with Spark's error class. An error without a class stops the step as an error of the data too, because only the user
+    can change the row or the view."""
     error_class, text = _named(str(fault.error))
     return ExpressionError(error_class, f"{text} ({expression_faults.described(fault)})")
 

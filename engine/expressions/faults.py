@@ -1,8 +1,7 @@
-"""Which expression fails on which row: what an error must name, and DuckDB does not say.
+"""Finds the expression and the row that fail, because DuckDB's errors do not name them.
 
-DuckDB evaluates all expressions of a node over all rows in one query, and its error names neither. So after an error the
-query runs again, over no row, then for each expression alone, then over halves of the rows. This costs about two more
-evaluations of the rows, and only where the step fails anyway.
+DuckDB evaluates all expressions of a node over all rows in one query. After an error the query runs again: over no row, then for each expression
+alone, then over halves of the rows. This costs about two more evaluations of the rows, and it happens only if the step fails anyway.
 """
 
 from __future__ import annotations
@@ -21,19 +20,20 @@ COLUMNS_SHOWN_MAX = 6  # of a row in an error: the columns that the expression r
 _COLUMN = re.compile(r"\bc([0-9]+)\b")
 
 Run = Callable[[Expression | None, Sequence[Expression], pa.Table], object]
-"""Evaluates a predicate and outputs over rows, and raises if one of them fails."""
+"""Evaluates a predicate and outputs over rows, and raises if one of the expressions fails."""
 
 
 class Fault(NamedTuple):
     expression: Expression
     row: pa.Table
-    """The first row on which it fails."""
+    """The first row on which the expression fails, as a table of one row."""
     error: Exception
-    """What it raises on this row alone."""
+    """The error that the expression raises on this row alone."""
 
 
 def find(run: Run, predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> Fault | None:
-    """None if no row is at fault: the query fails without any, or no expression fails on a row alone."""
+    """The expression and the row that fail. None if no row is the cause: the query fails without rows, or no expression fails on a single
+    row."""
     if _raised(run, predicate, outputs, table.slice(0, 0)) is not None:
         return None
     if predicate is not None and _raised(run, predicate, (), table) is not None:
@@ -53,7 +53,7 @@ def _raised(run: Run, predicate: Expression | None, outputs: Sequence[Expression
 
 
 def _first(raised: Callable[[pa.Table], Exception | None], expression: Expression, table: pa.Table) -> Fault | None:
-    """The first failing row, by halves."""
+    """The first row that fails, found by halving the table."""
     while table.num_rows > 1:
         half = table.num_rows // 2
         front = table.slice(0, half)
@@ -63,7 +63,7 @@ def _first(raised: Callable[[pa.Table], Exception | None], expression: Expressio
 
 
 def described(fault: Fault) -> str:
-    """The expression and the values that it read, shortened."""
+    """The expression and the values of the columns that it reads, shortened."""
     sql = fault.expression.sql
     sql = sql if len(sql) <= SQL_CHARACTERS_SHOWN_MAX else f"{sql[:SQL_CHARACTERS_SHOWN_MAX]}..."
     read = sorted({int(number) for number in _COLUMN.findall(fault.expression.sql)} & set(range(fault.row.num_columns)))

@@ -1,10 +1,11 @@
-"""The form in which DuckDB sees Arrow's types, and the way there and back.
+"""The types in which DuckDB sees Arrow's types, and the conversion in both directions.
 
-Guarantees: what enters DuckDB and comes back unchanged is unchanged, whatever the type and however deeply nested; what an
-expression yields has exactly the Arrow type the circuit declares.
+Guarantees: a value that only passes through DuckDB does not change, whatever its type and however deeply it is nested. The result of an
+expression has exactly the Arrow type that the circuit declares.
 
-Two types differ inside. A timestamp with a zone is a naive one in UTC: DuckDB's own type brings its session's zone into casts
-and arithmetic. A day-time interval is a BIGINT of microseconds: DuckDB's INTERVAL keeps months and days apart, Spark's does not.
+Two types are different in DuckDB. A timestamp with a zone is a TIMESTAMP without a zone, in UTC, because DuckDB's type with a zone uses the
+session's zone in casts and arithmetic. A day-time interval is a BIGINT of microseconds, because DuckDB's INTERVAL has separate months and days
+and Spark's has not.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAMES: dict[pa.DataType, str] = {
     pa.timestamp("us", "UTC"): "TIMESTAMP",
     pa.duration("us"): "BIGINT",
     pa.month_day_nano_interval(): "INTEGER",  # of months; only inside an expression
-    pa.null(): "INTEGER",  # any type will do for a null that is never anything else
+    pa.null(): "INTEGER",  # any type will do, because all values are null
 }
 
 
@@ -40,7 +41,7 @@ def duck_type(type_: pa.DataType) -> str:
         return f"{duck_type(type_.value_type)}[]"
     if pa.types.is_struct(type_):
         return "STRUCT(" + ", ".join(f"{quote_name(f.name)} {duck_type(f.type)}" for f in type_) + ")"
-    raise AssertionError(f"no DuckDB form of {type_}: stepwell.catalyst.types lets it pass")
+    raise AssertionError(f"{type_} has no DuckDB type, but stepwell.catalyst.types accepts it")
 
 
 def quote_name(name: str) -> str:
@@ -61,7 +62,7 @@ def inside(type_: pa.DataType) -> pa.DataType:
 
 
 def relabel(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """The same values under a type of the same layout (`inside(type_)` or back), without copying."""
+    """The same values as a type of the same memory layout (from a type to `inside` of it, or back), without copying."""
     if column.type == type_:
         return column
     if pa.types.is_struct(type_) and type_.num_fields == 0:

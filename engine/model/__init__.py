@@ -1,1 +1,1 @@
-"""The circuit as plain data, and which worker owns which rows."""
+"""The circuit as plain data, and the placement: which worker owns which rows."""

@@ -1,11 +1,11 @@
-"""The circuit: what a project becomes, and what its state belongs to.
+"""The circuit: the graph of operators to which a project is compiled. State belongs to one circuit.
 
-A circuit is a list of nodes in topological order; a node names its inputs by their index. It holds no Spark, no Kafka and no
-state: it is plain data that pickles, is written down beside the state as JSON, and is recognised by the `fingerprint` of that JSON.
-Columns have no names inside a circuit: they are `c0`, `c1`, ... of a node's output.
+A circuit is a list of nodes in topological order. A node names its inputs by their index in the list. A circuit is plain data without Spark,
+Kafka and state: it can be pickled, it is stored beside the state as JSON, and the `fingerprint` of that JSON identifies it. Columns have no
+names inside a circuit: those of a node's output are `c0`, `c1`, ...
 
-A node's output is a stream of Z-sets: its columns, and a weight. A node here is data only; what the engine does with it stands in its
-module in `operators/`. `Node` is the closed union of all kinds. docs/contributing.md says how to add one.
+A node's output is a stream of Z-sets: its columns, and a weight. A node here is only data; what the engine does with it is in its module in
+`operators/`. `Node` is the closed union of all kinds. docs/contributing.md says how to add one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Types = tuple[pa.DataType, ...]
 class Expression:
     """A scalar expression over a node's input columns.
 
-    `sql` is DuckDB SQL over `c0`, `c1`, ...; it has Spark's semantics because `stepwell/lowering/expressions` wrote it so.
-    `column` is set where the expression is an input column and nothing more: then nothing is evaluated.
+    `sql` is DuckDB SQL over `c0`, `c1`, ...; `stepwell/lowering/expressions` writes it so that it has Spark's semantics.
+    `column` is set if the expression is just an input column; then nothing is evaluated.
     """
 
     sql: str
@@ -40,7 +40,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class NodeBase(ABC):
-    """`types`: the columns of the output, without the weight. `kind` is the name in the written form."""
+    """`types`: the types of the output's columns, without the weight. `kind` is the node's name in the JSON form."""
 
     inputs: tuple[int, ...]
     types: Types
@@ -51,7 +51,7 @@ class NodeBase(ABC):
 
     @abstractmethod
     def check(self, inputs: Sequence[Types]) -> None:
-        """Proves that the node fits the types of its inputs; an AssertionError is our own mistake."""
+        """Asserts that the node fits the types of its inputs. An AssertionError is a defect of Stepwell."""
 
 
 def _columns_exist(columns: Iterable[Column | None], types: Types) -> bool:
@@ -60,9 +60,9 @@ def _columns_exist(columns: Iterable[Column | None], types: Types) -> bool:
 
 @dataclass(frozen=True)
 class Source(NodeBase):
-    """An input handle. `append` and a changelog without a key yield Z-sets; a keyed one (upsert, changelog with key)
-    yields *messages*: the columns, then `deleted` (bool), `partition` (int32) and `offset` (int64), for `LastByKey`.
-    `retracts`: a changelog without a key, whose Z-sets hold negative weights."""
+    """An input handle. The output of an `append` source, or of a changelog without a key, is a Z-set. The output of a keyed source (an upsert
+    topic, or a changelog with a key) is a table of *messages* for `LastByKey`: the columns, then `deleted` (bool), `partition` (int32),
+    `offset` (int64) and the weight. `retracts`: the source is a changelog without a key, whose Z-sets can have negative weights."""
 
     handle: str
     keyed: bool = False
@@ -74,7 +74,8 @@ class Source(NodeBase):
 
 @dataclass(frozen=True)
 class LastByKey(NodeBase):
-    """Messages of a keyed source -> the change of the table "last message of every key", in the order (step, partition, offset)."""
+    """Turns the messages of a keyed source into the change of the table that holds the last message of every key, in the order (step, partition,
+    offset)."""
 
     handle: str
     key: tuple[Column, ...]
@@ -87,7 +88,7 @@ class LastByKey(NodeBase):
 
 @dataclass(frozen=True)
 class Constant(NodeBase):
-    """Rows that are there from step 0 on (LocalRelation, OneRowRelation, Range). `ipc`: one Arrow IPC stream of the columns."""
+    """Constant rows, which are inserted at step 0 (LocalRelation, OneRowRelation, Range). `ipc`: one Arrow IPC stream of the columns."""
 
     ipc: bytes
 
@@ -97,13 +98,13 @@ class Constant(NodeBase):
 
 @dataclass(frozen=True)
 class Map(NodeBase):
-    """Filter, then project. Rows whose predicate is not true are dropped; None keeps all."""
+    """Filters, then projects. Only rows for which the predicate is true are kept; without a predicate all rows are."""
 
     predicate: Expression | None
     projections: tuple[Expression, ...]
 
     def places_of(self, columns: Iterable[Column]) -> tuple[Column, ...] | None:
-        """Where these columns of the input stand in the output; None if one of them is not passed on."""
+        """The positions in the output of these columns of the input; None if one of them is not in the output."""
         where = {p.column: place for place, p in reversed(list(enumerate(self.projections))) if p.column is not None}
         wanted = tuple(columns)
         return tuple(where[c] for c in wanted) if all(c in where for c in wanted) else None
@@ -116,7 +117,7 @@ class Map(NodeBase):
 
 @dataclass(frozen=True)
 class Union(NodeBase):
-    """The sum of the inputs (UNION ALL); their types are equal."""
+    """The sum of the inputs (UNION ALL). Their types are equal."""
 
     def check(self, inputs: Sequence[Types]) -> None:
         assert inputs and all(types == self.types for types in inputs), "unequal inputs"
@@ -124,7 +125,7 @@ class Union(NodeBase):
 
 @dataclass(frozen=True)
 class Distinct(NodeBase):
-    """Every row of positive weight, once."""
+    """Every row of positive weight, with weight 1."""
 
     def check(self, inputs: Sequence[Types]) -> None:
         assert list(inputs) == [self.types]
@@ -132,8 +133,8 @@ class Distinct(NodeBase):
 
 @dataclass(frozen=True)
 class Deduplicate(NodeBase):
-    """One row of every key. Over an input that only inserts: the first to come (within a step the least in canonical order). Over an input
-    that retracts: the least in canonical order."""
+    """One row of every key. If the input only inserts, it is the first row to arrive; of several in the same step, the least in canonical order.
+    If the input can retract, it is the least row in canonical order."""
 
     key: tuple[Column, ...]
 
@@ -143,8 +144,8 @@ class Deduplicate(NodeBase):
 
 @dataclass(frozen=True)
 class Join(NodeBase):
-    """Inner equi-join; output = left columns, then right columns. Null keys match nothing unless `null_safe` says so for
-    that key. `residual` is over the joined columns."""
+    """Inner equi-join. The output has the left columns, then the right columns. A null in a key column matches nothing, unless `null_safe` is
+    set for that column. `residual` is a condition over the joined columns."""
 
     left_key: tuple[Column, ...]
     right_key: tuple[Column, ...]
@@ -159,10 +160,11 @@ class Join(NodeBase):
 
 @dataclass(frozen=True)
 class SemiJoin(NodeBase):
-    """Left rows with (`anti`: without) a matching right row; output = left columns. `residual` is over left, then right columns.
+    """The left rows that have a matching right row; with `anti`, those that have none. The output has the left columns. `residual` is a
+    condition over the left columns, then the right columns.
 
-    `null_aware`: NOT IN, with exactly one key column: a null on the right removes every row; a null on the left stays
-    only if the right is empty."""
+    `null_aware`: NOT IN, with exactly one key column. A null on the right removes every row. A left row whose key is null stays only if the
+    right is empty."""
 
     anti: bool
     left_key: tuple[Column, ...]
@@ -183,8 +185,8 @@ AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """`argument` is a column of the input; None is count(*). `type` is the result's, as Spark has it.
-    `count(a, b)` and FILTER clauses have become expressions of a Map before: an argument that is null is not counted."""
+    """One call of an aggregate function. `argument` is a column of the input; None is count(*). `type` is Spark's type of the result.
+    A Map below computes `count(a, b)` and FILTER clauses as expressions that are null for the rows that do not count."""
 
     function: AggregateFunction
     argument: Column | None
@@ -194,7 +196,7 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class Aggregate(NodeBase):
-    """Output = the group's columns, then one column a call. Without group columns there is always exactly one row."""
+    """One row per group. The output has the group's columns, then one column per call. Without group columns there is always exactly one row."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
@@ -206,10 +208,10 @@ class Aggregate(NodeBase):
 
 @dataclass(frozen=True)
 class PartialAggregate(NodeBase):
-    """Rows -> *partials*: a row for each group of the change, its columns followed by counts and exact sums (int64, in the order of
-    `engine/operators/aggregate_plan`). A partial counts as often as its weight says: partials are a Z-set, and no memory is needed.
+    """Turns rows into *partials*: one row for each group of the change. It has the group's columns, then counts and exact sums (int64, in the
+    order of `engine/operators/aggregate_plan`). Partials are a Z-set: a partial of weight 2 counts twice. The node has no state.
 
-    `calls`: those of the FinalAggregate above, over this node's input: count, and sum and avg of integers and decimals."""
+    `calls`: the calls of the FinalAggregate above, over this node's input: count, and sum and avg of integers and decimals."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
@@ -222,9 +224,9 @@ class PartialAggregate(NodeBase):
 
 @dataclass(frozen=True)
 class JoinPartials(NodeBase):
-    """Inner equi-join of partials, on the left, with rows; output = left columns, then right columns. What it keeps of the left is one
-    partial a group, however long the history is. `carries`: of each sum (they are the last columns of the left), whether it is a limb
-    whose bits above 32 belong to the next."""
+    """Inner equi-join of partials, on the left, with rows. The output has the left columns, then the right columns. Of the left it stores one
+    partial per group, however long the history is. `carries`: for each sum (the sums are the last columns of the left), whether it is a limb
+    whose bits above 32 are carried to the next."""
 
     left_key: tuple[Column, ...]
     right_key: tuple[Column, ...]
@@ -240,8 +242,7 @@ class JoinPartials(NodeBase):
 
 @dataclass(frozen=True)
 class FinalAggregate(NodeBase):
-    """Aggregate over partials. `first_sum`: the column where the sums begin; `calls` name their argument by its place in
-    `argument_types`."""
+    """Aggregate over partials. `first_sum`: the first column that is a sum. The argument of a call is a position in `argument_types`."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
@@ -256,10 +257,10 @@ class FinalAggregate(NodeBase):
 
 @dataclass(frozen=True)
 class View(NodeBase):
-    """The boundary of a materialized view or table: its content, under its name. `names`: the columns' names.
+    """A materialized view or table: its content, under its name. `names`: the columns' names.
 
-    `kept`: the content can be queried. It is stored by `key` (or by whole row), or `derived` from the aggregate below when it is asked for
-    (engine/analysis/content.py)."""
+    `kept`: the content can be queried. It is stored by `key` (by all columns if there is no key), or it is `derived` from the aggregate below
+    at each query (engine/analysis/content.py)."""
 
     name: str
     names: tuple[str, ...]
@@ -279,9 +280,9 @@ class View(NodeBase):
 
 @dataclass(frozen=True)
 class Output(NodeBase):
-    """An output handle: the change of its input, encoded as messages. `types` is empty: nothing reads it.
+    """An output handle: the change of its input, encoded as messages. `types` is empty, because no node reads an output.
 
-    `names`: of the message's fields. `key`: columns of the message key; upsert needs one."""
+    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one."""
 
     handle: str
     mode: Mode
@@ -298,7 +299,7 @@ Node = (
     Source | LastByKey | Constant | Map | Union | Distinct | Deduplicate | Join | SemiJoin | Aggregate | PartialAggregate
     | JoinPartials | FinalAggregate | View | Output
 )  # fmt: skip
-"""Every kind of node there is: a `match` over it ends in `assert_never`."""
+"""Every kind of node. A `match` over it ends in `assert_never`."""
 
 
 def _check_keys(node: Join | SemiJoin | JoinPartials, left: Types, right: Types) -> None:
@@ -307,25 +308,25 @@ def _check_keys(node: Join | SemiJoin | JoinPartials, left: Types, right: Types)
 
 
 def _check_calls(node: Aggregate | FinalAggregate, rows: Types, arguments: Types) -> None:
-    """`arguments`: the types that the calls' arguments are numbered by."""
+    """`arguments`: the types of the columns that the calls' arguments are positions of."""
     assert _columns_exist(node.group, rows) and _columns_exist((call.argument for call in node.calls), arguments)
     assert node.types == (*(rows[column] for column in node.group), *(call.type for call in node.calls))
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """`nodes[i].inputs` are all below i."""
+    """The nodes in topological order: every input of node i has an index below i."""
 
     nodes: tuple[Node, ...]
 
     def check(self) -> None:
-        """Proves that inputs come before their readers and fit them; an AssertionError is our own mistake."""
+        """Asserts that inputs come before the nodes that read them, and fit them. An AssertionError is a defect of Stepwell."""
         for index, node in enumerate(self.nodes):
             assert all(0 <= i < index for i in node.inputs), f"node {index} {node.kind} reads {node.inputs}"
             node.check([self.nodes[i].types for i in node.inputs])
 
     def to_json(self) -> str:
-        """The circuit's own written form: stable in key order, so that equal circuits have equal text."""
+        """The circuit as JSON with sorted keys, so that equal circuits have equal text."""
         return json.dumps([_plain(node) for node in self.nodes], sort_keys=True, separators=(",", ":"))
 
     @property

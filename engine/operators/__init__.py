@@ -1,1 +1,1 @@
-"""One module per family of operators. Each has a step function and a descriptor; `table` is where the engine finds them."""
+"""One module per family of operators. Each operator has a step function and a descriptor, which the engine finds in `table`."""

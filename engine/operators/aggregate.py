@@ -1,17 +1,17 @@
-"""Aggregate: a row a group, kept up to date at the cost of the groups that change; exact, retractable, free of order.
+"""Aggregate: one row per group. A step costs what the groups that change cost.
 
-For every group in the change: the totals before (read from the traces), the totals after, and if their results
-differ, the old row with weight -1 and the new one with +1. A group exists while its count of rows is positive.
-Without group columns there is exactly one group, which always exists; its first row is put out at step 0, by the
-worker that owns the shard of the empty key.
+The result is exact, supports retractions, and does not depend on the order of the rows. For every group in the change, the step reads the totals
+before from the traces and computes the totals after. If their results differ, it outputs the old row with weight -1 and the new one with weight
++1. A group exists while its count of rows is positive. Without group columns there is exactly one group, which always exists. The worker that
+owns the shard of the empty key outputs its first row at step 0.
 
-min and max: where the input only grows they are accumulators. Where it can retract, the values are kept in order, and
-the next one is found from the ends of the runs (engine/state/extremes.py states the bound in rows touched).
+min and max: if the input only inserts, they are accumulators. If it can retract, the trace stores all values in order and the next one is found
+from the ends of its runs (engine/state/extremes.py states the bound on the rows that are read).
 
-distinct: the values are kept with their weights; those that appear or vanish feed the same accumulators.
+distinct: a trace stores the values with their weights. The values that appear or vanish are added to the same accumulators.
 
-State and hashes: every row of every trace has in the top 32 bits of its hash those of its group's hash, so that all
-state of a group lives in the group's shard, even where the key of a trace has more columns than the group.
+State and hashes: the top 32 bits of the hash of every row of every trace are those of its group's hash. So all state of a group is in the
+group's shard, even if the key of a trace has more columns than the group.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Bools, Int64s
 from engine.accumulators import doubles, order
 from engine.accumulators.canonical import canonical
 from engine.errors import DataError
@@ -37,7 +37,7 @@ from engine.operators.aggregate_totals import (
     add_extreme,
     add_values,
     combine,
-    nothing,
+    zero_totals,
 )
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
@@ -48,37 +48,38 @@ from engine.rows.hashing import Hashes, hash_columns, identity_columns
 from engine.state.extremes import Change, search
 from engine.state.trace import Trace
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Net = tuple[pa.Array, pa.Array, Int64s, Int64s]
+"""(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
 
 COUNT_MAX = 1 << 62
-"""Counts are int64; a change that could bring one past this is refused, so that none can wrap."""
+"""Counts are int64. A change that could bring one past this bound is refused, so that no count can overflow."""
 
 _TOP = np.uint64(0xFFFFFFFF00000000)
 _LOW_BITS = np.uint64(32)
 
 
 class NegativeCount(DataError):
-    """More was retracted from a group than was ever in it."""
+    """More rows were retracted from a group than were ever in it."""
 
 
-_WIDER = "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
+_USE_A_WIDER_TYPE = (
+    "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
+)
 
 
 class ResultOverflow(DataError):
-    """A sum or an average does not fit the type that Spark gives it; in ANSI mode Spark fails too."""
+    """A sum or an average does not fit the type that Spark gives it. In ANSI mode Spark fails too."""
 
     @classmethod
     def of_sum(cls) -> ResultOverflow:
-        return cls("A sum in an aggregate exceeds its accumulator.", _WIDER)
+        return cls("A sum in an aggregate exceeds its accumulator.", _USE_A_WIDER_TYPE)
 
 
 def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """The change of the output. NegativeCount and ResultOverflow name the group; nothing of the step may be kept
-    then."""
+    """The change of the output. Raises NegativeCount and ResultOverflow, which name the group. The caller then discards the step's changes of
+    the state."""
     delta = inputs[0]
-    first = begins(node.group, context)
+    first = is_first_output(node.group, context)
     if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
     append_only = all(context.append_only)
@@ -88,8 +89,8 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     return advance(plan, node.types, batch.keys, fresh, context, first, None if append_only else batch)
 
 
-def begins(group: Sequence[Column], context: StepContext) -> bool:
-    """Whether the one row of an aggregate without keys is put out now, for the first time."""
+def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
+    """Whether the only row of an aggregate without group columns is output in this step, for the first time."""
     return not group and context.step == 0 and context.owns_keyless
 
 
@@ -102,8 +103,8 @@ def advance(
     first: bool,
     searched: Batch | None = None,
 ) -> pa.Table:
-    """Adds the totals of a change to the state; the change of the output. `searched`: the change whose minima and maxima are found among
-    all values, where the input can retract."""
+    """Adds the totals of a change to the state, and returns the change of the output. `searched`: the change, if the input can retract; then the
+    minima and maxima are searched among all stored values."""
     traces = TotalsTraces(plan, keys, context)
     old = traces.read()
     try:
@@ -120,7 +121,7 @@ def advance(
 
 
 def keys_of(columns: Sequence[pa.Array], length: int) -> tuple[Keys, Int64s]:
-    """(each group of the change once, the group of every row); without columns the one group there is."""
+    """(each group of the change once, the group of every row). Without columns there is one group."""
     if not columns:
         return Keys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64)), np.zeros(length, np.int64)
     names = [f"k{i}" for i in range(len(columns))]
@@ -129,9 +130,9 @@ def keys_of(columns: Sequence[pa.Array], length: int) -> tuple[Keys, Int64s]:
 
 
 def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepContext) -> list[pa.Array]:
-    """The columns of all rows that the aggregate stands for: groups, then results; for queries and for tests."""
-    nobody, _ = keys_of([pa.array([], kind) for kind in group_types], 0)
-    stored = TotalsTraces(plan, nobody, context).stored_keys()
+    """The columns of all rows of the aggregate: the groups, then the results. Queries and tests use it."""
+    no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0)
+    stored = TotalsTraces(plan, no_keys, context).stored_keys()
     groups = [canonical(stored.column(i)) for i in range(len(group_types))]
     keys, _ = keys_of(groups, stored.num_rows)
     totals = TotalsTraces(plan, keys, context).read()
@@ -143,7 +144,7 @@ def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepC
 
 
 class Batch:
-    """A change, its rows' groups numbered densely."""
+    """A change with its groups. `groups[i]` is the position in `keys` of row i's group."""
 
     def __init__(self, plan: Plan, delta: pa.Table) -> None:
         self._delta = delta
@@ -155,7 +156,7 @@ class Batch:
         self._present: dict[Column, tuple[pa.Array, Int64s, Int64s]] = {}
 
     def present(self, argument: Column) -> tuple[pa.Array, Int64s, Int64s]:
-        """(values, weights, groups) of the rows whose argument is not null; values canonical."""
+        """(values, weights, groups) of the rows whose argument is not null. The values are canonical."""
         if argument not in self._present:
             column = canonical(self._delta.column(argument))
             weights, groups = self.weights, self.groups
@@ -166,7 +167,7 @@ class Batch:
         return self._present[argument]
 
     def net(self, argument: Column) -> Net:
-        """(values, encoded values, weights, groups): every (group, value) once, weights not 0."""
+        """(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
         values, weights, groups = self.present(argument)
         encoded = order.encode(values)
         sequence, starts = zset.group_rows([pa.array(groups), encoded], len(groups))
@@ -179,7 +180,7 @@ class Batch:
 
 def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
     """The totals of the change alone."""
-    fresh = nothing(plan, batch.keys.count)
+    fresh = zero_totals(plan, batch.keys.count)
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
     distinct = _ValueTraces(plan, batch.keys, context, DISTINCT_SLOT, ordered=False)
     try:
@@ -201,7 +202,7 @@ def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
 
 
 class _ValueTraces:
-    """Traces (group, argument, value) -> weight, one of int64 values and one of binary ones, opened when needed."""
+    """Two traces (group, argument, value) -> weight: one of int64 values and one of binary values. Each is opened when it is needed."""
 
     def __init__(self, plan: Plan, keys: Keys, context: StepContext, slot: int, ordered: bool) -> None:
         self._keys, self._context, self._slot, self._ordered = keys, context, slot, ordered
@@ -217,7 +218,7 @@ class _ValueTraces:
         return self._open[value]
 
     def keys(self, argument: Column, groups: Int64s | None = None) -> list[pa.Array]:
-        """The columns (group, argument) of these groups, or of all."""
+        """The columns (group, argument) of these groups; of all groups if None."""
         length = self._keys.count if groups is None else len(groups)
         return [*self._keys.arrays(groups), pa.array(np.full(length, argument, np.int16))]
 
@@ -242,7 +243,7 @@ def _appearing(batch: Batch, argument: Column, traces: _ValueTraces) -> tuple[pa
     before = trace.probe(keys, hashes).totals(len(groups))
     after = before + weights
     if (after < 0).any():
-        raise _negative(batch.keys, int(groups[np.flatnonzero(after < 0)[0]]))
+        raise _negative_count(batch.keys, int(groups[np.flatnonzero(after < 0)[0]]))
     traces.append(trace, columns, weights, hashes)
     change = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
     rows = np.flatnonzero(change)
@@ -251,14 +252,14 @@ def _appearing(batch: Batch, argument: Column, traces: _ValueTraces) -> tuple[pa
 
 def _no_change(plan: Plan, argument: Column) -> Net:
     type_ = next(extreme.type for extreme in plan.extremes if extreme.argument == argument)
-    nothing_at_all, nowhere = pa.array([], type_), np.zeros(0, np.int64)
-    return nothing_at_all, order.encode(nothing_at_all), nowhere, nowhere
+    no_values, no_numbers = pa.array([], type_), np.zeros(0, np.int64)
+    return no_values, order.encode(no_values), no_numbers, no_numbers
 
 
 def _searched(
     plan: Plan, keys: Keys, net: Callable[[Column], Net], context: StepContext
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The extremes before and after, from the traces of values, which take the change."""
+    """The extremes before and after the change, found in the traces of values. The change is appended to the traces."""
     traces = _ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
     before: dict[Extreme, pa.Array] = {}
     after: dict[Extreme, pa.Array] = {}
@@ -272,18 +273,18 @@ def _searched(
             if extreme.argument == argument:
                 found = search(trace, asked, hashes, Change(groups, encoded, weights), extreme.highest)
                 if len(found.below_zero):
-                    raise _negative(keys, int(found.below_zero[0]))
-                before[extreme], after[extreme] = (_filled(extreme, a) for a in (found.before, found.after))
+                    raise _negative_count(keys, int(found.below_zero[0]))
+                before[extreme], after[extreme] = (_without_nulls(extreme, a) for a in (found.before, found.after))
         traces.append(trace, [*traces.keys(argument, groups), encoded], weights, hashes[groups])
     return [before[extreme] for extreme in plan.extremes], [after[extreme] for extreme in plan.extremes]
 
 
-def _filled(extreme: Extreme, encoded: pa.Array) -> pa.Array:
+def _without_nulls(extreme: Extreme, encoded: pa.Array) -> pa.Array:
     return encoded.fill_null(0) if extreme.coded else encoded
 
 
 def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
-    """Every count is at least 0 and at most that of rows, and a group without rows has nothing else."""
+    """Raises unless every count is at least 0 and at most the count of rows, and all totals of a group without rows are 0."""
     rows = new.sums[0]
     wrong = (rows < 0) | ((rows == 0) & new.sums.any(axis=0))
     for feed in plan.feeds:
@@ -293,9 +294,9 @@ def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
         left = new.digits.groups // plan.digit_feeds
         wrong[left[rows[left] == 0]] = True
     if (rows > COUNT_MAX).any():
-        raise ResultOverflow(f"The count of group {_name(keys, int(np.argmax(rows)))} does not fit.", "")
+        raise ResultOverflow(f"The count of group {_text_of_group(keys, int(np.argmax(rows)))} does not fit.", "")
     if wrong.any():
-        raise _negative(keys, int(np.flatnonzero(wrong)[0]))
+        raise _negative_count(keys, int(np.flatnonzero(wrong)[0]))
 
 
 def _difference(
@@ -305,7 +306,7 @@ def _difference(
     old: tuple[Bools, list[Result]],
     new: tuple[Bools, list[Result]],
 ) -> pa.Table:
-    """Old rows with -1, new rows with +1; nothing of groups whose row is the same."""
+    """The old rows with weight -1 and the new rows with weight +1. Groups whose row stays the same are left out."""
     (existed, before), (exists, after) = old, new
     for call, result in zip(plan.calls, after, strict=True):
         if (exists & ~result.fits).any():
@@ -324,18 +325,18 @@ def _difference(
 
 
 def _overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
-    what = f"{call.function}(c{call.argument}) of group {_name(keys, group)} does not fit {call.type}."
-    return ResultOverflow(what, _WIDER)
+    what = f"{call.function}(c{call.argument}) of group {_text_of_group(keys, group)} does not fit {call.type}."
+    return ResultOverflow(what, _USE_A_WIDER_TYPE)
 
 
-def _negative(keys: Keys, group: int) -> NegativeCount:
+def _negative_count(keys: Keys, group: int) -> NegativeCount:
     return NegativeCount(
-        f"More rows were retracted from group {_name(keys, group)} than were ever in it.",
-        "The input's changelog takes back what it never gave: check its source, or declare its key.",
+        f"More rows were retracted from group {_text_of_group(keys, group)} than were ever in it.",
+        "The input's changelog retracts rows that it never inserted: check its source, or declare its key.",
     )
 
 
-def _name(keys: Keys, group: int) -> str:
+def _text_of_group(keys: Keys, group: int) -> str:
     return repr(tuple(column[group].as_py() for column in keys.columns.columns))
 
 
@@ -345,7 +346,8 @@ REPLACES = "an aggregate replaces a group's row when the group changes (GROUP BY
 def content_of_state(
     plan: Plan, types: Sequence[pa.DataType], inputs: Sequence[pa.DataType], context: StepContext
 ) -> pa.Table:
-    """The rows that this worker's state stands for, as a Z-set; none before the first step. `inputs`: types of the input's columns."""
+    """This worker's rows of the aggregate, as a Z-set, computed from its state. Before the first step there are none. `inputs`: the types of the
+    input's columns."""
     if context.step == 0 or (not plan.group and not context.owns_keyless):
         return zset.empty(types)
     columns = rows_of_state(plan, [inputs[column] for column in plan.group], context)
@@ -362,9 +364,9 @@ def _content(node: Aggregate, inputs: Sequence[pa.DataType], context: StepContex
 def _keeps(node: Aggregate, append_only: bool) -> str:
     extremes = [call for call in node.calls if call.function in ("min", "max")]
     distinct = [call for call in node.calls if call.distinct and call not in extremes]
-    if append_only:  # extremes are accumulators then
-        return "one accumulator a group" + (", and the values of distinct" if distinct else "")
-    return "one accumulator a group" + (", and the values of min, max and distinct" if extremes or distinct else "")
+    if append_only:  # then min and max are accumulators
+        return "one accumulator per group" + (", and the values of distinct" if distinct else "")
+    return "one accumulator per group" + (", and the values of min, max and distinct" if extremes or distinct else "")
 
 
 AGGREGATE = Operator(
@@ -375,7 +377,7 @@ AGGREGATE = Operator(
     keeps=_keeps,
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content),
-    speaks_first=lambda node: not node.group,
+    outputs_without_input=lambda node: not node.group,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )

@@ -1,10 +1,10 @@
-"""What an Aggregate keeps: its calls, with the accumulators they share.
+"""The plan of an Aggregate: its calls, and the accumulators that they share.
 
-Calls over the same argument share *feeds*: sum(x) and avg(x) are one sum and one count. A node has up to six traces,
-in fixed slots, whatever its calls are:
+Calls over the same argument share a *feed*: sum(x) and avg(x) need one sum and one count. A node has up to six traces. Their slots are the same
+for all calls:
 
-    slot  rows                                   what for
-    0     group -> sums, and lowest and highest  counts, exact integer sums; min and max if the input only grows
+    slot  rows                                   used for
+    0     group -> sums, and lowest and highest  counts, exact integer sums; min and max if the input only inserts
     1     group, feed, bin -> digit              exact sums of doubles
     2, 3  group, argument, value -> weight       min and max if the input can retract; in value order (int64, binary)
     4, 5  group, argument, value -> weight       distinct values (int64, binary)
@@ -27,17 +27,17 @@ TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
 
 @dataclass(frozen=True)
 class Feed:
-    """The values of one argument that are not null, all of them or (`distinct`) each one once."""
+    """The values of one argument that are not null. With `distinct`, each value counts once."""
 
     argument: Column
     distinct: bool
     type: pa.DataType
     count: int
-    """Position of the count of values among the sums."""
+    """The position of the count of values among the sums."""
     limbs: slice
-    """Positions of the limbs of the exact integer sum; empty where no call wants one."""
+    """The positions of the limbs of the exact integer sum; empty if no call needs one."""
     digits: int | None
-    """Number of this feed in the trace of digits; None where no call wants a sum of doubles."""
+    """The number of this feed in the trace of digits; None if no call needs a sum of doubles."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Extreme:
 
 @dataclass(frozen=True)
 class Plan:
-    """`sums`: how many; number 0 is the count of rows."""
+    """`sums`: the number of sums. Sum 0 is the count of rows. `digit_feeds`: the number of feeds in the trace of digits."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
@@ -72,7 +72,7 @@ class Plan:
         return next(i for i, extreme in enumerate(self.extremes) if (extreme.argument, extreme.highest) == wanted)
 
     def combines(self) -> tuple[Combine, ...]:
-        """Of the accumulators of slot 0."""
+        """How the accumulators of slot 0 are combined."""
         extremes: list[Combine] = ["max" if extreme.highest else "min" for extreme in self.kept_extremes()]
         sums: list[Combine] = ["sum"] * self.sums
         return (*sums, *extremes)
@@ -88,7 +88,8 @@ class Plan:
 def plan_of(
     group: tuple[Column, ...], calls: tuple[AggregateCall, ...], types: Sequence[pa.DataType], append_only: bool
 ) -> Plan:
-    """`types`: of the columns that the calls' arguments name. TypeError for an argument that no call of its kind takes: lowering refuses it."""
+    """`types`: the types of the columns that the calls' arguments name. Raises TypeError for an argument type that a function does not support;
+    lowering refuses those before."""
     wanted: dict[tuple[Column, bool], bool] = {}
     extremes: dict[tuple[Column, bool], Extreme] = {}
     for call in calls:
@@ -116,10 +117,10 @@ def plan_of(
 
 def _check(call: AggregateCall, type_: pa.DataType) -> None:
     if call.function in ("min", "max") and not is_ordered(type_):
-        raise TypeError(f"{call.function} of {type_} is not supported: its order is not that of one value")
+        raise TypeError(f"{call.function} of {type_} is not supported: the type is nested or null")
     if call.function in ("sum", "avg"):
         numeric = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
         if not numeric and not pa.types.is_duration(type_):
-            raise TypeError(f"{call.function} of {type_} is not supported: not a number or a day-time interval")
+            raise TypeError(f"{call.function} of {type_} is not supported: it is not a number or a day-time interval")
         if pa.types.is_decimal(type_) and call.function == "sum":
             assert call.type.scale == type_.scale, call

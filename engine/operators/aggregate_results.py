@@ -1,7 +1,7 @@
-"""Accumulators -> the columns of an Aggregate's output, in Spark's types and with Spark's rounding.
+"""Computes the columns of an Aggregate's output from its accumulators, in Spark's types and with Spark's rounding.
 
-sum, avg, min and max of no value are null. An average of integers or doubles is the exact sum, rounded to a double,
-divided by the count: two roundings, as in Spark where its own sum is exact.
+sum, avg, min and max of no value are null. An average of integers or doubles is the exact sum, rounded to a double, divided by the count. These
+are two roundings, as in Spark if Spark's sum is exact.
 """
 
 from __future__ import annotations
@@ -9,27 +9,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from base.arrays import Int64s
+from base.arrays import Bools, Int64s
 from engine.accumulators import integers, order
 from engine.model.circuit import AggregateCall
 from engine.operators.aggregate_plan import Feed, Plan
 from engine.operators.aggregate_totals import Totals
 
-Bools = npt.NDArray[np.bool_]
-
 
 class Result(NamedTuple):
-    """`fits` is False where the result's type cannot hold the value: there the column is null."""
+    """`fits` is False for the groups whose value the result's type cannot hold. There the column is null."""
 
     column: pa.Array
     fits: Bools
 
 
 def results_of(plan: Plan, totals: Totals) -> list[Result]:
-    """One column a call, one row a group."""
+    """One column per call, with one row per group."""
     return [_result(plan, totals, call) for call in plan.calls]
 
 
@@ -77,7 +74,7 @@ def _average(limbs: Int64s, feed: Feed, counts: Int64s, type_: pa.DataType, vali
         column, fits = integers.decimal_averages(limbs, feed.type.scale, counts, type_, valid)
         return Result(column, fits | ~valid)
     if pa.types.is_duration(feed.type):
-        # Spark adds intervals before it divides, and their sum must fit.
+        # Spark adds the intervals before it divides, so their sum must fit.
         fits = integers.fits_int64(limbs)
         return Result(pa.array(integers.rounded_averages(limbs, counts), mask=~valid).view(type_), fits | ~valid)
     averages = integers.double_totals(limbs) / np.where(valid, counts, 1)

@@ -1,7 +1,7 @@
-"""The accumulators of some groups in memory: of a batch, or of the state; and their way to and from the traces.
+"""The accumulators of some groups in memory, of a batch or of the state, and how they are read from traces and written to them.
 
-Sums are kept in normal form (engine/accumulators), and what goes to a trace is new form minus old form: linear, so
-runs may be merged in any way, and bounded, so they cannot overflow.
+Sums are in normal form (engine/accumulators). A trace gets the new normal form minus the old one. These differences are linear, so that runs
+may be merged in any order. They are bounded, so that they cannot overflow.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from base.arrays import Float64s, Int64s
 from engine.accumulators import doubles, integers, order
 from engine.accumulators.doubles import Digits
 from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Plan
@@ -21,13 +21,11 @@ from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Trace
 
-Int64s = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Keys:
-    """The groups a step touches. `columns`: canonical; without group columns one constant column, for a table needs
-    one."""
+    """The groups that a step reads or changes. `columns` are canonical. Without group columns there is one constant column, because a table
+    needs a column."""
 
     columns: pa.Table
     hashes: Hashes
@@ -37,15 +35,15 @@ class Keys:
         return len(self.hashes)
 
     def arrays(self, rows: Int64s | None = None) -> list[pa.Array]:
-        """The columns, at `rows` if given."""
+        """The columns, at all rows or at `rows`."""
         chosen = None if rows is None else pa.array(rows)
         return [c.combine_chunks() if chosen is None else zset.take(c, chosen) for c in self.columns.columns]
 
 
 @dataclass
 class Totals:
-    """`sums[i, g]`: sum number i of group g. `digits`: groups are g * plan.digit_feeds + feed. `extremes[i]`: of
-    plan.extremes, encoded; int64 without nulls (ABOVE_ALL, BELOW_ALL where there is none), or binary with nulls."""
+    """`sums[i, g]`: sum i of group g. `digits`: their group numbers are g * plan.digit_feeds + feed. `extremes[i]`: the encoded values of
+    plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or BELOW_ALL if a group has no value), or binary with nulls."""
 
     sums: Int64s
     digits: Digits
@@ -55,21 +53,21 @@ class Totals:
     def count(self) -> int:
         return int(self.sums.shape[1])
 
-    def double_sums(self, plan: Plan, feed: int) -> npt.NDArray[np.float64]:
+    def double_sums(self, plan: Plan, feed: int) -> Float64s:
+        """The rounded sum of doubles of every group."""
         mine = self.digits.groups % plan.digit_feeds == feed
         groups, bins, digits = (column[mine] for column in self.digits)
         return doubles.round_sums(Digits(groups // plan.digit_feeds, bins, digits), self.count)
 
 
-def nothing(plan: Plan, count: int) -> Totals:
-    """The totals of groups without rows."""
-    extremes = [_none(extreme, count) for extreme in plan.kept_extremes()]
+def zero_totals(plan: Plan, count: int) -> Totals:
+    """The totals of `count` groups without rows."""
+    extremes = [_no_extremes(extreme, count) for extreme in plan.kept_extremes()]
     return Totals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
 
 
 def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, to: Totals) -> None:
-    """Adds canonical values without nulls, times their weights, to a feed's accumulators (normal form is the
-    caller's)."""
+    """Adds canonical values without nulls, times their weights, to a feed's accumulators. The result is not in normal form."""
     np.add.at(to.sums[feed.count], groups, weights)
     if feed.digits is not None:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -80,17 +78,17 @@ def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups
 
 
 def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, to: Totals) -> None:
-    """Lets canonical values without nulls, all of positive weight, compete with the extreme there is."""
+    """Updates an extreme by canonical values without nulls, all of positive weight."""
     if extreme.coded:
         best = to.extremes[number].to_numpy().copy()
         (np.maximum if extreme.highest else np.minimum).at(best, groups, order.codes_of(values))
         to.extremes[number] = pa.array(best)
     else:
-        _compete(number, extreme, order.encode(values), groups, to)
+        _update_binary(number, extreme, order.encode(values), groups, to)
 
 
 def combine(plan: Plan, old: Totals, fresh: Totals) -> Totals:
-    """old + fresh, in normal form."""
+    """The sum of both, in normal form."""
     sums = old.sums + fresh.sums
     for feed in plan.feeds:
         if feed.limbs.start < feed.limbs.stop:
@@ -104,7 +102,7 @@ def combine(plan: Plan, old: Totals, fresh: Totals) -> Totals:
 
 
 class TotalsTraces:
-    """Slots 0 and 1 of the node."""
+    """The traces of totals and of digits: slots 0 and 1 of the node."""
 
     def __init__(self, plan: Plan, keys: Keys, context: StepContext) -> None:
         self._plan, self._keys = plan, keys
@@ -117,12 +115,12 @@ class TotalsTraces:
             self._digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
 
     def stored_keys(self) -> pa.Table:
-        """Every group that the state has totals of."""
+        """Every group of which the state has totals."""
         return self._totals.scan().select(range(self._width))
 
     def read(self) -> Totals:
         """The totals of the keys."""
-        totals = nothing(self._plan, self._keys.count)
+        totals = zero_totals(self._plan, self._keys.count)
         matches = self._totals.probe(self._keys.columns, self._keys.hashes)
         accumulators = matches.rows.columns[self._width :]
         for i in range(self._plan.sums):
@@ -134,13 +132,13 @@ class TotalsTraces:
                 (np.maximum if extreme.highest else np.minimum).at(best, matches.probe, column.to_numpy())
                 totals.extremes[number] = pa.array(best)
             else:
-                _compete(number, extreme, column, matches.probe, totals)
+                _update_binary(number, extreme, column, matches.probe, totals)
         if self._digits is not None:
             totals.digits = self._read_digits(self._digits)
         return totals
 
     def write(self, old: Totals, new: Totals) -> None:
-        """Appends the difference."""
+        """Appends the difference of the totals to the traces."""
         change = new.sums - old.sums
         moved = change.any(axis=0)
         for a, b in zip(old.extremes, new.extremes, strict=True):
@@ -172,13 +170,13 @@ def _table(trace: Trace, columns: list[pa.Array]) -> pa.Table:
     return pa.Table.from_arrays(columns, trace.layout.schema.names[:-1])
 
 
-def _none(extreme: Extreme, count: int) -> pa.Array:
+def _no_extremes(extreme: Extreme, count: int) -> pa.Array:
     if extreme.coded:
         return pa.array(np.full(count, order.BELOW_ALL if extreme.highest else order.ABOVE_ALL))
     return pa.nulls(count, pa.binary())
 
 
-def _compete(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
+def _update_binary(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
     how = "max" if extreme.highest else "min"
     both = pa.table(
         {

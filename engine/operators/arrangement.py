@@ -1,10 +1,10 @@
-"""Where an operator needs its input rows, and where its output rows are then.
+"""Arrangements: on which workers an operator needs its input rows, and on which its output rows are.
 
-Every node's output has a *placement*: the columns whose hash decides the worker of a row; `()` if all rows are on the owner of the empty key;
-None if a row may be on any worker. An operator with state needs rows with equal keys on one worker. Where its input is placed otherwise, the
-rows are exchanged first. A placement by fewer columns than the key has is sufficient, because rows with equal keys are still together.
+Every node's output has a *placement*: the columns whose hash decides the worker of a row. It is `()` if all rows are on the owner of the empty
+key, and None if a row may be on any worker. An operator with state needs rows with equal keys on one worker. If its input is placed otherwise,
+the rows are exchanged first. A placement by a part of the key's columns is sufficient, because rows with equal keys are still together.
 
-`engine/analysis/stages.py` asks each operator for its arrangement; the functions here are the ones that several operators share.
+`engine/analysis/stages.py` asks each operator for its arrangement. Several operators share the functions of this module.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ Key = tuple[Column, ...]
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`exchanges[i]`: the key by which input i is exchanged, None where its rows stay on their worker. `placement`: of the output."""
+    """`exchanges[i]`: the key by which input i is exchanged; None if its rows stay on their worker. `placement`: the placement of the output."""
 
     exchanges: tuple[Key | None, ...]
     placement: Key | None
 
 
 def by_key(needed: Key, placement: Key | None) -> Arrangement:
-    """For an operator with one input that needs rows with equal `needed` columns on one worker, and passes all columns on."""
+    """For an operator with one input that needs rows with equal `needed` columns on one worker, and whose output has the columns of the
+    input."""
     exchange, after = _together(needed, placement)
     return Arrangement((exchange,), after)
 
 
 def by_group(group: Key, placement: Key | None) -> Arrangement:
-    """As `by_key`, for an operator whose output begins with the columns of the group and has no others of its input."""
+    """As `by_key`, for an operator whose output begins with the columns of the group and has no other column of its input."""
     exchange, after = _together(group, placement)
     return Arrangement((exchange,), tuple(group.index(column) for column in after))
 
 
 def by_join_key(left_key: Key, right_key: Key, inputs: Sequence[Key | None]) -> Arrangement:
-    """Both sides by the same columns of the join's key: by those by which a side is placed already, otherwise by all."""
+    """Places both sides by the same columns of the join's key: by those by which a side is placed already, otherwise by all."""
     pairs = list(zip(left_key, right_key, strict=True))
     chosen = pairs
     for side, placement in enumerate(inputs):
@@ -50,12 +51,12 @@ def by_join_key(left_key: Key, right_key: Key, inputs: Sequence[Key | None]) -> 
 
 
 def on_one_worker(inputs: Sequence[Key | None]) -> Arrangement:
-    """All rows of all inputs on the owner of the empty key."""
+    """Places all rows of all inputs on the owner of the empty key."""
     return Arrangement(tuple(None if placement == () else () for placement in inputs), ())
 
 
 def _together(needed: Key, placement: Key | None) -> tuple[Key | None, Key]:
-    """(the exchange to make, the placement after it)."""
+    """(the exchange that is needed, the placement after it)."""
     if placement is not None and set(placement) <= set(needed) and (placement or not needed):
         return None, placement
     return needed, needed

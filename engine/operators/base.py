@@ -1,7 +1,7 @@
-"""What an operator's step is: a function from the changes of its inputs to the change of its output, with traces as state.
+"""The step function of an operator: from the changes of its inputs to the change of its output, with traces as state.
 
-It depends on its inputs and its traces alone: not on a clock, on randomness, or on the order in which rows arrive (Z-sets have no order; what
-depends on one must sort).
+The result depends only on the inputs and the traces. It depends neither on a clock nor on randomness nor on the order in which rows arrive.
+Z-sets have no order, so a function that needs one must sort.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from engine.state.trace import Combine, Trace, TraceLayout
 N = TypeVar("N", bound=NodeBase)
 
 TABLE_FIRST = 16
-"""Tables below belong to the engine itself (marker and results of a region)."""
+"""Tables with lower numbers belong to the engine itself (engine/run/region.py)."""
 
 TRACES_MAX = 8
-"""Traces a node may have: node n owns the tables TABLE_FIRST + n * TRACES_MAX and on."""
+"""The number of traces that a node may have. Node n owns TRACES_MAX tables, from TABLE_FIRST + n * TRACES_MAX on."""
 
 
 @dataclass
 class StepContext:
-    """What an operator may know of the step. `append_only[i]`: no change of input i can ever hold a negative weight."""
+    """What an operator may know of the step. `append_only[i]`: no change of input i can ever have a negative weight."""
 
     store: Store
     step: int
@@ -36,11 +36,11 @@ class StepContext:
     append_only: tuple[bool, ...]
     shards: int = SHARDS_DEFAULT
     owns_keyless: bool = True
-    """Whether this worker owns the shard of the empty key: rows without key live there."""
+    """Whether this worker owns the shard of the empty key, to which rows without a key belong."""
     partitions: dict[str, int] = field(default_factory=dict)
-    """Partitions of every output topic, by handle."""
+    """The number of partitions of every output topic, by handle."""
     grown: frozenset[str] = frozenset()
-    """Sources whose topic has more partitions than when the state began, as the step's division recorded it."""
+    """The sources whose topic has more partitions than when the state began, as the step's division recorded them."""
 
     def trace(
         self,
@@ -59,4 +59,4 @@ class StepContext:
 
 
 StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]
-"""`step(node, inputs, context)`: `inputs[i]` is the change of node.inputs[i]; the result has node.types and a weight."""
+"""`step(node, inputs, context)`: `inputs[i]` is the change of node.inputs[i]. The result has columns of node.types and a weight."""

@@ -1,11 +1,11 @@
-"""Distinct and Deduplicate: of rows that are alike, one.
+"""Distinct and Deduplicate: one of the rows that are equal, or that have equal keys.
 
-Distinct: a row is in the output when its weight is positive. Of a change, only rows whose weight crosses zero are output:
-one lookup a changed row (DBSP, Budiu et al. 2023, section 4.2).
+Distinct: a row is in the output if its weight is positive. A change of the input changes the output where a weight becomes positive or stops
+being positive. This needs one lookup per changed row (DBSP, Budiu et al. 2023, section 4.2).
 
-Deduplicate: of the rows of one key, one. Where the input only inserts, it is the first to come (within a step the least in canonical
-order), which is never taken back, so such a view can be an append-only output. Where the input can retract, it is the least row in
-canonical order: a function of the content alone; cost: the rows of the keys that changed.
+Deduplicate: one row of each key. If the input only inserts, it is the first row to arrive; of several in the same step, the least in canonical
+order. It is never retracted, so such a view can be an append-only output. If the input can retract, it is the least row in canonical order,
+which is a function of the content alone. A step then reads all rows of the keys that changed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def step_deduplicate(node: Deduplicate, inputs: Sequence[pa.Table], context: Ste
 
 
 def _least(node: Deduplicate, content: pa.Table) -> pa.Table:
-    """The least row of every key, weight 1: `content` is consolidated, so its rows stand in canonical order."""
+    """The least row of every key, with weight 1. `content` is consolidated, so its rows are in canonical order."""
     positive = content.filter(pa.array(zset.weights_of(content) > 0))
     if positive.num_rows == 0:
         return zset.empty(node.types)
@@ -89,7 +89,7 @@ DISTINCT = Operator(
     keeps=lambda node, append_only: "the weight of every row",
     unique_key=lambda node, inputs: tuple(range(len(node.types))),
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -100,10 +100,10 @@ DEDUPLICATE = Operator(
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     retraction=lambda node: None,
     keeps=lambda node, append_only: "the first row of every key" if append_only else "all rows, by key",
-    # Its key is unique too. Saying so would change which joins take sums early, and with that the circuits that existing state belongs to.
+    # The key is unique too. With that key here, more joins would get partial sums, and the circuits of existing state would change.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: None,
 )

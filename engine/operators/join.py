@@ -1,7 +1,7 @@
 """Join: the inner equi-join of two changing tables.
 
-The product rule of bilinear operators (DBSP, section 4.3): the change of L x R is dL x (R + dR) + L x dR. So each
-side's change is looked up in the other side's trace; the cost is the changed rows and the rows they meet.
+By the product rule of bilinear operators (DBSP, section 4.3), the change of L x R is dL x (R + dR) + L x dR. So the change of each side is
+looked up in the other side's trace. A step costs the changed rows and the rows that they match.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
 
 
 def pairs_of(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left: bool) -> pa.Table:
-    """Every changed row beside every stored row of its key; weights are multiplied."""
+    """Every changed row with every stored row of the same key. Their weights are multiplied."""
     matches = trace.probe(columns_at(delta, key), hash_keys(delta, key))
     rows = zset.take_rows(delta, matches.probe)
     weights = zset.weights_of(rows) * matches.rows.columns[-1].to_numpy()
@@ -53,7 +53,7 @@ def pairs_of(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left
 
 
 def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) -> pa.Table:
-    """Rows for which the condition is true, columns as they are."""
+    """The rows for which the condition is true. The columns stay as they are."""
     if rows.num_rows == 0:
         return rows
     every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
@@ -68,7 +68,7 @@ JOIN = Operator(
     keeps=lambda node, append_only: "both inputs, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
     user_name=lambda node: None,
 )

@@ -1,13 +1,13 @@
-"""Keys of Z-sets: their hashes, their presence, the distinct ones of a change."""
+"""Keys of Z-sets: their hashes, which of them can match, and the distinct keys of a change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Bools
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 
@@ -17,12 +17,12 @@ def hash_keys(table: pa.Table, key: Sequence[int]) -> Hashes:
 
 
 def columns_at(table: pa.Table, key: Sequence[int]) -> pa.Table:
-    """The key columns of a table, under their own positions' names."""
+    """The key columns of a table, named `k0`, `k1`, ..."""
     return pa.Table.from_arrays([table.column(i) for i in key], [f"k{n}" for n in range(len(key))])
 
 
-def matchable(table: pa.Table, key: Sequence[int], null_safe: Sequence[bool]) -> npt.NDArray[np.bool_]:
-    """Rows whose key can equal another: no null in a column that is not compared null-safely."""
+def matchable(table: pa.Table, key: Sequence[int], null_safe: Sequence[bool]) -> Bools:
+    """For each row, whether its key can equal another: it has no null in a column that is not compared null-safely."""
     result = np.ones(table.num_rows, dtype=bool)
     for column, safe in zip(key, null_safe, strict=True):
         array = table.column(column)
@@ -31,17 +31,18 @@ def matchable(table: pa.Table, key: Sequence[int], null_safe: Sequence[bool]) ->
     return result
 
 
-def only(table: pa.Table, rows: npt.NDArray[np.bool_]) -> pa.Table:
+def only(table: pa.Table, rows: Bools) -> pa.Table:
+    """The rows for which `rows` is true."""
     return table if rows.all() else table.filter(pa.array(rows))
 
 
 def net_by_key(delta: pa.Table, key: Sequence[int]) -> pa.Table:
-    """The change of the number of rows of each key: the key columns and a weight, consolidated."""
+    """The change of the number of rows of each key, as a consolidated Z-set of the key columns."""
     return zset.consolidate(zset.project(delta, key))
 
 
 def distinct_keys(delta: pa.Table, key: Sequence[int]) -> tuple[pa.Table, Hashes, zset.Indices]:
-    """(keys, hashes, group): each key of the change once; `group[i]` is the key of row i."""
+    """(keys, hashes, group). `keys` has each key of the change once; `group[i]` is the position of row i's key in it."""
     columns = [delta.column(i) for i in key]
     order, starts = zset.group_rows(columns, delta.num_rows)
     group = np.empty(delta.num_rows, dtype=np.int64)

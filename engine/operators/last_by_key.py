@@ -1,11 +1,11 @@
 """LastByKey: an upsert topic as a table.
 
-Messages of a key are in order by (step, partition, offset); the last one is the key's row, a deletion leaves none. The output is the
-change of that table: the old row taken back, the new one inserted.
+The messages of a key are ordered by (step, partition, offset). The last one is the key's row; after a deletion there is none. The output is the
+change of that table: the old row is retracted and the new one inserted. A message that repeats the row changes nothing.
 
-One key in two partitions has no order that a producer could have meant, so it is an error; the trace keeps each row's partition
-for that. Only where the topic has grown, which moves keys to other partitions, is it none: then (step, partition, offset)
-decides. (A message that repeats the row changes nothing and is not output.)
+The messages of one key in two partitions have no order that a producer could have meant, so this is an error. The trace stores each row's
+partition to detect it. It is not an error if the topic has more partitions than when the state began, because that moves keys to other
+partitions. Then the order (step, partition, offset) decides.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from base.arrays import Int64s
 from engine.errors import DataError
 from engine.model.circuit import LastByKey
 from engine.operators import words
@@ -27,7 +28,7 @@ from engine.state.trace import as_rows, as_zset
 
 
 def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """`inputs[0]`: messages (Source, keyed): the columns, then deleted, partition, offset, weight."""
+    """The change of the table. `inputs[0]`: the messages of a keyed source: the columns, then deleted, partition, offset, weight."""
     messages = inputs[0]
     if messages.num_rows == 0:
         return zset.empty(node.types)
@@ -51,7 +52,7 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     return zset.consolidate(zset.project(change, range(width)))
 
 
-def _ones(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _ones(table: pa.Table) -> Int64s:
     return np.ones(table.num_rows, np.int64)
 
 
@@ -69,9 +70,9 @@ def _check_partitions(
     high = np.full(keys.num_rows, -1)
     np.minimum.at(low, groups, partitions)
     np.maximum.at(high, groups, partitions)
-    torn = np.flatnonzero(low != high)
-    if len(torn):
-        at = int(torn[0])
+    in_two = np.flatnonzero(low != high)
+    if len(in_two):
+        at = int(in_two[0])
         key = {f"column {c}": keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
         raise DataError(
             f"Key {key} has messages in partitions {low[at]} and {high[at]}, so their order is not known.",
@@ -83,11 +84,11 @@ LAST_BY_KEY = Operator(
     node=LastByKey,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
-    retraction=lambda node: f"source {node.handle} has a key: a new message of a key replaces the row before",
+    retraction=lambda node: f"source {node.handle} has a key, and a new message of a key replaces its row",
     keeps=lambda node, append_only: "the last row of every key",
     unique_key=lambda node, inputs: node.key,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: f"source {node.handle}",
 )

@@ -1,4 +1,4 @@
-"""The operators without state: what they do to a change is what they do to the whole."""
+"""The operators without state. They are linear: the change of the output is the operator applied to the change of the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.rows import zset
 
 
 def step_map(node: Map, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """Filter and project, row by row; weights stay."""
+    """Filters and projects row by row. The weights stay as they are."""
     if inputs[0].num_rows == 0:
         return zset.empty(node.types)
     return evaluate(node.predicate, node.projections, inputs[0])
@@ -28,7 +28,7 @@ def step_union(node: Union, inputs: Sequence[pa.Table], context: StepContext) ->
 
 
 def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """All rows at step 0, on the worker that owns rows without key; nothing afterwards."""
+    """All rows at step 0, on the worker that owns the shard of the empty key; nothing afterwards."""
     if context.step > 0 or not context.owns_keyless:
         return zset.empty(node.types)
     table = pa.ipc.open_stream(node.ipc).read_all()
@@ -72,7 +72,7 @@ MAP = Operator(
     keeps=lambda node, append_only: "",
     unique_key=_unique_key_of_map,
     content=ContentOfInput(_content_of_map),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=_text_of_map,
     user_name=lambda node: None,
 )
@@ -85,7 +85,7 @@ UNION = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -98,7 +98,7 @@ CONSTANT = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: True,
+    outputs_without_input=lambda node: True,
     text=_text_of_constant,
     user_name=lambda node: None,
 )

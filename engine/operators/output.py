@@ -1,11 +1,11 @@
 """Output: the change of a view, encoded as the messages of a topic.
 
     append      every inserted row, as often as its weight says
-    upsert      the new row of every changed key; null for a key that vanished
-    changelog   with a key: before and after of every changed key; without: each row that came (c) or went (d)
+    upsert      the new row of every changed key; null for a key that has no row any more
+    changelog   with a key: the rows before and after of every changed key; without a key: each row that was inserted (c) or retracted (d)
 
-The result is a table of messages (partition, key, value), not a Z-set: the engine hands it to the writer. It is a function of the
-change alone; the writer puts the messages of a partition in canonical order.
+The result is a table of messages (partition, key, value) for the writer, and not a Z-set. It is a function of the change alone. The coordinator
+puts the messages of a partition into canonical order.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Int64s
 from engine.errors import DataError
 from engine.model.circuit import Output
 from engine.operators import words
@@ -48,19 +48,19 @@ def _appended(node: Output, delta: pa.Table) -> pa.Table:
     weights = zset.weights_of(delta)
     if (weights < 0).any():
         raise DataError(
-            "A row was taken back, which an append topic cannot say.",
+            "A row was retracted, and an append topic cannot hold retractions.",
             "Declare 'mode' = 'upsert' with a key, or 'mode' = 'changelog'.",
         )
     return _repeated(delta, weights)
 
 
-def _repeated(rows: pa.Table, times: npt.NDArray[np.int64]) -> pa.Table:
-    """Every row as often as `times` says."""
+def _repeated(rows: pa.Table, times: Int64s) -> pa.Table:
+    """Row i is there `times[i]` times."""
     return rows if (times == 1).all() else zset.take_rows(rows, np.repeat(np.arange(len(times)), times))
 
 
 def _upserted(node: Output, delta: pa.Table) -> pa.Table:
-    """The rows that came, and a deletion for each key of which rows only went. The view proved that no key has two rows."""
+    """The inserted rows, and a deletion for each key of which a row was only retracted. The view has checked that no key has two rows."""
     came = zset.weights_of(delta) > 0
     keys, _, group = distinct_keys(delta, node.key)
     replaced = np.zeros(keys.num_rows, dtype=bool)
@@ -90,8 +90,8 @@ def _changed(node: Output, delta: pa.Table) -> pa.Table:
     return _images(rows, before, after)
 
 
-def _images(rows: pa.StructArray, before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> pa.Table:
-    """Columns `before` and `after`: rows at these indices, null where the index is -1."""
+def _images(rows: pa.StructArray, before: Int64s, after: Int64s) -> pa.Table:
+    """The columns `before` and `after`: the rows at these indices, null where the index is -1."""
     columns = [rows.take(pa.array(index, pa.int64(), mask=index < 0)) for index in (before, after)]
     return pa.Table.from_arrays(columns, ["before", "after"])
 
@@ -104,7 +104,7 @@ OUTPUT = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else ""),
     user_name=lambda node: f"output {node.handle}",
 )

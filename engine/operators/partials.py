@@ -1,14 +1,14 @@
-"""Partial aggregation: sums taken before a join and put together after it (eager aggregation: Yan and Larson, VLDB 1995).
+"""Partial aggregation: sums before a join, which are combined after it (eager aggregation: Yan and Larson, VLDB 1995).
 
-Counts and exact sums are linear, so those of a join's rows are those of one side's groups times the weights of what they meet. So the
-rows of a side become *partials* before they are exchanged, the join keeps one partial a group in place of the rows themselves, and
-what it costs in time and in state no longer depends on how many rows there were.
+Counts and exact sums are linear. So the sums over a join's rows are the sums of one side's groups, times the weights of the rows that they
+match. The rows of that side become *partials* before they are exchanged, and the join stores one partial per group instead of the rows. Its
+time and its state no longer depend on the number of rows.
 
     rows -> PartialAggregate ~> JoinPartials <~ rows          ~> an exchange
-                                     ~> FinalAggregate -> a row a group
+                                     ~> FinalAggregate -> one row per group
 
-A partial is a row like any other: the group's columns, then its sums as columns of int64, and a weight that multiplies them. Its sums
-stand in the order of `aggregate_plan.Plan`, which the first and the last of the three operators derive from the same calls.
+A partial is a row with the group's columns, then its sums as columns of int64, and a weight that multiplies them. The order of the sums is that
+of `aggregate_plan.Plan`, which the first and the last of the three operators derive from the same calls.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Int64s
 from engine.accumulators import integers
 from engine.accumulators.canonical import canonical
 from engine.errors import DataError
@@ -30,13 +30,13 @@ from engine.operators.aggregate import (
     Batch,
     ResultOverflow,
     advance,
-    begins,
     content_of_state,
     fresh_totals,
+    is_first_output,
     keys_of,
 )
 from engine.operators.aggregate_plan import Plan, plan_of
-from engine.operators.aggregate_totals import Totals, nothing
+from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, NoContent, Operator
@@ -45,14 +45,12 @@ from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchabl
 from engine.rows import zset
 from engine.state.trace import Combine, Trace, as_rows
 
-Int64s = npt.NDArray[np.int64]
-
 WEIGHT_MAX = 1 << 30
-"""Of one row that partials meet: a limb of 32 bits times it is exact."""
+"""The largest weight of a row that partials are joined with. A limb of 32 bits times it is exact in int64."""
 
 
 def step_partial_aggregate(node: PartialAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """The partials of the change; no memory."""
+    """The partials of the change. The operator has no state."""
     delta = inputs[0]
     if delta.num_rows == 0:
         return zset.empty(node.types)
@@ -63,7 +61,7 @@ def step_partial_aggregate(node: PartialAggregate, inputs: Sequence[pa.Table], c
 
 
 def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """The product rule, as in `join`: the change of L x R is dL x (R + dR) + L x dR."""
+    """By the product rule, as in `join`, the change of L x R is dL x (R + dR) + L x dR."""
     left, right = inputs
     left = only(left, matchable(left, node.left_key, node.null_safe))
     right = zset.consolidate(only(right, matchable(right, node.right_key, node.null_safe)))
@@ -72,21 +70,21 @@ def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: 
     width = left.num_columns - 1 - len(node.carries)
     right_trace = context.trace(1, right.schema.types[:-1], node.right_key)
     right_trace.append(as_rows(right))
-    partials = _added_up(left, width)
+    partials = _summed(left, width)
     joined = [_checked(pairs_of(partials, node.left_key, right_trace, delta_is_left=True))]
     combines: list[Combine] = ["carry" if carries else "sum" for carries in node.carries]
     sum_types = [pa.int64()] * len(combines)
     left_trace = context.trace(0, left.schema.types[:width], node.left_key, combines, sum_types)
     if right.num_rows:
-        joined.append(_meeting(right, node.right_key, left_trace))
+        joined.append(_with_stored(right, node.right_key, left_trace))
     left_trace.append(pa.Table.from_arrays(partials.columns[:-1], left_trace.layout.schema.names[:-1]))
     return zset.add([part.cast(zset.schema_of(node.types)) for part in joined])
 
 
 def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """As `aggregate`, from partials."""
+    """As `step_aggregate`, from partials."""
     delta = inputs[0]
-    first = begins(node.group, context)
+    first = is_first_output(node.group, context)
     if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
     plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
@@ -97,7 +95,7 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
 
 
 def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
-    """Rows whose sums are all 0 say nothing."""
+    """Partials with these columns and sums, of weight 1. Those whose sums are all 0 are left out, because they change nothing."""
     rows = np.flatnonzero(sums.any(axis=0))
     if len(rows) < sums.shape[1]:
         chosen = pa.array(rows)
@@ -105,8 +103,8 @@ def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
     return zset.build([*columns, *map(pa.array, sums)], np.ones(len(rows), np.int64))
 
 
-def _added_up(partials: pa.Table, width: int) -> pa.Table:
-    """One partial a group, of weight 1; groups are the first `width` columns."""
+def _summed(partials: pa.Table, width: int) -> pa.Table:
+    """One partial per group, of weight 1. The first `width` columns are the group."""
     weights = zset.weights_of(partials)
     keys, _, groups = distinct_keys(partials, range(width))
     sums = np.zeros((partials.num_columns - 1 - width, keys.num_rows), np.int64)
@@ -115,8 +113,8 @@ def _added_up(partials: pa.Table, width: int) -> pa.Table:
     return _partials([column.combine_chunks() for column in keys.columns], sums)
 
 
-def _meeting(rows: pa.Table, key: Sequence[int], partials: Trace) -> pa.Table:
-    """Stored partials beside the changed rows of their key."""
+def _with_stored(rows: pa.Table, key: Sequence[int], partials: Trace) -> pa.Table:
+    """The stored partials, joined with the changed rows of their key."""
     matches = partials.probe(columns_at(rows, key), hash_keys(rows, key))
     mine = zset.take_rows(rows, matches.probe)
     return _checked(zset.build([*matches.rows.columns, *mine.columns[:-1]], zset.weights_of(mine)))
@@ -126,15 +124,15 @@ def _checked(joined: pa.Table) -> pa.Table:
     weights = zset.weights_of(joined)
     if len(weights) and int(np.abs(weights).max()) > WEIGHT_MAX:
         raise DataError(
-            f"A row of a join stands {int(np.abs(weights).max())} times in its input, more than {WEIGHT_MAX}.",
+            f"A row of a join is {int(np.abs(weights).max())} times in its input, which is more than {WEIGHT_MAX}.",
             "Remove duplicates (SELECT DISTINCT, or a key for the source) before the join.",
         )
     return joined
 
 
 def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:
-    """Partials times their weights, added by group."""
-    fresh = nothing(plan, count)
+    """The sums by group of partials times their weights."""
+    fresh = zero_totals(plan, count)
     heaviest = float(np.abs(weights).sum(dtype=np.float64))
     try:
         for place in (0, *(feed.count for feed in plan.feeds)):
@@ -150,7 +148,7 @@ def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: in
 
 
 def _arrange_partial(node: PartialAggregate, inputs: Sequence[Key | None]) -> Arrangement:
-    """Where the rows of one group are together already, so are its partials."""
+    """If the rows of one group are on one worker already, so are its partials."""
     (placement,) = inputs
     if placement is None or not set(placement) <= set(node.group):
         return Arrangement((None,), None)
@@ -170,7 +168,7 @@ PARTIAL_AGGREGATE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )
@@ -180,10 +178,10 @@ JOIN_PARTIALS = Operator(
     step=step_join_partials,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     retraction=lambda node: None,
-    keeps=lambda node, append_only: "the left's sums a group, and the right, by key",
+    keeps=lambda node, append_only: "the left's sums per group, and the right, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
     user_name=lambda node: None,
 )
@@ -193,10 +191,10 @@ FINAL_AGGREGATE = Operator(
     step=step_final_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
     retraction=lambda node: REPLACES,
-    keeps=lambda node, append_only: "one accumulator a group",
+    keeps=lambda node, append_only: "one accumulator per group",
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content_of_final),
-    speaks_first=lambda node: not node.group,
+    outputs_without_input=lambda node: not node.group,
     text=lambda node: words.aggregate(node.group, node.calls, "s"),
     user_name=lambda node: None,
 )

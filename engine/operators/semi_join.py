@@ -1,14 +1,14 @@
-"""SemiJoin: left rows that have (anti: have not) a match on the right; IN, EXISTS, INTERSECT, NOT EXISTS, EXCEPT, NOT IN.
+"""SemiJoin: the left rows that have a match on the right, or (anti) that have none: IN, EXISTS, INTERSECT, NOT EXISTS, EXCEPT, NOT IN.
 
 With present(l) = "some right row matches l", the change of the output is
 
     dL x present_new  +  L_old x (present_new - present_old)
 
-and only left rows of keys for which the number of right rows crosses zero are looked up. With a residual condition the number
-of matches is counted for each left row that a changed right row meets.
+The step looks up only the left rows of keys whose number of right rows becomes zero or stops being zero. With a residual condition, it counts
+the matches of each left row whose key is that of a changed right row.
 
-NOT IN (`null_aware`) asks two more things of the whole right side: is it empty, has it a null. When that changes, every left row
-is looked at again, for every one of them may change.
+NOT IN (`null_aware`) depends on two more facts about the whole right side: whether it is empty, and whether it has a null. When one of them
+changes, the step looks at every left row again, because each of them may change.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Bools, Int64s
 from engine.model.circuit import SemiJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
@@ -31,8 +31,7 @@ from engine.rows import zset
 from engine.state.trace import Trace, as_rows, as_zset
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
-
-Presence = npt.NDArray[np.bool_]
+"""The slots of the traces."""
 
 
 def step_semi_join(node: SemiJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -42,9 +41,9 @@ def step_semi_join(node: SemiJoin, inputs: Sequence[pa.Table], context: StepCont
     if node.null_aware:
         return _not_in(node, left, right, context)
     right = only(right, matchable(right, node.right_key, node.null_safe))
-    lonely = ~matchable(left, node.left_key, node.null_safe)
-    out = [only(left, lonely)] if node.anti else []
-    left = only(left, ~lonely)
+    unmatchable = ~matchable(left, node.left_key, node.null_safe)
+    out = [only(left, unmatchable)] if node.anti else []
+    left = only(left, ~unmatchable)
     if node.residual is None:
         out += _by_key(node, left, right, context)
     else:
@@ -56,16 +55,17 @@ def _types(table: pa.Table) -> list[pa.DataType]:
     return [field.type for field in table.schema][:-1]
 
 
-def _scaled(rows: pa.Table, factor: npt.NDArray[np.int64]) -> pa.Table:
+def _scaled(rows: pa.Table, factor: Int64s) -> pa.Table:
     return zset.build(rows.columns[:-1], zset.weights_of(rows) * factor)
 
 
-def _counts(trace: Trace, table: pa.Table, key: Sequence[int]) -> npt.NDArray[np.int64]:
+def _counts(trace: Trace, table: pa.Table, key: Sequence[int]) -> Int64s:
     """For every row of `table`, the number of stored rows with its key."""
     return trace.probe(columns_at(table, key), hash_keys(table, key)).totals(table.num_rows)
 
 
 def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
+    """The changes of the output without a residual: whether a left row stays depends on its key alone."""
     change = net_by_key(right, node.right_key)
     every = tuple(range(len(node.right_key)))
     left_trace = context.trace(LEFT, node.types, node.left_key)
@@ -87,11 +87,11 @@ def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
 
 
 def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
+    """The changes of the output with a residual: whether a left row stays depends on the whole row."""
     left_trace = context.trace(LEFT, node.types, node.left_key)
     right_trace = context.trace(RIGHT, _types(right), node.right_key)
     keys, hashes, _ = distinct_keys(right, node.right_key)
-    met = left_trace.probe(keys, hashes).rows
-    touched = zset.consolidate(as_zset(met))
+    touched = zset.consolidate(as_zset(left_trace.probe(keys, hashes).rows))
     before = _match_counts(node, touched, right_trace) > 0
     right_trace.append(as_rows(right))
     after = _match_counts(node, touched, right_trace) > 0
@@ -103,8 +103,8 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     return out
 
 
-def _match_counts(node: SemiJoin, left: pa.Table, right_trace: Trace) -> npt.NDArray[np.int64]:
-    """For every left row, the number of right rows that match it, residual included."""
+def _match_counts(node: SemiJoin, left: pa.Table, right_trace: Trace) -> Int64s:
+    """For every left row, the number of right rows that match it and satisfy the residual."""
     assert node.residual is not None
     counts = np.zeros(left.num_rows, dtype=np.int64)
     matches = right_trace.probe(columns_at(left, node.left_key), hash_keys(left, node.left_key))
@@ -119,7 +119,7 @@ def _match_counts(node: SemiJoin, left: pa.Table, right_trace: Trace) -> npt.NDA
 
 
 def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> pa.Table:
-    """NOT IN with its nulls. Lives on the one worker that owns rows without key, for emptiness and nulls are facts of the whole."""
+    """NOT IN with its nulls. All rows are on the worker that owns the shard of the empty key, because it depends on the whole right side."""
     change = net_by_key(right, node.right_key)
     left_trace = context.trace(LEFT, node.types, node.left_key)
     right_trace = context.trace(RIGHT, _types(change), (0,))
@@ -138,7 +138,7 @@ def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
 
 @dataclass(frozen=True)
 class _Summary:
-    """Of the right side of a NOT IN: rows, and rows that are null."""
+    """Of the right side of a NOT IN: the number of rows, and the number of rows that are null."""
 
     rows: int
     nulls: int
@@ -158,8 +158,8 @@ class _Summary:
         _summary_trace(context).append(pa.table(delta), np.zeros(1, np.uint64))
 
     @property
-    def mood(self) -> tuple[bool, bool]:
-        """What the answer for every row depends on."""
+    def has_rows_and_nulls(self) -> tuple[bool, bool]:
+        """The facts on which the answer for every left row depends."""
         return self.rows > 0, self.nulls > 0
 
 
@@ -168,21 +168,23 @@ def _summary_trace(context: StepContext) -> Trace:
 
 
 def _rows_to_review(node: SemiJoin, change: pa.Table, old: _Summary, new: _Summary, left_trace: Trace) -> pa.Table:
-    """Stored left rows whose answer may have changed: all of them when the mood has, else those of the changed keys."""
-    if old.mood != new.mood:
+    """The stored left rows whose answer may have changed. These are all rows if the right side has become empty or is no longer empty, or has
+    its first null or has lost the last one. Otherwise they are the rows of the changed keys."""
+    if old.has_rows_and_nulls != new.has_rows_and_nulls:
         rows = left_trace.scan()
     else:
         rows = left_trace.probe(columns_at(change, (0,)), hash_keys(change, (0,))).rows
     return zset.consolidate(as_zset(rows))
 
 
-def _stays(node: SemiJoin, left: pa.Table, right: _Summary, right_trace: Trace) -> Presence:
+def _stays(node: SemiJoin, left: pa.Table, right: _Summary, right_trace: Trace) -> Bools:
+    """For every left row, whether it is in the output."""
     if right.rows <= 0:
         return np.ones(left.num_rows, dtype=bool)
     if right.nulls > 0:
         return np.zeros(left.num_rows, dtype=bool)
     known = matchable(left, node.left_key, (False,))
-    stays: Presence = known & (_counts(right_trace, left, node.left_key) <= 0)
+    stays: Bools = known & (_counts(right_trace, left, node.left_key) <= 0)
     return stays
 
 
@@ -193,7 +195,7 @@ def _arrange(node: SemiJoin, inputs: Sequence[Key | None]) -> Arrangement:
 def _retraction(node: SemiJoin) -> str | None:
     if not node.anti:
         return None
-    return "a row without a match goes when a match comes (NOT IN, NOT EXISTS, EXCEPT, LEFT ANTI JOIN)"
+    return "a row without a match is retracted when a match arrives (NOT IN, NOT EXISTS, EXCEPT, LEFT ANTI JOIN)"
 
 
 def _text(node: SemiJoin) -> str:
@@ -207,10 +209,11 @@ SEMI_JOIN = Operator(
     arrange=_arrange,
     retraction=_retraction,
     keeps=lambda node, append_only: "both inputs, by key",
-    # The left's unique key stays one. Saying so would change which joins take sums early, and with that the circuits of existing state.
+    # A unique key of the left is one of the output too. With it here, more joins would get partial sums, and the circuits of existing state
+    # would change.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=_text,
     user_name=lambda node: None,
 )

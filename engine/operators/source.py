@@ -1,4 +1,4 @@
-"""Source: an input handle. Its rows are read from Kafka and decoded before stage 0 (engine/run/sources.py), so it has no step function."""
+"""Source: an input handle. Its rows are read from Kafka and decoded by engine/run/sources.py, so it has no step function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.operators.descriptor import NoContent, Operator
 
 
 def _retraction(node: Source) -> str | None:
-    """A keyed source gives messages, which are not rows yet: LastByKey makes the table, and takes rows back."""
+    """The output of a keyed source is messages, which are never retracted. LastByKey makes the table from them, and retracts rows."""
     return f"source {node.handle} is a changelog, whose messages update and delete rows" if node.retracts else None
 
 
@@ -20,7 +20,7 @@ SOURCE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    speaks_first=lambda node: False,
+    outputs_without_input=lambda node: False,
     text=lambda node: node.handle + (" keyed" if node.keyed else "") + (" retracts" if node.retracts else ""),
     user_name=lambda node: f"source {node.handle}",
 )

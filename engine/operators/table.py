@@ -1,4 +1,4 @@
-"""The table of operators: one descriptor per kind of node. Everything that depends on the kind of a node is looked up here."""
+"""The table of operators: one descriptor per kind of node. The engine looks up here all that depends on the kind of a node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPERATORS: tuple[Operator[Any], ...] = (
 
 
 def by_node_type(operators: Iterable[Operator[Any]], kinds: Iterable[type]) -> Mapping[type[NodeBase], Operator[Any]]:
-    """Raises TypeError unless every kind of node has exactly one descriptor, and no other type has one."""
+    """The descriptors by node type. Raises TypeError unless every kind of node has exactly one descriptor, and no other type has one."""
     table: dict[type[NodeBase], Operator[Any]] = {}
     for operator in operators:
         if operator.node in table:
@@ -49,7 +49,7 @@ def by_node_type(operators: Iterable[Operator[Any]], kinds: Iterable[type]) -> M
         if kind not in table:
             raise TypeError(f"{kind.__name__} has no descriptor in engine/operators/table.py")
     for kind in table.keys() - set(kinds):
-        raise TypeError(f"{kind.__name__} has a descriptor, and is not in the union Node of engine/model/circuit.py")
+        raise TypeError(f"{kind.__name__} has a descriptor, but is not in the union Node of engine/model/circuit.py")
     return MappingProxyType(table)
 
 

@@ -1,6 +1,6 @@
-"""View: the content of a materialized view or table, stored where nothing else holds it, so that it can be queried.
+"""View: the content of a materialized view or table. It is stored so that it can be queried, unless it can be computed from other state.
 
-With a key, at most one row of a key may be there at the end of a step: an upsert topic could not tell two apart.
+With a key, a view may have at most one row per key at the end of a step, because an upsert topic holds one row per key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.rows import zset
 from engine.state.trace import Trace, as_rows
 
 CONTENT = 0
-"""The slot of the content's trace: a query reads it."""
+"""The slot of the trace of the content, which queries read."""
 
 
 def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -54,7 +54,7 @@ def _check_unique(node: View, delta: pa.Table, trace: Trace) -> None:
         at = int(doubled[0])
         key = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
         raise DataError(
-            f"{after[at]} rows have the key {key}; an upsert topic can hold one row of a key.",
+            f"{after[at]} rows have the key {key}, but an upsert topic can hold only one row per key.",
             "Declare a 'key' that is different for each row of the view, or write the view with 'mode' = 'changelog' or 'append'.",
         )
 
@@ -75,10 +75,10 @@ VIEW = Operator(
     step=step_view,
     arrange=_arrange,
     retraction=lambda node: None,
-    keeps=lambda node, append_only: "the content, to be queried" if node.stored else "",
+    keeps=lambda node, append_only: "the content, for queries" if node.stored else "",
     unique_key=lambda node, inputs: inputs[0],
-    content=NoContent(),  # of a view over this one: engine/analysis/content.py reads a view's own content
-    speaks_first=lambda node: False,
+    content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
+    outputs_without_input=lambda node: False,
     text=_text,
     user_name=lambda node: f"view {node.name}",
 )

@@ -1,4 +1,4 @@
-"""Parts of nodes as text for people: what several operators' texts share. Nothing reads it back."""
+"""Texts for parts of nodes, for users. The texts of several operators share them, and no program parses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def join(
 
 
 def aggregate(group: Sequence[Column], calls: Sequence[AggregateCall], prefix: str) -> str:
-    """`prefix` and a number name an argument: `c0` is a column, `s0` the first argument that partials have sums of."""
+    """The text of an aggregate. `prefix` and a number name an argument: `c0` is a column, `s0` is the first argument of which partials have
+    sums."""
     by = f"by {columns(group)}: " if group else ""
     return by + ", ".join(_call(call, prefix) for call in calls)
 

@@ -1,1 +1,1 @@
-"""How one step runs: stages of workers, exchange between them, in the driver or as a Spark job."""
+"""How one step runs: the stages of each worker and the exchanges between them, in the driver or as a Spark job."""

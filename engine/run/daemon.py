@@ -1,8 +1,10 @@
 """The process from which Spark's Python workers are forked (`spark.python.daemon.module`).
 
-It differs from PySpark's own in two things, both of which a step of a few milliseconds feels: the heavy modules are imported before the fork and
-frozen out of the garbage collector's sight, and there is no full collection after every task (about 30 ms; the automatic
-one stays on). Nothing that starts a thread or opens a connection may be imported here: neither survives a fork.
+It differs from PySpark's own in two things that matter to a step of a few milliseconds. The heavy modules are imported before the fork, and
+`gc.freeze` keeps the garbage collector from visiting them. There is no full collection after every task, which would take about 30 ms;
+the automatic collection stays on.
+
+Nothing that starts a thread or opens a connection may be imported here, because neither survives a fork.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from types import SimpleNamespace
 
 from pyspark import daemon
 
-import engine.run.spark_step  # noqa: F401  what every task needs, imported once
+import engine.run.spark_step  # noqa: F401  every task needs it, so it is imported once, before the fork
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What is done to all workers' databases at once, as small Spark jobs: task i is worker i, beside its database.
+"""Operations on all workers' databases, each as a small Spark job. Task i acts for worker i, on the host of its database.
 
 The coordinator calls `fence`, `open`, `freeze` and `fold`.
 """
@@ -24,7 +24,7 @@ _Answer = tuple[int, Result, None] | tuple[int, None, StorageError | EngineError
 
 @dataclass(frozen=True)
 class Folded:
-    """What a worker says after a fold: what its database can open now, and how large it is."""
+    """A worker's answer after a fold: the versions that its database can open now, and its size."""
 
     versions: tuple[VersionId, ...]
     statistics: Statistics
@@ -41,12 +41,12 @@ def open_all(context: Any, setup: TaskSetup, version: VersionId, fenced: Mapping
 
 
 def freeze_all(context: Any, setup: TaskSetup, version: VersionId) -> None:
-    """At a boundary: sets every worker's changes aside as `version`."""
+    """Sets every worker's changes since the last version aside as `version`. It is called at a boundary, between two steps."""
     _on_workers(context, len(setup.databases), partial(freeze, setup, version))
 
 
 def fold_all(context: Any, setup: TaskSetup) -> dict[int, Folded]:
-    """Makes the frozen changes durable; steps may run meanwhile."""
+    """Makes the frozen changes durable. Steps may run at the same time."""
     return _on_workers(context, len(setup.databases), partial(fold, setup))
 
 
@@ -61,29 +61,30 @@ def _open(setup: TaskSetup, version: VersionId, fenced: Mapping[int, FencedState
 
 
 def freeze(setup: TaskSetup, version: VersionId, worker: int) -> None:
-    """As `freeze_all`, of one worker and in this process."""
+    """As `freeze_all`, for one worker and in this process. Raises StaleTask if the worker's state is not at the version's step."""
     database = setup.attach(worker)
     with database.transaction() as transaction:
         if setup.plan.stages == 1:
-            transaction.set_step(version.step)  # no region says it
+            transaction.set_step(version.step)  # a circuit without state has no `run_region` that stores it
         elif (step := transaction.get_step()) != version.step:
             raise StaleTask(
-                f"worker {worker} is at step {step}, its checkpoint is for step {version.step}; nothing was changed."
+                f"worker {worker} is at step {step}, but the checkpoint is for step {version.step}; nothing was changed."
             )
     database.freeze(version)
 
 
 def fold(setup: TaskSetup, worker: int) -> Folded:
-    """As `fold_all`, of one worker and in this process."""
+    """As `fold_all`, for one worker and in this process."""
     database = setup.attach(worker)
     database.fold()
     folded = Folded(Database.versions(database.path), database.statistics())
-    setup.attach(worker)  # tells of a successor that has opened it meanwhile, and may have thrown the version away
+    # Raises if a newer epoch has opened the database in the meantime: it may have discarded the version.
+    setup.attach(worker)
     return folded
 
 
 def _on_workers(context: Any, workers: int, work: Callable[[int], Result]) -> dict[int, Result]:
-    """`work(worker)` on every worker; raises the fault of the lowest worker that had one, and TaskLost."""
+    """The results of `work(worker)` on every worker. Raises the fault of the lowest worker that had one, or TaskLost."""
     rdd = context.parallelize(range(workers), workers).mapPartitionsWithIndex(partial(_guarded, work))
     results: dict[int, Result] = {}
     answers: list[_Answer[Result]] = collected(rdd, workers, itemgetter(0), "the databases")

@@ -1,10 +1,10 @@
 """A small step in the driver's own process: the same tasks in the same order, without a Spark job.
 
-A job costs 40 to 50 ms of the JVM's CPU however small the step is; the tasks of a thousand rows cost a fifth of that. What a task
-does is a function of the step's division and of the worker's state, so where it runs shows in no byte of the output or of the state:
-a step may run here the first time and in Spark when it is replayed, or the other way round.
+A job costs 40 to 50 ms of the JVM's CPU however small the step is. The tasks of a thousand rows cost a fifth of that. What a task does is a
+function of the step's division and of the worker's state. So the output and the state have the same bytes wherever the task runs: a step may
+run here the first time and in Spark when it is replayed, or the other way round.
 
-The databases must be on this host, which they are where Spark's master is local.
+The databases must be on this host. They are if Spark's master is local.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from engine.run.parcels import DRIVER, Parcel
+from engine.run.exchange import DRIVER, ExchangeMessage
 from engine.run.region import Outbox
 from engine.run.sources import of_worker
 from engine.run.tasks import StepInput, TaskSetup, run_region, run_source
@@ -24,25 +24,25 @@ from io_kafka.clients.reader import RangeReader
 from storage.database import Database
 
 PARALLEL_ROWS_MIN = 5_000
-"""Of a step whose tasks run side by side: for a smaller one the hand-over between threads costs more than it saves."""
+"""The tasks of a step with at least this many offsets run in threads. For a smaller step, handing them to threads costs more than it saves."""
 
 
 class DriverStep:
-    """Runs steps in this process. One at a time; a large step's tasks in a thread a worker, for most of their time is in Arrow and numpy,
-    which let other threads run."""
+    """Runs steps in this process, one at a time. The tasks of a large step run in one thread per worker: they spend most of their time in Arrow
+    and numpy, which release the GIL."""
 
     def __init__(self, setup: TaskSetup) -> None:
         self._setup = setup
         self._reader = RangeReader(setup.kafka)
-        self._is_holding = False  # what was measured for a step that runs elsewhere
+        self._is_holding = False  # whether the reader holds input that was measured for a step that runs in Spark
         self._threads = ThreadPoolExecutor(min(setup.placement.workers, os.cpu_count() or 1), "step")
         self._owners = setup.placement.partition_owners(setup.input_partitions)
 
-    def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver, faults among them. Raises StepTooLarge, and other faults of reading."""
+    def run(self, given: StepInput) -> list[ExchangeMessage]:
+        """The messages to the driver. A fault of a task is one of them. Raises StepTooLarge, and other faults of reading the input."""
         workers = range(self._setup.placement.workers)
         began = time.perf_counter()
-        # All ranges in one call: one consumer has them all, and while it waits for one partition the others run ahead.
+        # All ranges are read in one call: one consumer has them all, and while it waits for one partition it fetches the others.
         side_by_side = sum(span.length for span in given.ranges) >= PARALLEL_ROWS_MIN
         batches = self._read(given, ahead=side_by_side)
         each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map
@@ -50,23 +50,24 @@ class DriverStep:
         def source(worker: int) -> Outbox:
             return run_source(self._setup, given, worker, self._of_worker(given, worker, batches), began)
 
-        def region(stage: int, worker: int, inbox: Sequence[Parcel]) -> Outbox:
+        def region(stage: int, worker: int, inbox: Sequence[ExchangeMessage]) -> Outbox:
             return run_region(self._setup, given, stage, worker, inbox)
 
         outboxes = list(each(source, workers))
-        batches.clear()  # they are decoded: a later stage needs the memory
+        batches.clear()  # stage 0 has decoded them, and a later stage needs the memory
         for stage in range(1, self._setup.plan.stages):
             inboxes = [_inbox(outboxes, worker) for worker in workers]
             outboxes = list(each(partial(region, stage), workers, inboxes))
         return _inbox(outboxes, DRIVER)
 
     def measure(self, given: StepInput) -> None:
-        """Raises StepTooLarge, with where all ranges have to end, if the step has more than `bytes_max`. What was read stays here, for the
-        step may run here next; `let_go` gives the memory back."""
+        """Raises StepTooLarge, with the offsets at which all ranges have to end, if the step has more than `bytes_max`. The input that was read
+        stays in memory, because the step may run here next; `release` frees it."""
         self._is_holding = True
         self._read(given, ahead=False)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
+        """Frees the input that `measure` has read."""
         if self._is_holding:
             self._reader.close()
             self._is_holding = False
@@ -75,7 +76,7 @@ class DriverStep:
         return self._reader.read([s for s in given.ranges if s.length], ahead=ahead, bytes_max=given.bytes_max)
 
     def close(self) -> None:
-        """A process that runs one pipeline after another has not the address space for all their databases."""
+        """Closes the databases too. A process that runs one pipeline after another has not enough address space for the databases of all."""
         self._threads.shutdown()
         self._reader.close()
         for folder, _ in self._setup.databases:
@@ -86,5 +87,5 @@ class DriverStep:
         return [batch for batch in batches if batch.range in mine]
 
 
-def _inbox(outboxes: list[Outbox], target: int) -> list[Parcel]:
+def _inbox(outboxes: list[Outbox], target: int) -> list[ExchangeMessage]:
     return [outbox[target] for outbox in outboxes if target in outbox]

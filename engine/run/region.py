@@ -1,8 +1,8 @@
-"""One stage of one step on one worker: parcels in, parcels out.
+"""One stage of one step on one worker: from the exchange messages that it received to those that it sends.
 
-`run_stage` is the work itself, on any store. `run_stage_once` wraps it in the database's one transaction and makes it safe to run twice
-(invariant 4): the transaction also stores the step's number and the parcels, so a second run of the same task returns what the first one
-did, and a run for any other step than the next is refused. Spark retries tasks; this is what makes that harmless.
+`run_stage` does the work, on any store. `run_stage_once` makes it safe to run a task twice. Within the same transaction it stores the step's
+number (the marker) and the messages that the stage sends. So a second run of the same task returns the messages of the first one, and a run
+for any other step than the next is refused. Spark retries tasks, and this makes retries harmless.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys
 from engine.operators.table import operator_of
 from engine.rows import zset
-from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, from_bytes, in_order, to_bytes
+from engine.run.exchange import DRIVER, ExchangeMessage, error_message, first_error, from_bytes, in_order, to_bytes
 from engine.state.store import Store
 from storage.keys import shard_prefix
 
 MARKER_TABLE, RESULT_TABLE = 1, 2
-"""The engine's own tables: by stage, the last step run, and its parcels."""
+"""The engine's own tables. For each stage, the first holds the last step that it has run, and the second the messages that it sent then."""
 
-Outbox = dict[int, Parcel]
-"""By target worker; DRIVER for the driver. A target that gets nothing has no entry."""
+Outbox = dict[int, ExchangeMessage]
+"""The messages of a task by target worker; DRIVER is the driver. A target to which nothing is sent has no entry."""
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """What one task has to do. `partitions`: of the output topics, by handle; `append_only[node][slot]`; `grown`: see StepContext."""
+    """What one task has to do. `partitions`: the number of partitions of each output topic, by handle. `append_only[node][slot]`: whether that
+    input of the node only inserts. `grown`: see StepContext."""
 
     plan: Plan
     placement: Placement
@@ -51,22 +52,23 @@ class StageTask:
         return self.stage == self.plan.stages - 1
 
 
-def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Outbox:
-    """`run_stage` at most once a (step, stage): see the module. The caller commits the store's transaction if this returns."""
+def run_stage_once(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> Outbox:
+    """Runs `run_stage` at most once for each step and stage, as the module's docstring explains. The caller commits the store's transaction if
+    this returns. Raises StaleTask if the state is not at the step before the task's."""
     failed = first_error(inbox)
     if failed is not None:
-        return _to_everyone(task, Parcel(task.worker, error=failed.error))
+        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
     marker_key, result_key = shard_prefix(MARKER_TABLE, task.stage), shard_prefix(RESULT_TABLE, task.stage)
     marker = store.get(marker_key)
     last = -1 if marker is None else int.from_bytes(bytes(marker), "big", signed=True)
     if last == task.step:
         result = store.get(result_key)
-        assert result is not None, f"stage {task.stage} ran step {last} and kept no result"
+        assert result is not None, f"stage {task.stage} ran step {last} and stored no result"
         stored: Outbox = pickle.loads(bytes(result))
         return stored
     if last != task.step - 1:
         raise StaleTask(
-            f"worker {task.worker}, stage {task.stage}: the state is at step {last}, the task is for step {task.step}; nothing was changed."
+            f"worker {task.worker}, stage {task.stage}: the state is at step {last}, but the task is for step {task.step}; nothing was changed."
         )
     outbox = run_stage(task, store, inbox, {})
     store.put(marker_key, task.step.to_bytes(8, "big", signed=True))
@@ -77,17 +79,17 @@ def run_stage_once(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Ou
 def run_stage(
     task: StageTask,
     store: Store,
-    inbox: Sequence[Parcel],
+    inbox: Sequence[ExchangeMessage],
     sources: Mapping[int, pa.Table],
     reports: tuple[bytes, ...] = (),
 ) -> Outbox:
-    """Runs the stage's operators in the circuit's order. `sources`: what was read for the Source nodes (stage 0 only)."""
+    """Runs the stage's operators in the circuit's order. `sources`: the rows that were read for the Source nodes (stage 0 only)."""
     failed = first_error(inbox)
     if failed is not None:
-        return _to_everyone(task, Parcel(task.worker, error=failed.error))
+        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
     arrived = _arrived(inbox)
     made: dict[int, pa.Table] = {}
-    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}
+    output = {node: data for message in in_order(inbox) for node, data in message.output.items()}
     for index in task.plan.nodes_of(task.stage):
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
@@ -97,8 +99,8 @@ def run_stage(
             error.located(owner=name_of(task.plan, index), step=task.step)
             raise
         if isinstance(node, Output) and made[index].num_rows:
-            messages[index] = to_bytes(made[index])
-    return _outbox(task, arrived, made, messages, reports + tuple(r for p in in_order(inbox) for r in p.reports))
+            output[index] = to_bytes(made[index])
+    return _outbox(task, arrived, made, output, reports + tuple(r for p in in_order(inbox) for r in p.reports))
 
 
 def _made(
@@ -131,7 +133,7 @@ def _made(
 
 
 def name_of(plan: Plan, index: int) -> str:
-    """The first view (or source, or output) that a node belongs to, for messages to users."""
+    """The name for users of the first view, source or output that a node belongs to."""
     nodes = plan.circuit.nodes
     for later in range(index, len(nodes)):
         if later == index or _reads(plan, later, index):
@@ -145,10 +147,10 @@ def _reads(plan: Plan, reader: int, target: int) -> bool:
     return any(i == target or (i > target and _reads(plan, i, target)) for i in plan.circuit.nodes[reader].inputs)
 
 
-def _arrived(inbox: Sequence[Parcel]) -> dict[Channel, pa.Table]:
+def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
     parts: dict[Channel, list[pa.Table]] = {}
-    for parcel in in_order(inbox):
-        for channel, data in parcel.channels.items():
+    for message in in_order(inbox):
+        for channel, data in message.channels.items():
             parts.setdefault(channel, []).append(from_bytes(data))
     return {channel: pa.concat_tables(tables) for channel, tables in parts.items()}
 
@@ -168,10 +170,11 @@ def _outbox(
     task: StageTask,
     arrived: Mapping[Channel, pa.Table],
     made: Mapping[int, pa.Table],
-    messages: dict[int, bytes],
+    output: dict[int, bytes],
     reports: tuple[bytes, ...],
 ) -> Outbox:
-    """What later stages read, by target; what the driver reads goes along with this worker's own parcel to the last stage."""
+    """The messages of the stage, by target. Output and reports for the driver travel in the messages that this worker sends to itself, until
+    the last stage sends them to the driver."""
     channels: dict[int, dict[Channel, bytes]] = {}
     for channel, last in task.plan.last_read.items():
         if last <= task.stage:
@@ -182,12 +185,12 @@ def _outbox(
             for target, rows in _routed(task, channel, made[channel.producer]):
                 channels.setdefault(target, {})[channel] = to_bytes(rows)
     home = DRIVER if task.is_last else task.worker
-    targets = {*channels, *([home] if messages or reports else [])}
+    targets = {*channels, *([home] if output or reports else [])}
     return {
-        target: Parcel(
+        target: ExchangeMessage(
             task.worker,
             channels.get(target, {}),
-            messages if target == home else {},
+            output if target == home else {},
             reports if target == home else (),
         )
         for target in sorted(targets)
@@ -195,7 +198,7 @@ def _outbox(
 
 
 def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
-    """The rows of a channel by the worker they go to; workers without rows are left out."""
+    """The rows of a channel by the worker to which they are sent. Workers without rows are left out."""
     if table.num_rows == 0:
         return []
     if channel.key is None or task.placement.workers == 1:
@@ -211,21 +214,21 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
     ]
 
 
-def _to_everyone(task: StageTask, parcel: Parcel) -> Outbox:
+def _to_everyone(task: StageTask, message: ExchangeMessage) -> Outbox:
     if task.is_last:
-        return {DRIVER: parcel}
-    return dict.fromkeys(range(task.placement.workers), parcel)
+        return {DRIVER: message}
+    return dict.fromkeys(range(task.placement.workers), message)
 
 
 def failed_outbox(task: StageTask, error: Exception) -> Outbox:
-    """An error as an outbox: every later task of the step sees it and leaves its state alone."""
-    return _to_everyone(task, error_parcel(task.worker, error))
+    """An outbox that sends the error to all. Every later task of the step sees it and leaves its state unchanged."""
+    return _to_everyone(task, error_message(task.worker, error))
 
 
 def with_report(task: StageTask, outbox: Outbox, report: bytes) -> Outbox:
-    """The outbox with one more report for the driver; an error travels alone."""
-    if any(parcel.error is not None for parcel in outbox.values()):
+    """The outbox with one more report for the driver. An outbox with an error is returned as it is."""
+    if any(message.error is not None for message in outbox.values()):
         return outbox
     home = DRIVER if task.is_last else task.worker
-    parcel = outbox.get(home, Parcel(task.worker))
-    return {**outbox, home: replace(parcel, reports=(*parcel.reports, report))}
+    message = outbox.get(home, ExchangeMessage(task.worker))
+    return {**outbox, home: replace(message, reports=(*message.reports, report))}

@@ -1,4 +1,4 @@
-"""What tasks tell the driver beside their output: how long the parts of a step took. Never part of a digest."""
+"""What tasks report to the driver beside their output: how long the parts of a step took. Reports are never part of a digest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RegionReport:
-    """One stage of one worker, in milliseconds: operators with their traces; opening and committing the database."""
+    """The times of one stage of one worker, in milliseconds. `compute_ms`: the operators with their traces. `state_ms`: to open the database's
+    transaction and to commit it."""
 
     stage: int
     worker: int

@@ -1,8 +1,8 @@
-"""Reading a step's input: the recorded ranges, decoded into the rows of the circuit's sources.
+"""Decodes a step's input: the messages of the recorded ranges become the rows of the circuit's sources.
 
-A range is read once, even where several tables read its topic. What cannot be decoded is dealt with as the division recorded it: `fail`
-stops the step with the first such message's place, before anything was written; `skip` counts it; `dead-letter` hands it to the driver,
-which writes it in the step's own transaction.
+A range is read once, even if several tables read its topic. The division records the policy for messages that cannot be decoded. `fail` stops
+the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` sends them to the driver, which writes
+them in the step's transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from io_kafka.offsets import OffsetRange
 
 @dataclass(frozen=True)
 class SourceTable:
-    """An input handle: the topic it reads, and how messages become rows."""
+    """An input handle: the topic that it reads, and the format in which messages become rows."""
 
     handle: str
     topic: str
@@ -35,8 +35,9 @@ class SourceTable:
 
 @dataclass
 class SourceReport:
-    """What one source task tells the driver. `inputs`: (topic, partition, messages, checksum); `skipped`: messages by handle;
-    `dead`: by handle, what goes to the dead-letter topic: (original key, the message with its place and reason, as JSON)."""
+    """What one source task reports to the driver. `inputs`: (topic, partition, number of messages, checksum). `skipped`: the number of messages
+    that were not decoded, by handle. `dead`: the messages for the dead-letter topic, by handle, each as (original key, JSON of the original
+    value with its place and the reason)."""
 
     inputs: list[tuple[str, int, int, int]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -75,7 +76,8 @@ def read_sources(
 def of_worker(
     ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int, workers: int
 ) -> list[OffsetRange]:
-    """The ranges that `worker`, one of `workers`, reads. A partition that was added after the placement was made goes by its number."""
+    """The ranges that `worker`, one of `workers`, reads. A partition that is not in `owners`, because it was added later, is assigned by its
+    number."""
     return [r for r in ranges if r.length and owners.get((r.topic, r.partition), r.partition % workers) == worker]
 
 
@@ -103,7 +105,7 @@ def _reject(
         more = f" ({len(decoded.rejected) - 1} more in this range)" if len(decoded.rejected) > 1 else ""
         raise DataError(
             f"malformed message: {first.reason}{more}. Nothing of the step was written.",
-            "Mend the producer; to go on past such messages set 'on.error' = 'skip' or 'dead-letter' on the table.",
+            "Fix the producer. To continue past such messages, set 'on.error' = 'skip' or 'dead-letter' on the table.",
         ).located(
             owner=f"source {table.handle}",
             place=f"topic {batch.topic}, partition {first.partition}, offset {first.offset}",

@@ -1,8 +1,8 @@
-"""What comes back from a job, and whether that is all.
+"""Collects the results of a Spark job, and checks that none is missing.
 
-PySpark reads the results of `collect` from a socket to the JVM, and takes a broken connection for their end. A JVM that is killed while it sends
-them would leave a shorter list, and with it a step without some of its output, or a fault that nobody hears of. Every worker answers, so
-whoever is missing tells.
+PySpark reads the results of `collect` from a socket to the JVM, and treats a broken connection as their end. If the JVM is killed while it sends
+them, the list is shorter. A step would then lose some of its output, or a fault would not be noticed. Every worker returns at least one item, so
+a worker without any shows that the list is incomplete.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Item = TypeVar("Item")
 
 
 def collected(rdd: Any, workers: int, worker_of: Callable[[Item], int], what: str) -> list[Item]:
-    """`rdd.collect()`, of a job to which each worker gives at least one item. Raises TaskLost."""
+    """`rdd.collect()` of a job in which each worker returns at least one item. Raises TaskLost if a worker is missing. `what` names the job."""
     items: list[Item] = rdd.collect()
     missing = set(range(workers)) - {worker_of(item) for item in items}
     if missing:
-        raise TaskLost(f"{what}: Spark gave no result of workers {sorted(missing)}; its JVM may have ended.")
+        raise TaskLost(f"{what}: Spark returned no result of workers {sorted(missing)}; its JVM may have ended.")
     return items

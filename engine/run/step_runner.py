@@ -1,4 +1,4 @@
-"""Where a step runs: a small one in the driver's process, a large one as a Spark job. The bytes are the same."""
+"""Decides where a step runs: a small one in the driver's process, a large one as a Spark job. The bytes are the same."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from base.version import VersionId
 from engine.run import database_jobs
 from engine.run.database_jobs import Folded
 from engine.run.driver_step import DriverStep
-from engine.run.parcels import Parcel, error_of, first_error
+from engine.run.exchange import ExchangeMessage, error_of, first_error
 from engine.run.spark_step import SparkStep
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
 
 DRIVER_WORKERS_MAX = 16
-"""One process has room for some hundred maps of a terabyte of address space, and a worker's database takes up to three."""
+"""Of a pipeline whose steps may run in the driver. One process has address space for about a hundred memory maps of a terabyte, and a worker's
+database uses up to three."""
 
 FOLD_NICENESS = 10
-"""Of a fold's thread: it gets a tenth of what a step gets of a core that both want, and all that steps leave."""
+"""The nice value of a fold's thread. On a core that both want, it gets a tenth of the time of a step's thread; it gets all time that steps
+leave."""
 
 
 class StepRunner:
-    """`driver_rows_max`: the most offsets of a step that runs in the driver; 0 for none. It counts only where Spark's executors are on
-    this host, for the databases are beside them."""
+    """`driver_rows_max`: the largest number of offsets of a step that runs in the driver; 0 if none does. It is ignored unless Spark's executors
+    are on this host, because the databases are where the executors are."""
 
     def __init__(self, context: Any, setup: TaskSetup, driver_rows_max: int) -> None:
         is_local = str(context.master).startswith("local")
@@ -36,24 +38,25 @@ class StepRunner:
         self._in_driver = DriverStep(setup)
         self._in_spark = SparkStep(context, setup)
 
-    def run(self, given: StepInput) -> list[Parcel]:
-        """The parcels for the driver. Raises what a task reported: EngineError, KafkaFault, StorageError; and StepTooLarge, then nothing
-        of the step has changed any state."""
+    def run(self, given: StepInput) -> list[ExchangeMessage]:
+        """The messages to the driver. Raises the fault that a task reported: an EngineError, a KafkaFault or a StorageError. Raises StepTooLarge
+        before any state is changed."""
         rows = sum(span.length for span in given.ranges)
         if rows <= self._rows_max:
             return _without_error(self._in_driver.run(given))
-        self._in_driver.let_go()
+        self._in_driver.release()
         try:
             return _without_error(self._in_spark.run(given))
         except StepTooLarge:
-            # A task knows its own ranges only, and its part of the bound; all of them together are measured here, as a small step's are.
+            # A task knows only its own ranges and its share of the bound, so the step as a whole may be within it. Here all ranges are measured
+            # together, as those of a small step are.
             self._in_driver.measure(given)
-            self._in_driver.let_go()
+            self._in_driver.release()
             return _without_error(self._in_spark.run(replace(given, bytes_max=None)))
 
     def freeze(self, version: VersionId) -> None:
-        """At a boundary: sets every worker's changes aside as `version`. Steps wait for it, and a job takes ten times as long as what it
-        does: so it is done here where steps may run here."""
+        """Sets every worker's changes since the last version aside as `version`, at a boundary. Steps wait for it, and a Spark job takes ten
+        times as long as the freeze itself. So it is done in the driver if steps may run there."""
         if self._rows_max == 0:
             database_jobs.freeze_all(self._context, self._setup, version)
         else:
@@ -61,11 +64,11 @@ class StepRunner:
                 database_jobs.freeze(self._setup, version, worker)
 
     def fold(self) -> dict[int, Folded]:
-        """Makes the frozen changes durable, in a thread beside the steps. Where every step runs here, so does the fold, one worker after the
-        other and with less claim to a core than the steps have: tasks of Spark would compete with them as equals."""
+        """Makes the frozen changes durable, in a thread beside the steps. If every step runs in the driver, the fold does too: one worker after
+        the other, at a lower priority than the steps. Spark's tasks would have the same priority as the steps."""
         if self._rows_max < sys.maxsize:
             return database_jobs.fold_all(self._context, self._setup)
-        _give_way()
+        _lower_priority()
         return {worker: database_jobs.fold(self._setup, worker) for worker in range(self._setup.placement.workers)}
 
     def close(self) -> None:
@@ -73,13 +76,14 @@ class StepRunner:
         self._in_spark.close()
 
 
-def _without_error(parcels: list[Parcel]) -> list[Parcel]:
-    failed = first_error(parcels)
+def _without_error(messages: list[ExchangeMessage]) -> list[ExchangeMessage]:
+    failed = first_error(messages)
     if failed is not None:
         raise error_of(failed)
-    return parcels
+    return messages
 
 
-def _give_way() -> None:
-    if sys.platform == "linux":  # where a thread has a priority of its own
+def _lower_priority() -> None:
+    """Of this thread. Only on Linux has a thread its own priority."""
+    if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), FOLD_NICENESS)

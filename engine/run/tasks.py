@@ -1,7 +1,7 @@
-"""What one task of a step does, wherever it runs: in Spark (spark_step.py) or in the driver (driver_step.py).
+"""What one task of a step does, in Spark (spark_step.py) or in the driver (driver_step.py).
 
-A task acts for one worker and touches only that worker's database, in one transaction a stage; it writes nothing to Kafka. A fault comes
-back as a parcel, so the driver gets the exception itself and no later task of the step goes on.
+A task acts for one worker and uses only that worker's database, in one transaction per stage. It writes nothing to Kafka. It sends a fault as
+an exchange message, so that the driver gets the exception itself and no later task of the step changes its state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.analysis.stages import Plan
 from engine.errors import EngineError
 from engine.model.placement import Placement
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
-from engine.run.parcels import Parcel
+from engine.run.exchange import ExchangeMessage
 from engine.run.region import Outbox, StageTask, failed_outbox, name_of, run_stage, run_stage_once, with_report
 from engine.run.reports import RegionReport
 from engine.run.sources import SourceTable, of_worker, read_sources
@@ -34,7 +34,8 @@ from storage.identity import Identity
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """What all tasks of a run share; broadcast once. `partitions`: of output topics by handle; `input_partitions`: by topic."""
+    """What all tasks of a run share. It is broadcast once. `partitions`: the number of partitions of each output topic, by handle.
+    `input_partitions`: that of each input topic, by topic. `append_only`: see StageTask."""
 
     plan: Plan
     placement: Placement
@@ -44,12 +45,12 @@ class TaskSetup:
     input_partitions: Mapping[str, int]
     pipeline: str
     databases: tuple[tuple[Path, str], ...]
-    """By worker: folder and uuid."""
+    """The folder and the uuid of each worker's database."""
     epoch: int
     append_only: Mapping[int, tuple[bool, ...]]
 
     def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
-        """`grown`: the topics that have."""
+        """`grown`: the input topics that have more partitions than when the state began."""
         handles = frozenset(handle for handle, table in self.tables.items() if table.topic in grown)
         return StageTask(self.plan, self.placement, step, stage, worker, self.partitions, self.append_only, handles)
 
@@ -57,7 +58,7 @@ class TaskSetup:
         return Identity(self.pipeline, worker, self.databases[worker][1])
 
     def owner_of_table(self, table: int) -> str:
-        """Whose state a table holds, for people."""
+        """The name for users of the view, source or output whose state a table holds."""
         node = (table - TABLE_FIRST) // TRACES_MAX
         return name_of(self.plan, node) if node >= 0 else "the engine"
 
@@ -67,17 +68,19 @@ class TaskSetup:
 
 @dataclass(frozen=True)
 class StepInput:
-    """What is new in each step. `on_error`: by source handle, and `grown`: topics, as the division recorded them."""
+    """What differs from step to step. `on_error`: the policy by source handle. `grown`: the topics that have more partitions than when the state
+    began. Both are as the division recorded them."""
 
     step: int
     ranges: tuple[OffsetRange, ...]
     on_error: Mapping[str, OnError]
     grown: frozenset[str] = frozenset()
     bytes_max: int | None = None
-    """Of the keys and values in `ranges`; None where the step has output, or was measured, so that its ranges are final."""
+    """The bound on the keys and values in `ranges`. It is None if the ranges are final, because the step has output already or was measured."""
 
     def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
-        """What these of the step's ranges may have, where each offset has an equal part: then all together stay within `bytes_max`."""
+        """The share of `bytes_max` for these of the step's ranges. Each offset has an equal share, so all ranges together stay within the
+        bound."""
         if self.bytes_max is None:
             return None
         offsets = sum(span.length for span in self.ranges)
@@ -85,7 +88,7 @@ class StepInput:
 
 
 def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outbox:
-    """Stage 0 of one worker: reads its partitions' ranges, decodes, runs what needs no key."""
+    """Stage 0 of one worker: reads the ranges of its partitions, decodes them, and runs the operators that need no key."""
     began = time.perf_counter()
     try:
         owners = setup.placement.partition_owners(setup.input_partitions)
@@ -99,7 +102,7 @@ def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outb
 def run_source(
     setup: TaskSetup, given: StepInput, worker: int, batches: Sequence[RawBatch], read_began: float
 ) -> Outbox:
-    """Stage 0 on what was read. `read_began`: moment of `time.perf_counter`."""
+    """Stage 0 of one worker on the messages that were read. `read_began`: the value of `time.perf_counter` at which reading began."""
     task = setup.task(given.step, 0, worker, given.grown)
     reached("source.read", worker)
     try:
@@ -112,8 +115,8 @@ def run_source(
     return outbox
 
 
-def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[Parcel]) -> Outbox:
-    """Stage k > 0 of one worker: one transaction of its database."""
+def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[ExchangeMessage]) -> Outbox:
+    """Stage k > 0 of one worker, in one transaction of its database."""
     task = setup.task(given.step, stage, worker, given.grown)
     began = time.perf_counter()
     reached("region.before", worker)
@@ -122,7 +125,7 @@ def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbo
             opened = time.perf_counter()
             outbox = run_stage_once(task, transaction, inbox)
             ran = time.perf_counter()
-            if task.is_last and not any(parcel.error for parcel in outbox.values()):
+            if task.is_last and not any(message.error for message in outbox.values()):
                 transaction.set_step(given.step + 1)
             reached("region.inside", worker)
         reached("region.committed", worker)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import DataError, EngineError
 from engine.expressions.evaluate import ExpressionError
-from engine.run.parcels import error_of, error_parcel
+from engine.run.exchange import error_message, error_of
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from storage.errors import CorruptRecord, StaleEpoch, StorageError, StorageFull
 
@@ -26,5 +26,5 @@ FAULTS = [
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
 def test_a_fault_is_pickled_unchanged(fault: KafkaFault | StorageError | EngineError) -> None:
-    for found in (error_of(error_parcel(0, fault)), pickle.loads(pickle.dumps(fault))):
+    for found in (error_of(error_message(0, fault)), pickle.loads(pickle.dumps(fault))):
         assert (type(found), str(found), found.__dict__) == (type(fault), str(fault), fault.__dict__)

@@ -12,7 +12,7 @@ from coordinator.step_output import StepResult, gather
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Output, Source
 from engine.operators.output import OUTPUT_MESSAGES
-from engine.run.parcels import Parcel, to_bytes
+from engine.run.exchange import ExchangeMessage, to_bytes
 from engine.run.reports import RegionReport
 from engine.run.sources import SourceReport
 
@@ -21,13 +21,13 @@ PLAN = plan(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", 
 SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic", 2, compacted=False),)))
 
 
-def parcel(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> Parcel:
+def message(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> ExchangeMessage:
     columns = [[p for p, _ in rows], [None] * len(rows), [value for _, value in rows]]
     table = pa.Table.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, OUTPUT_MESSAGES, strict=True)], schema=OUTPUT_MESSAGES
     )
     times = RegionReport(1, worker, compute_ms=1.0 + worker, state_ms=2.0)
-    return Parcel(worker, messages={1: to_bytes(table)}, reports=(report.packed(), times.packed()))
+    return ExchangeMessage(worker, output={1: to_bytes(table)}, reports=(report.packed(), times.packed()))
 
 
 def content(result: StepResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
@@ -36,12 +36,12 @@ def content(result: StepResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
 
 def test_the_result_does_not_depend_on_the_order_of_tasks() -> None:
     letters: dict[str, list[tuple[bytes | None, bytes]]] = {"in": [(None, b"late"), (None, b"early")]}
-    parcels = [
-        parcel(0, [(1, b"d"), (0, b"b")], SourceReport([("in", 1, 3, 0xB)], {"in": 2}, letters)),
-        parcel(1, [(0, b"a"), (1, b"c")], SourceReport([("in", 0, 4, 0xA)], {"in": 1}, {"in": [(None, b"between")]})),
-        parcel(2, [], SourceReport([("also", 7, 1, 0xC)])),
+    messages = [
+        message(0, [(1, b"d"), (0, b"b")], SourceReport([("in", 1, 3, 0xB)], {"in": 2}, letters)),
+        message(1, [(0, b"a"), (1, b"c")], SourceReport([("in", 0, 4, 0xA)], {"in": 1}, {"in": [(None, b"between")]})),
+        message(2, [], SourceReport([("also", 7, 1, 0xC)])),
     ]
-    one, other = (gather(SPEC, PLAN, {"out": 2}, order, {"in": "dead"}) for order in (parcels, parcels[::-1]))
+    one, other = (gather(SPEC, PLAN, {"out": 2}, order, {"in": "dead"}) for order in (messages, messages[::-1]))
     assert content(one) == content(other)
     assert [(c.topic, c.partition, c.messages) for c in one.inputs] == [("also", 7, 1), ("in", 0, 4), ("in", 1, 3)]
     assert (one.inputs, one.skipped, one.rows) == (other.inputs, {"in": 3}, 8)

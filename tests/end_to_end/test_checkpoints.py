@@ -147,7 +147,7 @@ def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: py
         sabotage.setattr(
             StepRunner, "freeze", lambda self, v: real(self, VersionId(v.version, v.step + 1, v.checkpoint_id))
         )
-        with pytest.raises(RecoveryFailed, match="worker 0 is at step 2, its checkpoint is for step 3"):
+        with pytest.raises(RecoveryFailed, match="worker 0 is at step 2, but the checkpoint is for step 3"):
             play.run(resolved)
     assert play.run(resolved)["checkpoint_step"] == 2
     assert play.check(resolved) == {"sums": 3}

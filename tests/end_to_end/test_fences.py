@@ -18,7 +18,7 @@ from pyspark import RDD
 from coordinator import stepping
 from coordinator.errors import CircuitChanged, LayoutChanged
 from engine.run import spark_step
-from engine.run.parcels import Parcel
+from engine.run.exchange import ExchangeMessage
 from engine.run.spark_step import region_task, source_task
 from engine.run.tasks import StepInput
 from io_kafka.clients.writer import Fenced
@@ -61,7 +61,9 @@ def test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number
     assert play.check(again) == {"sums": 3}
 
 
-def waiting_region_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def waiting_region_task(
+    folder: Path, shared: Any, given: StepInput, *rest: Any
+) -> Iterator[tuple[int, ExchangeMessage]]:
     """Its first run in step 2 begins only when it is told to: a zombie, by then."""
     if given.step == 2:
         try:
@@ -96,7 +98,7 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
     assert play.check_steps(resolved) == 5
 
 
-def dying_region_task(corpse: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def dying_region_task(corpse: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, ExchangeMessage]]:
     """Dies once, in step 2: after the database has the step, before anybody has the result."""
     result = list(region_task(shared, given, *rest))
     if given.step == 2 and not corpse.exists():
@@ -118,12 +120,16 @@ def test_a_killed_python_worker_is_recovered_from_at_the_last_checkpoint(
     assert play.check_steps(resolved) == 4
 
 
-def counted_source_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def counted_source_task(
+    folder: Path, shared: Any, given: StepInput, *rest: Any
+) -> Iterator[tuple[int, ExchangeMessage]]:
     (folder / f"step-{given.step}-{uuid.uuid4()}").touch()
     return source_task(shared, given, *rest)
 
 
-def losing_region_task(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def losing_region_task(
+    folder: Path, shared: Any, given: StepInput, *rest: Any
+) -> Iterator[tuple[int, ExchangeMessage]]:
     """Once, in step 2: takes away what the stage before has left for the tasks of this one. No task ends, and lets another one begin, before
     it is gone."""
     result = list(region_task(shared, given, *rest))
@@ -154,18 +160,20 @@ def test_a_stage_that_spark_runs_again_changes_nothing(
     assert play.check_steps(resolved) == 4
 
 
-def region_task_twice(*arguments: Any) -> Iterator[tuple[int, Parcel]]:
+def region_task_twice(*arguments: Any) -> Iterator[tuple[int, ExchangeMessage]]:
     """As Spark does where it loses the result of the first run."""
     *bound, routed = arguments
     task: Any = partial(region_task, *bound)
     inbox = list(routed)
     runs = [list(task(inbox)) for _ in range(2)]
-    first, second = ([(target, replace(parcel, reports=())) for target, parcel in run] for run in runs)
+    first, second = ([(target, replace(message, reports=())) for target, message in run] for run in runs)
     assert first == second, f"step, stage and worker: {bound[1:]}"
     return iter(runs[1])
 
 
-def region_task_broken_off(folder: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, Parcel]]:
+def region_task_broken_off(
+    folder: Path, shared: Any, given: StepInput, *rest: Any
+) -> Iterator[tuple[int, ExchangeMessage]]:
     """Runs with each part of its input before it runs with all of it, as where the JVM cannot fetch the rest: PySpark takes that for the end."""
     stage, worker, routed = rest
     inbox = list(routed)
@@ -187,7 +195,7 @@ def test_a_task_whose_input_broke_off_changes_nothing(
     assert play.run(resolved)["recoveries"] == 0
     refused = [file.read_text() for file in tmp_path.glob("refused-*")]
     assert len(refused) == 4 * 3 * 3  # steps, workers, lengths from 0 on
-    assert all("nothing came from workers" in text and "nothing was changed" in text for text in refused)
+    assert all("no message from workers" in text and "nothing was changed" in text for text in refused)
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
 

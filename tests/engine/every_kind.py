@@ -35,7 +35,7 @@ from engine.model.circuit import (
     Union,
     View,
 )
-from engine.run.parcels import to_bytes
+from engine.run.exchange import to_bytes
 from tests.engine.zsets import TYPES, Rows, plus, to_table
 
 LONG, TEXT = TYPES

@@ -1,4 +1,4 @@
-"""The incremental Aggregate against its obvious twin, over random Z-sets, weights and divisions into steps."""
+"""The incremental Aggregate compared with a simple evaluation of the whole input, over random Z-sets, weights and steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROWS = st.tuples(
 
 
 def call(function: AggregateFunction, argument: int | None = None, distinct: bool = False) -> AggregateCall:
-    """With the type that Spark gives the result."""
+    """The call with Spark's type of the result."""
     if function == "count" or argument is None:
         return AggregateCall(function, argument, distinct, pa.int64())
     type_ = TYPES[argument]
@@ -98,7 +98,7 @@ class Runner:
 
 @st.composite
 def histories(draw: st.DrawFn, append_only: bool) -> list[list[tuple[Row, int]]]:
-    """Steps whose integral never has a negative weight; retractions split over steps and within one."""
+    """Steps whose integral never has a negative weight. Some retractions are in the step of their insertion, others in a later one."""
     content: Counter[str] = Counter()
     known: dict[str, Row] = {}
     steps = []
@@ -122,7 +122,7 @@ def histories(draw: st.DrawFn, append_only: bool) -> list[list[tuple[Row, int]]]
 @pytest.mark.parametrize("group", [(), (STRINGS,), (KEY_DOUBLE, STRINGS)], ids=str)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_aggregate_is_its_obvious_twin_after_every_step(
+def test_aggregate_equals_the_simple_evaluation_after_every_step(
     group: tuple[int, ...], append_only: bool, data: st.DataObject
 ) -> None:
     calls = data.draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=8))
@@ -143,9 +143,7 @@ def test_aggregate_is_its_obvious_twin_after_every_step(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ROWS, max_size=12), st.randoms(use_true_random=False), st.integers(1, 12))
-def test_results_are_the_same_bytes_whatever_the_order_and_the_batches(
-    rows: list[Row], random: Any, batch: int
-) -> None:
+def test_results_are_the_same_bytes_in_any_order_and_any_batches(rows: list[Row], random: Any, batch: int) -> None:
     node = node_of((STRINGS,), CALLS)
 
     def outcome(rows: list[Row], batch: int) -> list[bytes]:
@@ -174,13 +172,13 @@ def test_without_groups_there_is_one_row_before_any_input() -> None:
     assert runner.content == {(0, None): 1}
 
 
-def test_without_groups_a_worker_that_does_not_own_the_empty_key_is_silent() -> None:
+def test_without_groups_a_worker_that_does_not_own_the_empty_key_outputs_nothing() -> None:
     node = node_of((), [call("count")])
     context = StepContext(DictStore(), 0, 0, (False,), owns_keyless=False)
     assert step_aggregate(node, [zset.empty(TYPES)], context).num_rows == 0
 
 
-def test_nothing_is_put_out_where_the_result_stays() -> None:
+def test_nothing_is_output_for_a_group_whose_result_stays() -> None:
     runner = Runner(node_of((STRINGS,), [call("max", LONG)]))
     row = ("a", 0.0, 5, None, None, None, None, None)
     assert runner.step([(row, 1)]).num_rows == 1
@@ -211,7 +209,7 @@ SHORT = [pa.string(), pa.int64(), pa.float64()]
         ([AggregateCall("max", 1, False, pa.int64())], [[(("a", 1, 1.0), 2)], [(("a", 2, 1.0), -1)]]),
     ],
 )
-def test_retracting_what_was_never_there_names_the_group(calls: list[AggregateCall], steps: list[Any]) -> None:
+def test_retracting_a_row_that_was_never_inserted_names_the_group(calls: list[AggregateCall], steps: list[Any]) -> None:
     node = Aggregate((0,), (pa.string(), *(c.type for c in calls)), (0,), tuple(calls))
     runner = Runner(node, SHORT)
     runner.step(steps[0])
@@ -239,7 +237,7 @@ def test_a_decimal_sum_that_does_not_fit_names_call_and_group() -> None:
 
 
 @pytest.mark.parametrize("append_only", [False, True])
-def test_a_row_of_weight_0_is_no_row(append_only: bool) -> None:
+def test_a_row_of_weight_0_has_no_effect(append_only: bool) -> None:
     node = Aggregate((0,), (pa.string(), pa.int64()), (0,), (AggregateCall("max", 1, False, pa.int64()),))
     runner = Runner(node, SHORT, append_only)
     assert runner.step([(("b", 9, 0.0), 0), (("a", 1, 0.0), 1), (("a", 9, 0.0), 0)]).num_rows == 1

@@ -1,4 +1,4 @@
-"""The integral of the incremental Aggregate is Spark's batch answer: exactly, but for sums and averages of doubles (1e-12)."""
+"""The integral of the incremental Aggregate is Spark's batch answer. It is exact except for sums and averages of doubles (1e-12)."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ OVERFLOWS: dict[str, tuple[AggregateFunction, pa.DataType, pa.DataType, list[Any
 
 
 @pytest.mark.parametrize("name", OVERFLOWS)
-def test_what_overflows_in_spark_overflows_here(spark: SparkSession, name: str) -> None:
+def test_a_result_that_overflows_in_spark_overflows_here(spark: SparkSession, name: str) -> None:
     function, type_, result, values = OVERFLOWS[name]
     table = table_of([(value,) for value in values], [type_])
     frame = spark.createDataFrame(table).agg(F.expr(f"{function}(c0)"))

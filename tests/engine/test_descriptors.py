@@ -1,6 +1,6 @@
-"""What a descriptor says is what its operator does: every kind of node is run over random changes and compared with its descriptor.
+"""An operator does what its descriptor says: every kind of node is run over random changes and compared with its descriptor.
 
-An operator that says nothing of its retractions, its exchanges or its state would not fail by itself: it would give wrong answers.
+With wrong retractions or exchanges in its descriptor, an operator would give wrong answers without an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ APPEND_ONLY = append_only_inputs(CIRCUIT)
 
 
 class Nodes:
-    """Runs the circuit node after node on one worker. `changes[n]`: of each step; `contents[n]`: their sum."""
+    """Runs the circuit node by node on one worker. `changes[n]`: the change of node n in each step. `contents[n]`: the sum of its changes."""
 
     def __init__(self, steps: list[dict[str, pa.Table]]) -> None:
         self.store = DictStore()
@@ -63,7 +63,7 @@ class Nodes:
 
 @cache
 def nodes_after(seed: int) -> Nodes:
-    """Several tests look at one run."""
+    """Several tests share one run."""
     return Nodes(history(seed))
 
 
@@ -72,15 +72,15 @@ def named(index: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_operator_takes_back_only_if_its_descriptor_says_so(seed: int) -> None:
+def test_an_operator_retracts_only_if_its_descriptor_says_so(seed: int) -> None:
     ran = nodes_after(seed)
     for index, origin in enumerate(retraction_origins(CIRCUIT)):
         if origin is None:
             assert all(weight > 0 for change in ran.changes[index] for weight in change.values()), named(index)
 
 
-def test_an_operator_that_says_that_it_takes_rows_back_does() -> None:
-    """One that only inserts and does not say so costs state, and is refused as an append output."""
+def test_an_operator_whose_descriptor_says_that_it_retracts_does() -> None:
+    """If the descriptor were wrong, operators above would store more than they need, and an append output would be refused."""
     for index, origin in enumerate(retraction_origins(CIRCUIT)):
         if origin == index:
             changes = [change for seed in range(6) for change in nodes_after(seed).changes[index]]
@@ -118,7 +118,7 @@ def test_an_operator_stores_something_if_and_only_if_its_descriptor_says_so() ->
         assert bool(operator_of(node).keeps(node, all(APPEND_ONLY[index]))) == stored, named(index)
 
 
-def test_an_operator_speaks_before_any_input_if_and_only_if_its_descriptor_says_so() -> None:
+def test_an_operator_has_output_before_any_input_if_and_only_if_its_descriptor_says_so() -> None:
     for index, node in enumerate(CIRCUIT.nodes):
         operator = operator_of(node)
         if operator.step is None:
@@ -129,12 +129,12 @@ def test_an_operator_speaks_before_any_input_if_and_only_if_its_descriptor_says_
         for step in range(3):
             context = StepContext(store, step, index, APPEND_ONLY[index], partitions=PARTITIONS)
             spoken.append(operator.step(node, nothing, context).num_rows > 0)
-        assert spoken == [operator.speaks_first(node), False, False], named(index)
+        assert spoken == [operator.outputs_without_input(node), False, False], named(index)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: int) -> None:
-    """A wrong exchange, or a wrong placement of an output, splits a key over two workers."""
+    """With a wrong exchange, or a wrong placement of an output, the rows of a key would be on two workers."""
 
     def outputs(workers: int) -> list[dict[str, list[dict[str, Any]]]]:
         machine = InProcess(CIRCUIT, workers, PARTITIONS)
@@ -145,8 +145,8 @@ def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: in
         assert outputs(workers) == alone
 
 
-def test_every_output_of_the_circuit_can_say_something() -> None:
-    """So that the comparison of workers looks at every kind of node: each is read by an output."""
+def test_every_output_of_the_circuit_has_messages() -> None:
+    """Every kind of node is below an output, so the comparison of numbers of workers covers it."""
     messages = InProcess(CIRCUIT, 1, PARTITIONS).step(rows_everywhere())
     assert {handle for handle, table in messages.items() if table.num_rows} == set(PARTITIONS)
     read = set()
@@ -156,7 +156,7 @@ def test_every_output_of_the_circuit_can_say_something() -> None:
     assert read == set(range(len(CIRCUIT.nodes)))
 
 
-def test_users_know_sources_views_and_outputs_by_name_and_every_node_has_a_text() -> None:
+def test_sources_views_and_outputs_have_names_for_users_and_every_node_has_a_text() -> None:
     for index, node in enumerate(CIRCUIT.nodes):
         operator = operator_of(node)
         assert "\n" not in operator.text(node)
@@ -173,11 +173,11 @@ def test_every_kind_of_node_has_exactly_one_descriptor() -> None:
     assert [operator.node for operator in OPERATORS] == list(get_args(Node))
 
 
-def test_a_table_that_is_not_complete_cannot_be_made() -> None:
+def test_an_incomplete_table_of_operators_is_refused() -> None:
     kinds = get_args(Node)
     with pytest.raises(TypeError, match="Distinct has no descriptor"):
         by_node_type([operator for operator in OPERATORS if operator is not DISTINCT], kinds)
     with pytest.raises(TypeError, match="Distinct has two descriptors"):
         by_node_type([*OPERATORS, replace(DISTINCT)], kinds)
-    with pytest.raises(TypeError, match="Distinct has a descriptor, and is not in the union Node"):
+    with pytest.raises(TypeError, match="Distinct has a descriptor, but is not in the union Node"):
         by_node_type(OPERATORS, [kind for kind in kinds if kind is not Distinct])

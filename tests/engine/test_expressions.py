@@ -1,4 +1,4 @@
-"""evaluate: what it keeps, what it guards, what it raises. Spark's semantics are compared in tests/stepwell/expressions."""
+"""What `evaluate` keeps, guards and raises. tests/stepwell/expressions compares its results with Spark's."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def test_the_predicate_drops_rows_and_the_weight_stays_with_its_row() -> None:
     assert result.schema == pa.schema([("c0", INT), ("c1", INT), pa.field("weight", pa.int64(), nullable=False)])
 
 
-def test_columns_alone_never_enter_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_computed_columns_duckdb_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expressions, "_connection", lambda: pytest.fail("a query was run"))
     result = evaluate(None, (Expression("c1", INT, 1), Expression("c0", INT, 0)), ROWS)
     assert result.to_pydict() == {"c0": [10, 20, 30, None], "c1": [1, 0, None, 4], "weight": [1, -1, 2, 3]}
 
 
-def test_only_what_is_computed_enters_duckdb() -> None:
+def test_duckdb_gets_only_the_projections_that_are_computed() -> None:
     result = evaluate(None, (Expression("c1", INT, 1), Expression("(c0 * 2)", INT)), ROWS)
     assert result.column("c0").chunk(0).buffers()[1].address == ROWS.column("c1").chunk(0).buffers()[1].address
     assert result.column("c1").to_pylist() == [2, 0, None, 8]
 
 
-def test_no_weight_no_columns_no_rows() -> None:
+def test_tables_without_weight_columns_or_rows() -> None:
     bare = ROWS.select(["c0", "c1"])
     assert evaluate(None, (), bare).num_columns == 0
     assert evaluate(Expression("(c0 = 1)", pa.bool_()), (), ROWS).to_pydict() == {"weight": [1]}
@@ -89,7 +89,7 @@ NESTED = pa.struct(
     ],
     ids=str,
 )
-def test_every_type_comes_back_as_it_went_in(type_: pa.DataType, values: list[object]) -> None:
+def test_every_type_passes_through_duckdb_unchanged(type_: pa.DataType, values: list[object]) -> None:
     column = pa.array(values, type_)
     result = evaluate(Expression("TRUE", pa.bool_()), (Expression("c0", type_, 0),), pa.table({"c0": column}))
     assert result.column(0).type == type_
@@ -98,8 +98,8 @@ def test_every_type_comes_back_as_it_went_in(type_: pa.DataType, values: list[ob
     assert relabel(relabel(sliced, inside(type_)), type_).equals(sliced)
 
 
-def test_a_guard_is_a_guard() -> None:
-    """DuckDB's optimiser would fold, hoist or reorder these."""
+def test_an_expression_is_not_evaluated_for_rows_that_a_case_excludes() -> None:
+    """DuckDB's optimiser would fold, hoist or reorder these expressions."""
     guarded = Expression("CASE WHEN c0 <> 0 THEN c1 // c0 END", INT)
     assert evaluate(None, (guarded,), ROWS).column(0).to_pylist() == [10, None, None, None]
     folded = Expression("CASE WHEN c0 > 100 THEN CAST(CAST('x' AS INTEGER) + c0 AS INTEGER) ELSE 1 END", INT)
@@ -121,7 +121,7 @@ def test_a_guard_is_a_guard() -> None:
         ("CAST(CAST(1000 AS DECIMAL(10,2)) AS DECIMAL(3,2))::INTEGER", "NUMERIC_VALUE_OUT_OF_RANGE"),
     ],
 )
-def test_an_error_has_sparks_name_and_travels(sql: str, error_class: str) -> None:
+def test_an_error_has_sparks_error_class_and_can_be_pickled(sql: str, error_class: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         evaluate(None, (Expression(sql, INT),), ROWS)
     assert caught.value.error_class == error_class
@@ -136,7 +136,7 @@ def test_after_an_error_the_connection_still_works() -> None:
         assert evaluate(None, (Expression("(c0 + 1)", INT),), ROWS).column(0).to_pylist() == [2, 1, None, 5]
 
 
-def test_sql_that_cannot_run_is_our_own_mistake() -> None:
+def test_sql_that_cannot_run_is_an_assertion_error() -> None:
     with pytest.raises(AssertionError, match="no_such_function"):
         evaluate(None, (Expression("no_such_function(c0)", INT),), ROWS)
 
@@ -152,7 +152,7 @@ def test_sql_that_cannot_run_is_our_own_mistake() -> None:
 def test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value(
     sql: str, type_: pa.DataType, error_class: str
 ) -> None:
-    """Whatever is raised: the first failing row of many, and the one failing expression of several."""
+    """Whatever the error is, it names the first failing row of many, and the failing expression of several."""
     count = 5000
     columns = {
         "c0": ["1"] * count,
@@ -241,13 +241,13 @@ def test_a_forked_process_makes_its_own_connection() -> None:
 
 
 def test_a_time_without_a_date_is_no_timestamp() -> None:
-    """Spark takes today's date; a step's output must not depend on the clock."""
+    """Spark uses today's date, but a step's output must not depend on the clock."""
     rows = pa.table({"c0": ["12:34:56"]})
     with pytest.raises(ExpressionError, match=r"CAST_INVALID_INPUT.*depend on the clock"):
         evaluate(None, (Expression("spark_read_timestamp(c0)", pa.timestamp("us", "UTC")),), rows)
 
 
-def test_reading_a_column_at_once_is_reading_its_texts_one_by_one() -> None:
+def test_reading_a_whole_column_is_equal_to_reading_its_texts_one_by_one() -> None:
     texts = ["2020-01-02", None, "2020-1-2", "2020-01-02 03:04:05.5Z", "2020-01-02T03:04:05 Europe/Paris", "2020"]
     for function, type_ in (
         ("date", pa.date32()),
@@ -263,7 +263,7 @@ def test_reading_a_column_at_once_is_reading_its_texts_one_by_one() -> None:
 
 
 def test_transcendental_functions_are_javas_to_the_last_bit() -> None:
-    """Values of Java's StrictMath whose last bit the C library has otherwise, or that take each way through the code."""
+    """Results of Java's StrictMath. In some the C library's last bit is different, and together they cover every branch of the code."""
     with np.errstate(all="ignore"):
         assert fdlibm.exponential(np.array([0.0, 1.0, -745.2, 709.79, np.nan])).tolist()[:4] == [
             1.0,
@@ -280,7 +280,7 @@ def test_transcendental_functions_are_javas_to_the_last_bit() -> None:
         ]
 
 
-def test_rounding_whole_arrays_is_rounding_one_by_one() -> None:
+def test_rounding_whole_arrays_is_equal_to_rounding_one_by_one() -> None:
     generator = np.random.default_rng(3)
     ties = generator.integers(-(10**6), 10**6, 2000) / 200
     wide = generator.integers(-(1 << 63), (1 << 63) - 1, 500, dtype=np.int64).view(np.float64)

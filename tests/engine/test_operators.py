@@ -1,6 +1,6 @@
-"""Every operator beside its slow, obvious twin: the twin works on the whole content, the operator on changes; their integrals are equal.
+"""Every operator compared with its definition. The definition works on the whole content and the operator on changes; their integrals are equal.
 
-The twins are the definitions: a Counter of rows in, a Counter of rows out, loops and no cleverness.
+The definitions are simple loops from Counters of rows to Counters of rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RESIDUAL = Expression('"c1" <= "c3"', pa.bool_())
 
 
 def run(operator: Callable[..., pa.Table], node: Node, steps: list[list[Rows]], *, grow: bool = False) -> list[Rows]:
-    """The running integral of the output after every step."""
+    """The integral of the output after every step."""
     store, content, integrals = DictStore(), Counter[tuple[Any, ...]](), []
     for step, inputs in enumerate(steps):
         context = StepContext(store, step, 0, tuple(grow for _ in inputs))
@@ -86,15 +86,16 @@ def test_deduplicate_keeps_one_row_of_every_key_by_content_alone(changes: list[R
 
 @settings(deadline=None)
 @given(histories(grow=True))
-def test_deduplicate_of_what_only_grows_never_takes_back(changes: list[Rows]) -> None:
+def test_deduplicate_over_an_append_only_input_never_retracts(changes: list[Rows]) -> None:
     integrals = run(step_deduplicate, Deduplicate((0,), TYPES, (0,)), [[c] for c in changes], grow=True)
     for earlier, later in itertools.pairwise(integrals):
         assert not earlier - later
     assert len(integrals[-1]) == len({row[0] for change in changes for row in change})
 
 
-def test_deduplicate_of_what_only_grows_keeps_the_first_row_and_of_what_retracts_the_least() -> None:
-    """Canonical order is by hash and then by value: of "a" and "b" in one step it chooses one; the other is sent a step before or after it."""
+def test_deduplicate_keeps_the_first_row_of_an_append_only_input_and_the_least_of_one_that_retracts() -> None:
+    """Canonical order is by hash and then by value, so the test finds out which of "a" and "b" is the least. It sends the other one a step
+    before or after it."""
     node = Deduplicate((0,), TYPES, (0,))
     (least,) = run(step_deduplicate, node, [[Counter({(1, "a"): 1, (1, "b"): 1})]])[-1]
     other = (1, "b") if least == (1, "a") else (1, "a")
@@ -170,7 +171,7 @@ MESSAGE = st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", None]), st.boo
 @settings(deadline=None)
 @given(st.lists(st.lists(MESSAGE, max_size=6), min_size=1, max_size=5), st.randoms())
 def test_last_by_key(steps: list[list[tuple[int, str | None, bool]]], random: Any) -> None:
-    """Messages arrive shuffled; their (partition, offset) decides. Each key has its own partition."""
+    """Messages arrive shuffled, and (partition, offset) decides which is the last. Each key has one partition."""
     node = LastByKey((0,), TYPES, "table", (0,))
     store, content, table, offset = DictStore(), Counter[tuple[Any, ...]](), dict[int, tuple[Any, ...]](), 0
     for step, messages in enumerate(steps):
@@ -203,7 +204,7 @@ def test_a_key_in_two_partitions_is_refused_within_and_across_steps() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(MESSAGE, st.integers(0, 2)), max_size=6), min_size=1, max_size=5), st.randoms())
-def test_in_a_topic_that_has_grown_step_then_partition_then_offset_decides(
+def test_in_a_topic_with_new_partitions_step_then_partition_then_offset_decides(
     steps: list[list[tuple[tuple[int, str | None, bool], int]]], random: Any
 ) -> None:
     node = LastByKey((0,), TYPES, "table", (0,))
@@ -222,7 +223,7 @@ def test_in_a_topic_that_has_grown_step_then_partition_then_offset_decides(
         assert content == Counter(table.values())
 
 
-def test_growth_of_another_topic_excuses_nothing() -> None:
+def test_new_partitions_of_another_topic_do_not_permit_a_key_in_two_partitions() -> None:
     node = LastByKey((0,), TYPES, "airlines", (0,))
     messages = to_table([(1, "a", False, 0, 5), (1, "b", False, 3, 0)], (*TYPES, pa.bool_(), pa.int32(), pa.int64()))
     with pytest.raises(DataError, match="partitions 0 and 3"):
@@ -244,7 +245,7 @@ TABLES = st.dictionaries(st.integers(-2, 4), st.sampled_from(["a", "b"]), max_si
 
 
 def published(mode: Any, before: dict[int, str], after: dict[int, str]) -> list[tuple[Any, Any]]:
-    """Key and value of every message for the change from one content of a table with key `id` to the next."""
+    """The key and value of every message for the change of a table with key `id` from one content to the next."""
     node = Output((0,), (), "table", mode, ("id", "word"), (0,))
     change = plus(Counter(after.items()), Counter(dict.fromkeys(before.items(), -1)))
     messages = step_output(
@@ -255,8 +256,8 @@ def published(mode: Any, before: dict[int, str], after: dict[int, str]) -> list[
 
 
 @given(TABLES, TABLES)
-def test_an_upsert_topic_is_the_table(before: dict[int, str], after: dict[int, str]) -> None:
-    """One message a key that changed: its row, or nothing where it has vanished."""
+def test_the_last_messages_of_an_upsert_topic_are_the_table(before: dict[int, str], after: dict[int, str]) -> None:
+    """There is one message per key that changed: its row, or null if it has no row any more."""
     expected = {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     messages = published("upsert", before, after)
     assert len(messages) == len(expected)
@@ -264,7 +265,7 @@ def test_an_upsert_topic_is_the_table(before: dict[int, str], after: dict[int, s
 
 
 @given(TABLES, TABLES)
-def test_a_changelog_tells_what_was_and_what_is(before: dict[int, str], after: dict[int, str]) -> None:
+def test_a_changelog_has_the_rows_before_and_after(before: dict[int, str], after: dict[int, str]) -> None:
     expected = {}
     for key in before.keys() | after.keys():
         was, now = ({"id": key, "word": table[key]} if key in table else None for table in (before, after))
@@ -275,15 +276,15 @@ def test_a_changelog_tells_what_was_and_what_is(before: dict[int, str], after: d
     assert dict(messages) == expected
 
 
-def test_an_append_topic_takes_nothing_back() -> None:
+def test_an_append_topic_refuses_a_retraction() -> None:
     node = Output((0,), (), "events", "append", ("id", "word"))
     context = StepContext(DictStore(), 3, 0, (False,), partitions={"events": 1})
     assert step_output(node, [to_table(Counter({(1, "a"): 2}), TYPES)], context).num_rows == 2
-    with pytest.raises(DataError, match="A row was taken back"):
+    with pytest.raises(DataError, match="A row was retracted"):
         step_output(node, [to_table(Counter({(1, "a"): -1}), TYPES)], context)
 
 
-def test_what_comes_and_goes_within_a_step_is_not_written() -> None:
+def test_a_row_that_is_inserted_and_retracted_within_a_step_is_not_written() -> None:
     node = Output((0,), (), "events", "append", ("id", "word"))
     change = to_table([(1, "a"), (2, "b")], TYPES)
     both = zset.add([change, zset.negate(change.slice(0, 1))])

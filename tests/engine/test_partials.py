@@ -1,4 +1,4 @@
-"""Sums before a join: against Python's own integers. Whole queries are compared with Spark in tests/stepwell/lowering."""
+"""Sums before a join, compared with Python's integers. tests/stepwell/lowering compares whole queries with Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EXTREME = 2**63 - 1
 
 
 def circuit(value: pa.DataType) -> Circuit:
-    """SELECT r.name, count(*), sum(l.value) FROM l(key, value) JOIN r(key, name) GROUP BY r.name, sums taken early."""
+    """SELECT r.name, count(*), sum(l.value) FROM l(key, value) JOIN r(key, name) GROUP BY r.name, with sums before the join."""
     total = WIDE
     joined = (LONG, value, LONG, LONG)
     chosen = tuple(Expression(f"c{i}", joined[i], i) for i in (3, 1))
@@ -62,7 +62,7 @@ class Steps:
         self.circuit, self.store, self.step = circuit(value), DictStore(), 0
 
     def run(self, left: Rows, right: Rows) -> Rows:
-        """The change of the view; what flows on the way is kept in `made`."""
+        """The change of the view. `made` has the changes of the nodes below it."""
         given_rows = {"l": left, "r": right}
         self.made: list[pa.Table] = []
         for index, node in enumerate(self.circuit.nodes):
@@ -100,7 +100,7 @@ KEYS = st.one_of(st.none(), st.integers(0, 2))
 
 
 def changes(row: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Rows]]:
-    """Four changes of a table, of which the last takes everything back."""
+    """Four changes of a table. The last one retracts all rows."""
     steps = st.lists(st.lists(row, max_size=5), min_size=3, max_size=3)
     return steps.map(lambda lists: [*(rows := [Counter(rows) for rows in lists]), _taken_back(rows)])
 
@@ -132,7 +132,7 @@ def test_sums_over_a_join_are_exact_and_leave_nothing_behind(
     holds()
 
 
-def test_a_history_is_one_partial_a_group_and_its_limbs_carry() -> None:
+def test_a_history_is_one_partial_per_group_and_its_limbs_are_carried() -> None:
     steps = Steps(LONG)
     steps.run(Counter(), Counter({(1, 7): 1}))
     for _ in range(5):
@@ -144,27 +144,27 @@ def test_a_history_is_one_partial_a_group_and_its_limbs_carry() -> None:
     assert ((low >= 0) & (low <= LIMB_MASK)).all()
 
 
-def test_a_sum_that_no_double_holds_meets_a_row_many_times() -> None:
+def test_a_sum_that_no_double_holds_is_joined_with_a_row_of_high_weight() -> None:
     steps = Steps(LONG)
     steps.run(Counter({(1, EXTREME): 1, (1, -5): 1}), Counter())
     content = steps.run(Counter(), Counter({(1, 7): WEIGHT_MAX}))
     assert content == {(7, 2 * WEIGHT_MAX, Decimal((EXTREME - 5) * WEIGHT_MAX)): 1}
 
 
-def test_limbs_that_no_int64_holds_on_the_way_are_added_exactly() -> None:
+def test_limbs_whose_intermediate_sums_exceed_int64_are_added_exactly() -> None:
     steps = Steps(LONG)
     rows = Counter({(key, -1): 1 for key in range(3)})
     content = steps.run(rows, Counter({(key, 7): WEIGHT_MAX for key in range(3)}))
     assert content == {(7, 3 * WEIGHT_MAX, Decimal(-3 * WEIGHT_MAX)): 1}
 
 
-def test_a_row_that_stands_too_often_is_refused_with_what_to_do() -> None:
+def test_a_row_of_too_high_a_weight_is_refused_with_what_to_do() -> None:
     steps = Steps(LONG)
-    with pytest.raises(DataError, match=f"stands {WEIGHT_MAX + 1} times.*Remove duplicates"):
+    with pytest.raises(DataError, match=f"is {WEIGHT_MAX + 1} times.*Remove duplicates"):
         steps.run(Counter({(1, 1): 1}), Counter({(1, 7): WEIGHT_MAX + 1}))
 
 
-def test_changes_that_cancel_in_a_step_go_no_further_than_their_sums() -> None:
+def test_a_replaced_row_makes_one_partial_whose_count_is_0() -> None:
     steps = Steps(LONG)
     steps.run(Counter({(1, 5): 1, (2, 6): 1}), Counter({(1, 7): 1}))
     changed = steps.run(Counter({(1, 5): -1, (1, 8): 1, (2, 6): -1, (2, 9): 1}), Counter())

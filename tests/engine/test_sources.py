@@ -1,5 +1,5 @@
-"""Who reads what, and that it does not show: every range of a step is read by one worker, and however many ranges a worker has, its
-rows have one schema."""
+"""Every range of a step is read by one worker, and the result does not depend on which: however many ranges a worker has, its rows have one
+schema."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_every_range_is_read_by_one_worker(workers: int) -> None:
 
 
 @pytest.mark.parametrize("owners", [{("in", 0): 0, ("in", 1): 2}, {("in", 0): 0}, {}])
-def test_the_number_of_workers_is_not_that_of_the_owners(owners: dict[tuple[str, int], int]) -> None:
-    """Owners may leave a worker out, the last one too; a partition that they do not name is read all the same."""
+def test_a_partition_that_the_owners_do_not_name_is_read_by_one_worker(owners: dict[tuple[str, int], int]) -> None:
+    """The owners need not name every worker. A partition that they do not name is read all the same."""
     spans = [OffsetRange("in", number, 0, 1) for number in range(8)]
     read = [of_worker(spans, owners, worker, 4) for worker in range(4)]
     assert Counter(span for each in read for span in each) == Counter(spans)
@@ -81,7 +81,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 class Topic:
-    """A topic in memory, and the table that its messages say, row by id."""
+    """A topic in memory, and the table that its messages describe: the rows by id."""
 
     def __init__(self, mode: Mode, keyed: bool, partitions: int) -> None:
         self.mode, self.keyed = mode, keyed
@@ -89,7 +89,7 @@ class Topic:
         self.table: dict[int, dict[str, Any]] = {}
 
     def send(self, partitions: Sequence[int]) -> list[RawBatch]:
-        """A range of every partition. Each of `partitions` gets new rows and, where the mode can say so, loses one."""
+        """One range of every partition. Each of `partitions` gets new rows, and loses one if the mode has deletions."""
         batches = []
         for partition, start in enumerate(self.ends):
             messages = list(self._messages(partition)) if partition in partitions else []
@@ -133,7 +133,7 @@ class Topic:
 @pytest.mark.parametrize("partitions", range(1, 6))
 @pytest.mark.parametrize("workers", range(1, 6))
 def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, partitions: int, workers: int) -> None:
-    """One partition, all, none, every other one: each a step."""
+    """In each step, other partitions have rows: one, all, none, every second one."""
     engine, topic = InProcess(circuit(mode, keyed), workers, {"sums": 2}), Topic(mode, keyed, partitions)
     tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
     owners = engine.model.placement.partition_owners({"in": partitions})

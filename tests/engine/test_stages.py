@@ -1,4 +1,4 @@
-"""Where exchanges are put, and that no placement of rows can be seen in the output."""
+"""Where the plan puts exchanges, and that the output does not depend on the placement of rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from engine.model.circuit import (
     View,
 )
 from engine.model.placement import Placement
+from engine.run.exchange import to_bytes
 from engine.run.in_process import InProcess
-from engine.run.parcels import to_bytes
 from io_kafka.step_log.digest import canonical
 from tests.engine.zsets import TYPES, Rows, histories, to_table
 
@@ -43,7 +43,7 @@ def column(index: int, kind: pa.DataType) -> Expression:
 
 
 def whole_circuit() -> Circuit:
-    """Every operator with memory, a view over a view, two sources, three outputs."""
+    """A circuit with every operator that has state, a view over a view, two sources and three outputs."""
     nodes = (
         Source((), TYPES, "left"),
         Source((), MESSAGE, "right", keyed=True),
@@ -96,7 +96,7 @@ def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: 
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_constants_are_put_out_once_whatever_the_workers(workers: int) -> None:
+def test_constants_are_output_once_with_any_number_of_workers(workers: int) -> None:
     rows = pa.table({"c0": pa.array([1, 2], LONG), "c1": ["a", "b"]})
     nodes = (
         Constant((), TYPES, to_bytes(rows)),
@@ -109,7 +109,7 @@ def test_constants_are_put_out_once_whatever_the_workers(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_messages_of_every_stage_reach_the_driver(workers: int) -> None:
-    """An output that is made early is carried past the stages that have nothing to do with it."""
+    """The stages between pass on an output that an early stage has computed."""
     early = Output((0,), (), "early", "append", ("id", "word"))
     count = AggregateCall("count", None, False, pa.int64())
     nodes = (
@@ -127,8 +127,8 @@ def test_messages_of_every_stage_reach_the_driver(workers: int) -> None:
     assert {handle: table.num_rows for handle, table in messages.items()} == {"early": 4, "middle": 3, "late": 2}
 
 
-def test_operators_keyed_alike_share_a_stage() -> None:
-    """A join and the aggregate over its key are one region: one exchange, not two."""
+def test_operators_with_the_same_key_share_a_stage() -> None:
+    """A join and the aggregate over its key run in one stage, after one exchange."""
     nodes = (
         Source((), TYPES, "left"),
         Source((), TYPES, "right"),
@@ -143,14 +143,14 @@ def test_operators_keyed_alike_share_a_stage() -> None:
     assert [c and c.key for c in result.arrivals[2]] == [(0,), (0,)]
 
 
-def test_what_is_read_two_stages_on_is_carried_along() -> None:
+def test_a_channel_that_is_read_two_stages_later_is_passed_on() -> None:
     result = plan(whole_circuit())
     result.check()
     carried = [c for c, last in result.last_read.items() if last > result.stage[c.producer] + 1]
     assert carried, "this circuit has no channel that passes a stage; the test shows nothing"
 
 
-def test_a_filter_alone_needs_no_stage_with_state() -> None:
+def test_a_filter_needs_no_stage_with_state() -> None:
     nodes = (
         Source((), TYPES, "left"),
         Map((0,), TYPES, Expression("c0 > 1", pa.bool_()), (column(0, LONG), column(1, TEXT))),

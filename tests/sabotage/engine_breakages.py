@@ -15,14 +15,14 @@ TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end
 ENGINE = (
     Breakage(
         "input-that-broke-off",
-        "A task of Spark's takes what came before its input broke off for all of it.",
+        "A Spark task whose input is incomplete runs as if it were complete.",
         "4 a task may run twice",
         (Edit("engine/run/spark_step.py", "    if missing:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_fences.py::test_a_task_whose_input_broke_off_changes_nothing",),
     ),
     Breakage(
         "results-that-broke-off",
-        "What came of a job's results before they broke off is taken for all of them.",
+        "An incomplete list of a job's results is used as if it were complete.",
         "2 determinism",
         (Edit("engine/run/spark_results.py", "    if missing:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_fences.py::test_results_that_broke_off_are_not_all",),
@@ -82,18 +82,18 @@ ENGINE = (
     ),
     Breakage(
         "blobs-in-order-of-arrival",
-        "A task takes its parcels in the order in which they came.",
+        "A task reads its exchange messages in the order in which they arrived.",
         "2 determinism",
         (
             Edit(
-                "engine/run/parcels.py",
-                "    return sorted(parcels, key=lambda parcel: parcel.source)\n",
-                "    return list(parcels)\n",
+                "engine/run/exchange.py",
+                "    return sorted(messages, key=lambda message: message.source)\n",
+                "    return list(messages)\n",
             ),
         ),
         (
-            f"{TEST_REGION}::test_rows_that_pass_a_stage_are_the_same_bytes_whatever_came_first",
-            f"{TEST_REGION}::test_of_several_faults_the_same_one_is_told_whichever_came_first",
+            f"{TEST_REGION}::test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival",
+            f"{TEST_REGION}::test_of_several_faults_the_same_one_is_reported_in_any_order_of_arrival",
         ),
     ),
     Breakage(
@@ -121,11 +121,11 @@ ENGINE = (
             Edit(
                 REGION,
                 "    failed = first_error(inbox)\n    if failed is not None:\n"
-                "        return _to_everyone(task, Parcel(task.worker, error=failed.error))\n    marker_key",
+                "        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))\n    marker_key",
                 "    failed = None\n    marker_key",
             ),
         ),
-        (f"{TEST_REGION}::test_an_error_elsewhere_leaves_the_state_alone_and_travels_on",),
+        (f"{TEST_REGION}::test_an_error_of_another_task_is_passed_on_and_changes_no_state",),
     ),
     Breakage(
         "every-worker-owns-the-empty-key",
@@ -151,7 +151,7 @@ ENGINE = (
                 "    if context.step > 0:\n",
             ),
         ),
-        (f"{TEST_STAGES}::test_constants_are_put_out_once_whatever_the_workers",),
+        (f"{TEST_STAGES}::test_constants_are_output_once_with_any_number_of_workers",),
     ),
     Breakage(
         "retractions-not-said",
@@ -164,7 +164,7 @@ ENGINE = (
                 "    if node.inputs:\n        return None\n",
             ),
         ),
-        (f"{TEST_DESCRIPTORS}::test_an_operator_takes_back_only_if_its_descriptor_says_so",),
+        (f"{TEST_DESCRIPTORS}::test_an_operator_retracts_only_if_its_descriptor_says_so",),
     ),
     Breakage(
         "exchange-not-asked-for",
@@ -213,7 +213,7 @@ ENGINE = (
                 "                error.located(owner=name_of(task.plan, index), step=task.step)\n",
             ),
         ),
-        (f"{TEST_REGION}::test_what_a_value_says_does_not_hide_view_and_step",),
+        (f"{TEST_REGION}::test_a_value_that_contains_view_or_step_does_not_hide_the_place",),
     ),
     Breakage(
         "routed-by-the-whole-row",
@@ -246,7 +246,7 @@ ENGINE = (
                 "    gone = np.flatnonzero(existed & ~(exists & same))[1:]\n",
             ),
         ),
-        (f"{TEST_AGGREGATE}::test_aggregate_is_its_obvious_twin_after_every_step",),
+        (f"{TEST_AGGREGATE}::test_aggregate_equals_the_simple_evaluation_after_every_step",),
     ),
     Breakage(
         "extreme-gone-at-first-retraction",
@@ -272,7 +272,7 @@ ENGINE = (
                 "    append_only = True\n",
             ),
         ),
-        (f"{TEST_AGGREGATE}::test_aggregate_is_its_obvious_twin_after_every_step",),
+        (f"{TEST_AGGREGATE}::test_aggregate_equals_the_simple_evaluation_after_every_step",),
     ),
     Breakage(
         "join-forgets-new-pairs",
@@ -319,7 +319,7 @@ ENGINE = (
         "A key that vanishes leaves its last row in the upsert topic.",
         "the batch answer",
         (Edit("engine/operators/output.py", "    chosen = came | ~replaced[group]\n", "    chosen = came\n"),),
-        (f"{TEST_OPERATORS}::test_an_upsert_topic_is_the_table",),
+        (f"{TEST_OPERATORS}::test_the_last_messages_of_an_upsert_topic_are_the_table",),
     ),
     Breakage(
         "merges-without-bound",
@@ -429,17 +429,17 @@ ENGINE = (
                 "owners.get((r.topic, r.partition), r.partition % (max(owners.values(), default=0) + 1)) == worker]",
             ),
         ),
-        ("tests/engine/test_sources.py::test_the_number_of_workers_is_not_that_of_the_owners",),
+        ("tests/engine/test_sources.py::test_a_partition_that_the_owners_do_not_name_is_read_by_one_worker",),
     ),
     Breakage(
         "messages-of-early-stages-lost",
-        "An output that an early stage made does not get past the later ones.",
+        "The later stages do not pass on the output that an early stage has computed.",
         "the batch answer",
         (
             Edit(
                 REGION,
-                "    messages = {node: data for parcel in in_order(inbox) for node, data in parcel.messages.items()}\n",
-                "    messages: dict[int, bytes] = {}\n",
+                "    output = {node: data for message in in_order(inbox) for node, data in message.output.items()}\n",
+                "    output: dict[int, bytes] = {}\n",
             ),
         ),
         (f"{TEST_STAGES}::test_messages_of_every_stage_reach_the_driver",),
@@ -478,7 +478,7 @@ ENGINE = (
         "6 two versions",
         (Edit("engine/run/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
-        tells="RecoveryFailed.*its checkpoint is for step",
+        tells="RecoveryFailed.*the checkpoint is for step",
     ),
     Breakage(
         "probe-finds-one-row-per-hash",
@@ -492,11 +492,11 @@ ENGINE = (
         "The limbs of sums that a join keeps grow without end, until they wrap.",
         "9 bounded",
         (Edit("engine/state/trace.py", '        if how == "carry":\n', '        if how == "never":\n'),),
-        (f"{TEST_PARTIALS}::test_a_history_is_one_partial_a_group_and_its_limbs_carry",),
+        (f"{TEST_PARTIALS}::test_a_history_is_one_partial_per_group_and_its_limbs_are_carried",),
     ),
     Breakage(
         "stored-partials-not-met",
-        "A row that comes to a join late meets none of the sums that are stored.",
+        "A row that arrives later than the partials is not joined with the stored sums.",
         "the batch answer",
         (
             Edit(
@@ -505,11 +505,11 @@ ENGINE = (
                 "    if False:\n        joined",
             ),
         ),
-        (f"{TEST_PARTIALS}::test_a_sum_that_no_double_holds_meets_a_row_many_times",),
+        (f"{TEST_PARTIALS}::test_a_sum_that_no_double_holds_is_joined_with_a_row_of_high_weight",),
     ),
     Breakage(
         "sums-of-sums-wrap",
-        "Sums times the rows they meet are added in 64 bits where those do not hold them.",
+        "Sums times weights are added in 64 bits although they can exceed them.",
         "the batch answer",
         (
             Edit(
@@ -518,7 +518,7 @@ ENGINE = (
                 "heaviest < 0:\n        return _sum",
             ),
         ),
-        (f"{TEST_PARTIALS}::test_limbs_that_no_int64_holds_on_the_way_are_added_exactly",),
+        (f"{TEST_PARTIALS}::test_limbs_whose_intermediate_sums_exceed_int64_are_added_exactly",),
     ),
     Breakage(
         "extremes-before-a-join",

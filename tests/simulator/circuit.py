@@ -22,7 +22,7 @@ import pyarrow as pa
 from engine.analysis.stages import Plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
 from engine.operators.output import OUTPUT_MESSAGES
-from engine.run.parcels import DRIVER, Parcel, error_parcel, first_error, in_order, to_bytes
+from engine.run.exchange import DRIVER, ExchangeMessage, first_error, in_order, to_bytes
 from engine.run.region import Outbox, StageTask
 from engine.run.sources import SourceReport
 from engine.state.store import Store
@@ -90,14 +90,14 @@ def read_sources(
 def run_stage(
     task: StageTask,
     store: Store,
-    inbox: Sequence[Parcel],
+    inbox: Sequence[ExchangeMessage],
     sources: Mapping[int, list[Row]],
     reports: tuple[bytes, ...] = (),
 ) -> Outbox:
     """As engine.run.region."""
     failed = first_error(inbox)
     if failed is not None:
-        raise AssertionError(error_parcel)  # `run_stage_once` has passed it on
+        raise AssertionError(failed)  # `run_stage_once` has passed it on
     return _source_stage(task, sources[0], reports) if task.stage == 0 else _sums_stage(task, store, inbox)
 
 
@@ -113,17 +113,17 @@ def _source_stage(task: StageTask, rows: list[Row], reports: tuple[bytes, ...]) 
     for target in sorted({*by_target, task.worker}):
         home = target == task.worker
         channels = {channel: pickle.dumps(by_target[target])} if target in by_target else {}
-        messages = {_ROWS_NODE: _packed(published)} if home and published else {}
-        outbox[target] = Parcel(task.worker, channels, messages, reports if home else ())
+        output = {_ROWS_NODE: _packed(published)} if home and published else {}
+        outbox[target] = ExchangeMessage(task.worker, channels, output, reports if home else ())
     return outbox
 
 
-def _sums_stage(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Outbox:
+def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> Outbox:
     changed: dict[str, tuple[int, int]] = {}
-    messages: dict[int, bytes] = {}
-    for parcel in in_order(inbox):
-        messages.update(parcel.messages)
-        for data in parcel.channels.values():
+    output: dict[int, bytes] = {}
+    for message in in_order(inbox):
+        output.update(message.output)
+        for data in message.channels.values():
             for key, number, weight in pickle.loads(data):
                 count, total = changed[key] if key in changed else _stored(store, key)
                 changed[key] = count + weight, total + number * weight
@@ -137,9 +137,9 @@ def _sums_stage(task: StageTask, store: Store, inbox: Sequence[Parcel]) -> Outbo
             store.put(state_key(key), state_value(count, total))
         published.append((spread(key, PARTITIONS[SUMS]), key.encode(), value))
     if published:
-        messages[_SUMS_NODE] = _packed(published)
-    reports = tuple(report for parcel in in_order(inbox) for report in parcel.reports)
-    return {DRIVER: Parcel(task.worker, {}, messages, reports)}
+        output[_SUMS_NODE] = _packed(published)
+    reports = tuple(report for message in in_order(inbox) for report in message.reports)
+    return {DRIVER: ExchangeMessage(task.worker, {}, output, reports)}
 
 
 def _stored(store: Store, key: str) -> tuple[int, int]:

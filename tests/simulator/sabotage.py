@@ -262,7 +262,7 @@ def task_computes_again_when_run_twice() -> Iterator[None]:
 @contextmanager
 def input_that_broke_off_taken_for_whole() -> Iterator[None]:
     def region_task(shared: Any, given: StepInput, stage: int, worker: int, routed: Any) -> Any:
-        inbox = [parcel for _, parcel in routed]
+        inbox = [message for _, message in routed]
         return spark_step._sent(
             shared.value, stage, worker, spark_step.run_region(shared.value, given, stage, worker, inbox)
         )

@@ -176,7 +176,7 @@ class Job:
                 cluster.wake_later(process)
             raise Lost
         if faults:
-            raise faults[0]  # what the project does not send as a parcel is a defect
+            raise faults[0]  # what the project does not send as an exchange message is a defect
         if not results:
             raise Lost
         return results[0]

@@ -1,8 +1,8 @@
-"""What DuckDB lacks or does otherwise than Spark, as functions over Arrow arrays. One module a topic; `register` gives them to DuckDB.
+"""Functions over Arrow arrays that DuckDB lacks or computes differently from Spark. There is one module per topic.
 
-Guarantees: a function here is deterministic, and raises `Failure` with Spark's name of the error. DuckDB calls one only for the rows
-that reach it, so a CASE around it guards as in Spark. Where the work is Python's, row by row, it is because text or exact
-decimals need it (0.3 to 2 us a row); what has a vectorised form uses it.
+Guarantees: the functions are deterministic, and raise `Failure` with Spark's error class. DuckDB calls a function only for the rows that reach
+it, so a CASE around it guards it as in Spark. A function that has a vectorised form uses it. The others, on text and exact decimals, run in
+Python row by row (0.3 to 2 us per row).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ FUNCTIONS: tuple[Function, ...] = (
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Makes all functions known to DuckDB."""
     for function in FUNCTIONS:
         connection.create_function(
             function.name,

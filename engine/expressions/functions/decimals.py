@@ -1,4 +1,4 @@
-"""Exact decimal arithmetic and rounding, over text. Python's decimals with a context wide enough to be exact."""
+"""Exact decimal arithmetic and rounding. The values are texts, and Python's decimals compute with a context that is wide enough to be exact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUOTIENT_SCALE = 39  # Spark rounds a quotient to one digit more than a decimal
 
 
 def fit(value: Decimal, precision: int, scale: int) -> str:
-    """The value rounded half up to the scale, as text; a value of too many digits raises as Spark's ANSI mode does."""
+    """The value rounded half up to the scale, as text. A value with too many digits raises, as in Spark's ANSI mode."""
     fitted = to_scale(value, precision, scale) if value.is_finite() else None
     if fitted is None:
         raise Failure(
@@ -41,7 +41,7 @@ def _pmod(a: Decimal, b: Decimal) -> Decimal:
     return _EXACT.remainder(_EXACT.add(rest, b), b) if rest < 0 else rest
 
 
-# Scala's unary minus rounds to the 34 digits of its default context, and so does Spark's, for wide decimals.
+# Scala's unary minus rounds to the 34 digits of its default context. So Spark's does too for wide decimals.
 _SCALA = decimal.Context(prec=34, rounding=decimal.ROUND_HALF_EVEN, Emax=999999, Emin=-999999)
 
 
@@ -65,7 +65,7 @@ def _operate(operator: str, a: str, b: str, precision: int, scale: int) -> str:
 
 
 def _round(value: str, digits: int, mode: str, precision: int, scale: int) -> str:
-    """Rounded to `digits` after the point (before it, if negative), then fitted to the type."""
+    """The value rounded to `digits` after the point, or before it if negative, then rounded to the type."""
     exact = Decimal(value).quantize(Decimal((0, (1,), -digits)), rounding=mode, context=_EXACT)
     return fit(_EXACT.add(exact, Decimal(0)), precision, scale)
 

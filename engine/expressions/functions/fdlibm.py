@@ -1,38 +1,36 @@
 """exp, log, log10 and pow as Java's StrictMath defines them, over numpy arrays.
 
-Source of the algorithms and coefficients: fdlibm 5.3 (e_exp, e_log, e_log10, e_pow), which StrictMath's specification names. Only IEEE
-additions, multiplications, divisions and moves of bits are used, each rounded once: no fused operations, no libm, so that the
+Source of the algorithms and coefficients: fdlibm 5.3 (e_exp, e_log, e_log10, e_pow), which StrictMath's specification names. The code uses only
+IEEE additions, multiplications, divisions and bit operations. Each is rounded once: there are no fused operations and no calls of libm, so the
 result does not depend on the processor. Tests compare every bit with Java's.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from base.arrays import Bools, Float64s, Int64s
 
 _LN2_HI = float.fromhex("0x1.62e42feep-1")
 _LN2_LO = float.fromhex("0x1.a39ef35793c76p-33")
 _INV_LN2 = float.fromhex("0x1.71547652b82fep0")
 
 
-def high_word(x: Doubles) -> Integers:
+def high_word(x: Float64s) -> Int64s:
     """The sign, exponent and first 20 bits of the fraction, as a signed 32-bit number."""
     return (x.view(np.int64) >> 32).astype(np.int64)
 
 
-def low_word(x: Doubles) -> Integers:
+def low_word(x: Float64s) -> Int64s:
     return x.view(np.int64) & 0xFFFFFFFF
 
 
-def with_high_word(x: Doubles, high: Integers) -> Doubles:
+def with_high_word(x: Float64s, high: Int64s) -> Float64s:
     return (((high & 0xFFFFFFFF) << 32) | low_word(x)).view(np.float64)
 
 
-def cut(x: Doubles) -> Doubles:
-    """The value with its low word cleared: products of two such are exact."""
+def cut(x: Float64s) -> Float64s:
+    """The value with its low word cleared. Products of two such values are exact."""
     return (x.view(np.int64) & ~np.int64(0xFFFFFFFF)).view(np.float64)
 
 
@@ -52,8 +50,8 @@ _EXP_OVERFLOW = 7.09782712893383973096e02
 _EXP_UNDERFLOW = -7.45133219101941108420e02
 
 
-def exponential(x: Doubles) -> Doubles:
-    """e to the x: x = k ln2 + r, |r| <= ln2 / 2; exp(r) by a rational form; scaled by 2 to the k."""
+def exponential(x: Float64s) -> Float64s:
+    """e to the x. With x = k ln2 + r and |r| <= ln2 / 2, it is a rational approximation of exp(r), times 2 to the k."""
     finite = np.where(np.isfinite(x), np.clip(x, -800.0, 800.0), 0.0)
     size = high_word(finite) & 0x7FFFFFFF
     reduced = size > 0x3FD62E42
@@ -91,8 +89,8 @@ _LOG_POLYNOMIAL = tuple(
 )  # fmt: skip
 
 
-def logarithm(x: Doubles) -> Doubles:
-    """Natural logarithm: x = 2^k (1 + f), sqrt(1/2) < 1 + f < sqrt 2; log(1 + f) by a series in f / (2 + f)."""
+def logarithm(x: Float64s) -> Float64s:
+    """The natural logarithm. With x = 2^k (1 + f) and sqrt(1/2) < 1 + f < sqrt 2, log(1 + f) is a series in f / (2 + f)."""
     positive = np.where((x > 0) & np.isfinite(x), x, 1.0)
     subnormal = high_word(positive) < 0x00100000
     scaled = np.where(subnormal, positive * 2.0**54, positive)
@@ -104,7 +102,7 @@ def logarithm(x: Doubles) -> Doubles:
     k = k + (i >> 20)
     f = m - 1.0
     dk = k.astype(np.float64)
-    # Close to 1 the short form.
+    # Close to 1 a shorter series is sufficient.
     near = (0x000FFFFF & (2 + high)) < 3
     r_near = f * f * (0.5 - 0.33333333333333333 * f)
     near_k = dk * _LN2_HI - ((r_near - dk * _LN2_LO) - f)
@@ -135,7 +133,7 @@ _LOG10_2_HI = float.fromhex("0x1.34413509f6000p-2")
 _LOG10_2_LO = float.fromhex("0x1.9fef311f12b36p-42")
 
 
-def logarithm10(x: Doubles) -> Doubles:
+def logarithm10(x: Float64s) -> Float64s:
     positive = np.where((x > 0) & np.isfinite(x), x, 1.0)
     subnormal = high_word(positive) < 0x00100000
     scaled = np.where(subnormal, positive * 2.0**54, positive)
@@ -177,14 +175,16 @@ _IVLN2_H = float.fromhex("0x1.715476p0")
 _IVLN2_L = float.fromhex("0x1.4ae0bf85ddf44p-26")
 
 
-def power(x: Doubles, y: Doubles) -> Doubles:
-    """x to the y: log2(x) in two parts, times y in two parts, then 2 to that. `_special` has the cases without arithmetic."""
+def power(x: Float64s, y: Float64s) -> Float64s:
+    """x to the y: log2(x) in two parts, times y in two parts, then 2 to the power of the product. `_special` has the cases without
+    arithmetic."""
     ordinary = np.isfinite(x) & (x != 0) & np.isfinite(y) & (y != 0) & (np.abs(x) != 1)
     ax = np.where(ordinary, np.abs(x), 2.0)
     ey = np.where(ordinary, y, 1.0)
     t1, t2 = _log2_parts(ax)
     near_1, near_2 = _log2_near_one(ax)
-    immense = (high_word(ey) & 0x7FFFFFFF) > 0x41E00000  # |y| > 2^31: x must be near 1, else it is over or under
+    # |y| > 2^31: unless x is near 1, the result overflows or underflows.
+    immense = (high_word(ey) & 0x7FFFFFFF) > 0x41E00000
     t1, t2 = np.where(immense, near_1, t1), np.where(immense, near_2, t2)
     y1 = cut(ey)
     p_l = (ey - y1) * t1 + ey * t2
@@ -199,7 +199,7 @@ def power(x: Doubles, y: Doubles) -> Doubles:
     enormous = (high_word(ey) & 0x7FFFFFFF) > 0x43F00000
     result = np.where(enormous & (high <= 0x3FEFFFFF), below, result)
     result = np.where(enormous & (high >= 0x3FF00000), above, result)
-    # A negative base: its power is real for an integer exponent alone.
+    # A power of a negative base is real only for an integer exponent.
     odd, whole = _parity(ey)
     result = np.where((x < 0) & odd, -result, result)
     result = np.where((x < 0) & ~whole, np.nan, result)
@@ -210,14 +210,14 @@ def power(x: Doubles, y: Doubles) -> Doubles:
     return np.where(ordinary, result, _special(x, y))
 
 
-def _parity(y: Doubles) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _parity(y: Float64s) -> tuple[Bools, Bools]:
     whole = np.trunc(y) == y
     odd = whole & (np.abs(y) < 2.0**53) & (np.fmod(np.abs(y), 2.0) == 1.0)
     return odd, whole
 
 
-def _special(x: Doubles, y: Doubles) -> Doubles:
-    """A zero, an infinity, a NaN or a base of size one."""
+def _special(x: Float64s, y: Float64s) -> Float64s:
+    """The cases with a zero, an infinity, a NaN, or a base of 1 or -1."""
     odd, whole = _parity(np.where(np.isfinite(y), y, 0.0))
     size = np.abs(x)
     grows = (size > 1) == (y > 0)
@@ -231,7 +231,7 @@ def _special(x: Doubles, y: Doubles) -> Doubles:
     return np.where(y == 0, 1.0, result)
 
 
-def _log2_near_one(ax: Doubles) -> tuple[Doubles, Doubles]:
+def _log2_near_one(ax: Float64s) -> tuple[Float64s, Float64s]:
     t = ax - 1.0
     w = (t * t) * (0.5 - t * (0.3333333333333333333333 - t * 0.25))
     u = _IVLN2_H * t
@@ -240,7 +240,7 @@ def _log2_near_one(ax: Doubles) -> tuple[Doubles, Doubles]:
     return t1, v - (t1 - u)
 
 
-def _log2_parts(ax: Doubles) -> tuple[Doubles, Doubles]:
+def _log2_parts(ax: Float64s) -> tuple[Float64s, Float64s]:
     subnormal = high_word(ax) < 0x00100000
     m = np.where(subnormal, ax * 2.0**53, ax)
     high = high_word(m)
@@ -280,7 +280,7 @@ def _log2_parts(ax: Doubles) -> tuple[Doubles, Doubles]:
     return t1, z_l - (((t1 - t) - dp_h) - z_h)
 
 
-def _exp2_parts(z: Doubles, p_h: Doubles, p_l: Doubles) -> Doubles:
+def _exp2_parts(z: Float64s, p_h: Float64s, p_l: Float64s) -> Float64s:
     over = (z > 1024.0) | ((z == 1024.0) & (p_l + _OVERFLOW_TAIL > z - p_h))
     under = (z < -1075.0) | ((z == -1075.0) & (p_l <= z - p_h))
     j = high_word(z)

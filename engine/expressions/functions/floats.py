@@ -1,7 +1,7 @@
-"""Rounding of doubles, and their functions with Java's results.
+"""Rounding of doubles, and functions of doubles with Java's results.
 
-Spark computes exp, log and pow with Java's StrictMath, which is defined to be fdlibm. `fdlibm.py` computes the same from IEEE additions
-and multiplications alone: so the last bit is Spark's, and the same on every processor.
+Spark computes exp, log and pow with Java's StrictMath, which is defined as fdlibm. `fdlibm.py` computes the same from IEEE additions and
+multiplications alone. So every bit is Spark's, and is the same on every processor.
 """
 
 from __future__ import annotations
@@ -12,33 +12,32 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from base.arrays import Float64s
 from engine.expressions.functions import fdlibm
 from engine.expressions.functions.function import Failure, Function, each
 
 _WIDE = decimal.Context(prec=800, Emax=999999, Emin=-999999)
 _MODES = {"half_up": decimal.ROUND_HALF_UP, "half_even": decimal.ROUND_HALF_EVEN}
-Doubles = npt.NDArray[np.float64]
 
 
 def _round(value: float, digits: int, mode: str) -> float:
-    """Java rounds the decimal that it would print, not the binary value: 1.005 to 2 digits is 1.01."""
+    """Java rounds the decimal that it would print and not the binary value: 1.005 to 2 digits is 1.01."""
     if math.isnan(value) or math.isinf(value):
         return value
     exact = Decimal(repr(value)).quantize(Decimal((0, (1,), -digits)), rounding=_MODES[mode], context=_WIDE)
     return float(exact) + 0.0  # a decimal has no -0.0
 
 
-EXACT_INTEGERS_END = 2.0**52  # doubles below it are told apart by less than a half
-EXACT_POWERS_MAX = 22  # 10 to it, and to all below, is a double exactly
+EXACT_INTEGERS_END = 2.0**52  # below it, neighbouring doubles differ by at most a half
+EXACT_POWERS_MAX = 22  # the largest power of ten such that it and all smaller ones are exact as doubles
 
 
 def _rounded(column: pa.ChunkedArray, digits: pa.ChunkedArray, mode: pa.ChunkedArray) -> pa.Array:
-    """Whole arrays at once where the product with the power of ten is far from a half; the others exactly, one by one.
+    """Rounds whole arrays at once where the product with the power of ten is far from a half, and the other values exactly, one by one.
 
-    A whole number below 2^52 divided by an exact power of ten is rounded once, as reading the decimal would be."""
+    The quotient of an integer below 2^52 and an exact power of ten is rounded once, and so is the decimal when it is read as a double."""
     places, word = digits[0].as_py() if len(digits) else 0, mode[0].as_py() if len(mode) else ""
     values = doubles(column)
     power = 10.0 ** min(abs(places), EXACT_POWERS_MAX)
@@ -58,7 +57,7 @@ def _rounded(column: pa.ChunkedArray, digits: pa.ChunkedArray, mode: pa.ChunkedA
 
 
 def _round_single(value: float, digits: int, mode: str) -> float:
-    """As `_round`, for a float: its own shortest decimal counts."""
+    """As `_round`, for a float. Java would print the shortest decimal of the float."""
     if math.isnan(value) or math.isinf(value):
         return value
     shortest = np.format_float_positional(np.float32(value), unique=True)
@@ -73,13 +72,13 @@ def _round_integer(value: int, digits: int, mode: str, bits: int) -> int:
     return rounded
 
 
-def doubles(column: pa.ChunkedArray) -> Doubles:
-    """The values with NaN for null."""
-    values: Doubles = column.combine_chunks().to_numpy(zero_copy_only=False).astype(np.float64)
+def doubles(column: pa.ChunkedArray) -> Float64s:
+    """The values, with NaN for null."""
+    values: Float64s = column.combine_chunks().to_numpy(zero_copy_only=False).astype(np.float64)
     return values
 
 
-def _unary(name: str, function: Callable[[Doubles], Doubles]) -> Function:
+def _unary(name: str, function: Callable[[Float64s], Float64s]) -> Function:
     def body(column: pa.ChunkedArray) -> pa.Array:
         with np.errstate(all="ignore"):
             values = function(doubles(column))
@@ -96,7 +95,7 @@ def _pow(base: pa.ChunkedArray, exponent: pa.ChunkedArray) -> pa.Array:
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
-    """Java's (float): too large a double is an infinity."""
+    """Java's cast `(float)`: a double that is too large becomes an infinity."""
     with np.errstate(all="ignore"):
         values = doubles(column).astype(np.float32)
     return pa.array(values, mask=column.is_null().to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""The form of a function that expressions may call, and how one is made of a function over single values."""
+"""The type of a function that expressions may call, and how to make one from a function over single values."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pyarrow as pa
 
 
 class Failure(ValueError):
-    """What a row makes Spark raise too: the text begins with Spark's name of the error in brackets."""
+    """An error for a row on which Spark raises too. The text begins with Spark's error class in brackets."""
 
     def __init__(self, error_class: str, text: str) -> None:
         super().__init__(f"[{error_class}] {text}")
 
 
-SHOWN_CHARACTERS_MAX = 60  # of a value in an error: enough to find it, and a message of some MB stays readable
+SHOWN_CHARACTERS_MAX = 60  # of a value in an error: enough to find it, and a value of some MB does not flood the error
 
 
 def shown(value: object) -> str:
-    """A value of the data in the text of an error, shortened."""
+    """A value of the data as text for an error, shortened."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}... ({len(text)} characters)"
 
 
 @dataclass(frozen=True)
 class Function:
-    """`arguments` and `result` are DuckDB types. Nulls reach `body`."""
+    """`arguments` and `result` are DuckDB types. `body` is called with nulls too."""
 
     name: str
     arguments: tuple[str, ...]
@@ -51,8 +51,8 @@ ARROW = {
 
 
 def each(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> Function:
-    """A function row by row: null if an argument is, else what `of_row` says. Dates and timestamps come as integers (days,
-    microseconds) and go as such."""
+    """A function that calls `of_row` row by row; the result is null if an argument is null. `of_row` gets and returns dates and timestamps as
+    integers (days, microseconds)."""
     types = tuple(arguments.split())
     integers = [{"DATE": pa.int32(), "TIMESTAMP": pa.int64()}.get(type_) for type_ in types]
     arrow = ARROW[result]
@@ -69,7 +69,7 @@ def each(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> 
             values = [None if None in row else of_row(*row) for row in zip(*lists, strict=True)]
         return pa.array(values, carrier).cast(arrow) if carrier is not arrow else pa.array(values, arrow)
 
-    # DuckDB counts the parameters.
+    # DuckDB reads the number of parameters from the signature.
     body.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(f"a{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(len(types))]
     )

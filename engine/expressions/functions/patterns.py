@@ -1,8 +1,8 @@
-"""Regular expressions and LIKE as Java has them, on Python's engine, which backtracks as Java's does.
+"""Regular expressions and LIKE with Java's meaning, on Python's engine, which backtracks as Java's does.
 
-A Java pattern is rewritten where the two languages differ: `.` and `$` know more line ends, `\\d \\w \\s` and case-insensitivity are
-ASCII, `\\z \\Z \\h \\R \\Q..\\E` and POSIX classes are spelled otherwise. What has no equal form (set operations within
-brackets, `\\G`, `\\X`, other Unicode properties) is refused by `translate`, at dry-run for literal patterns.
+`translate` rewrites a Java pattern where the two languages differ: in Java, `.` and `$` know more line ends, `\\d \\w \\s` and
+case-insensitivity are ASCII, and `\\z \\Z \\h \\R \\Q..\\E` and POSIX classes are written differently. It refuses what has no equal in Python:
+set operations within brackets, `\\G`, `\\X`, other Unicode properties. Literal patterns are refused at dry-run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from engine.expressions.functions.function import Failure, each
 
-PATTERNS_KEPT_MAX = 256  # compiled patterns a process keeps; a query has few, a column of patterns may have many
+PATTERNS_KEPT_MAX = 256  # compiled patterns of a process; a query has few, but a column of patterns may have many
 
 _LINE_ENDS = r"\n\r\x85\u2028\u2029"
 _AT_END = r"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)"
@@ -30,14 +30,14 @@ _CONTROLS = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f", "a": r"\x07", "e": 
 
 
 class UnsupportedPattern(Failure):
-    """Valid for Java perhaps, and without an equal in Python."""
+    """The pattern may be valid in Java, but has no equal in Python."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__("UNSUPPORTED_PATTERN", f"regular expression {pattern!r}: {why}")
 
 
 class _Translation:
-    """One pass over a Java pattern; `position` is behind what has been read."""
+    """One pass over a Java pattern. `position` is the position after the text that has been read."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -86,7 +86,7 @@ class _Translation:
         raise self.refuse("flags inside a pattern other than (?i) and (?s) at its start are not supported")
 
     def _escape(self, in_class: bool) -> str:
-        """What follows a backslash. Inside brackets, classes are spelled without brackets of their own."""
+        """The translation of what follows a backslash. Inside brackets, classes are written without brackets of their own."""
         c = self.take()
         if c in _ESCAPES:
             return _ESCAPES[c] if in_class else f"[{_ESCAPES[c]}]"
@@ -159,7 +159,7 @@ class _Translation:
 
 @lru_cache(PATTERNS_KEPT_MAX)
 def translate(pattern: str) -> re.Pattern[str]:
-    """The Python pattern that matches as Java's does. Raises `UnsupportedPattern`."""
+    """The Python pattern that matches as the Java pattern does. Raises `UnsupportedPattern`."""
     translation = _Translation(pattern)
     text = translation.run()
     try:
@@ -170,7 +170,7 @@ def translate(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(PATTERNS_KEPT_MAX)
 def replacement(text: str) -> Callable[[re.Match[str]], str]:
-    """Java's replacement text: `$1` and `${name}` are groups, a backslash quotes."""
+    """A function that expands Java's replacement text: `$1` is a group, and a backslash quotes. Raises `UnsupportedPattern`."""
     parts: list[str | int] = []
     position = 0
     while position < len(text):
@@ -229,7 +229,7 @@ def _replace(text: str, pattern: str, by: str, position: int) -> str:
 
 
 def _split(text: str, pattern: str, limit: int) -> list[str]:
-    """Java's split with a limit, or without one if it is not positive; empty pieces at the end stay."""
+    """Java's split, with a limit if it is positive. Empty pieces at the end stay."""
     if not text:
         return [""]
     compiled = translate(pattern)
@@ -239,7 +239,7 @@ def _split(text: str, pattern: str, limit: int) -> list[str]:
         if 0 < limit <= len(pieces) + 1:
             break
         if match.end() == 0 or (match.start() == match.end() == len(text)):
-            continue  # a match of no width at the start makes no piece
+            continue  # an empty match at the start or at the end makes no piece
         pieces.append(text[last : match.start()])
         last = match.end()
     return [*pieces, text[last:]]
@@ -247,7 +247,7 @@ def _split(text: str, pattern: str, limit: int) -> list[str]:
 
 @lru_cache(PATTERNS_KEPT_MAX)
 def like(pattern: str, escape: str) -> re.Pattern[str]:
-    """The regular expression of a LIKE pattern."""
+    """The regular expression that is equal to a LIKE pattern."""
     out: list[str] = []
     position = 0
     while position < len(pattern):

@@ -1,4 +1,4 @@
-"""Strings as Spark has them: positions count code points, case is Unicode's in full."""
+"""Spark's functions of strings. Positions count code points, and upper and lower case follow Unicode's full mappings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 
 from engine.expressions.functions.function import Failure, Function, each
 
-STRING_CODE_POINTS_MAX = (1 << 31) - 1  # of Java: a longer result raises in Spark too, for want of memory
-STRING_BYTES_MAX = (
-    1 << 31
-) - 16  # of one string in UTF-8, in Java's arrays and in Arrow's: looked at before it is built
+STRING_CODE_POINTS_MAX = (1 << 31) - 1  # Java's limit: for a longer result Spark raises too
+STRING_BYTES_MAX = (1 << 31) - 16  # of a string in UTF-8, in Java's arrays and in Arrow's; checked before it is built
 
 
 def _cased(name: str, ascii_only: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Function:
@@ -39,7 +37,8 @@ def _slice_bytes(data: bytes, position: int, length: int) -> bytes:
 
 
 def _bounds(size: int, position: int, length: int) -> tuple[int, int]:
-    """Spark's: position 1 is the first, 0 too, -1 the last; a start before the text uses up the length."""
+    """The start and end of a slice by Spark's rules. Positions 0 and 1 are the first, -1 is the last. The part of the length that is before the
+    text counts."""
     start = position - 1 if position > 0 else size + position if position < 0 else 0
     end = min(start + length, STRING_CODE_POINTS_MAX)
     return max(start, 0), max(end, 0)
@@ -88,7 +87,7 @@ _WORD = re.compile(r"[^ ]+")
 
 
 def _initcap(text: str) -> str:
-    """The first letter of a word in title case, the others in lower case; only spaces part words."""
+    """The first letter of each word in title case, the others in lower case. Only spaces separate words."""
     return _WORD.sub(lambda match: match[0][:1].title() + match[0][1:].lower(), text)
 
 
@@ -123,7 +122,7 @@ def _chr(number: int) -> str:
 
 
 def _mime(data: bytes) -> str:
-    """Lines of 76 characters, as Java's MIME encoder."""
+    """Base64 in lines of 76 characters, as Java's MIME encoder writes it."""
     encoded = base64.b64encode(data).decode()
     return "\r\n".join(encoded[at : at + 76] for at in range(0, len(encoded), 76))
 

@@ -1,6 +1,6 @@
-"""Datetime patterns (date_format, to_timestamp, from_unixtime) in UTC, and the months between two moments.
+"""Datetime patterns (date_format, to_timestamp, from_unixtime) in UTC, and months_between.
 
-Dates are days and timestamps microseconds since 1970, in the proleptic Gregorian calendar. CAST without a pattern is in
+Dates are days since 1970 and timestamps are microseconds since 1970, in the proleptic Gregorian calendar. CAST without a pattern is in
 `written.py`.
 """
 
@@ -43,7 +43,7 @@ class UnsupportedFormat(Failure):
 
 @lru_cache(FORMATS_KEPT_MAX)
 def tokens(pattern: str) -> tuple[tuple[str, int], ...]:
-    """(letter, count) for a field, (text, 0) for what stands for itself."""
+    """The parts of a pattern: (letter, count) for a field, (text, 0) for literal text."""
     found: list[tuple[str, int]] = []
     position = 0
     while position < len(pattern):
@@ -80,7 +80,7 @@ def tokens(pattern: str) -> tuple[tuple[str, int], ...]:
 
 
 def _field(letter: str, count: int, pattern: str) -> Callable[[int, int, int, int, int], str]:
-    """Writer of one field from (year, month, day, days since 1970, microseconds of the day)."""
+    """A function that writes one field, given (year, month, day, days since 1970, microseconds of the day)."""
     number: dict[str, Callable[[int, int, int, int, int], int]] = {
         "d": lambda y, mo, d, n, us: d,
         "D": lambda y, mo, d, n, us: n - days(y, 1, 1) + 1,
@@ -128,7 +128,7 @@ def _field(letter: str, count: int, pattern: str) -> Callable[[int, int, int, in
 
 @lru_cache(FORMATS_KEPT_MAX)
 def formatter(pattern: str) -> Callable[[int], str]:
-    """A writer of microseconds. Raises `UnsupportedFormat`."""
+    """A function that writes microseconds since 1970 in a pattern. Raises `UnsupportedFormat`."""
     writers = [_field(text, count, pattern) if count else text for text, count in tokens(pattern)]
 
     def write(micros: int) -> str:
@@ -139,7 +139,7 @@ def formatter(pattern: str) -> Callable[[int], str]:
     return write
 
 
-# Letter -> for each count, what it reads. A field alone takes any digits; one that digits follow takes its width.
+# (letter, count) -> the regular expression of a field. A field that another field follows has as many digits as letters.
 _READ = {
     ("y", 1): r"([+-]?[0-9]{1,7})", ("y", 2): "([0-9]{2})", ("y", 4): r"([0-9]{4}|[+-][0-9]{5,7}|-[0-9]{4})",
     ("M", 1): "([0-9]{1,2})", ("M", 2): "([0-9]{2})", ("M", 3): "(" + "|".join(name[:3] for name in _MONTHS) + ")",
@@ -156,7 +156,7 @@ _READ = {
 
 @lru_cache(FORMATS_KEPT_MAX)
 def parser(pattern: str) -> Callable[[str], int]:
-    """A reader of text to microseconds. Raises `UnsupportedFormat`."""
+    """A function that reads text in a pattern as microseconds since 1970. Raises `UnsupportedFormat`."""
     expression, letters = "", []
     found = tokens(pattern)
     for index, (text, count) in enumerate(found):
@@ -193,7 +193,7 @@ def parser(pattern: str) -> Callable[[str], int]:
 
 
 def _resolved(fields: dict[str, str], two_digits: bool) -> int | None:
-    """Microseconds of the fields; None if there is no such date or time, or if it needs more than 64 bits."""
+    """The microseconds since 1970 of the fields; None if there is no such date or time, or if they need more than 64 bits."""
     year = int(fields.get("y", 1970)) + (2000 if two_digits else 0)
     written = fields.get("M", "1")
     month = (
@@ -227,7 +227,7 @@ def _resolved(fields: dict[str, str], two_digits: bool) -> int | None:
 
 
 def _months_between(later: int, earlier: int, rounded: bool) -> float:
-    """Whole months where the days of month are equal or both the last; else with a 31-day month's fraction."""
+    """The whole months if the days of the month are equal or both the last of theirs. Otherwise with a fraction, in months of 31 days."""
     later_day, later_us = divmod(later, DAY_US)
     earlier_day, earlier_us = divmod(earlier, DAY_US)
     (year_a, month_a, day_a), (year_b, month_b, day_b) = civil(later_day), civil(earlier_day)

@@ -1,6 +1,6 @@
 """CAST between text and numbers, booleans, dates and timestamps, in Spark's ANSI mode.
 
-The rules are `base.text`'s. Here are the names of the errors that Spark raises for a text that a rule refuses.
+The rules are in `base.text`. This module adds the errors that Spark raises for a text that a rule refuses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _invalid(text: str, type_: str) -> Failure:
 
 
 def _or_invalid(read: Callable[[str], Any], type_: str) -> Callable[[str], Any]:
-    """`read`, with Spark's error where it gives None."""
+    """`read`, with Spark's error if it returns None."""
 
     def checked(text: str) -> Any:
         value = read(text)
@@ -78,7 +78,7 @@ def _usually(
     whole: Callable[[pa.Array], tuple[pa.Array, columns.Bools]],
     one: Callable[[str], Any],
 ) -> Function:
-    """A function that reads a column of text: the usual spellings by `whole` at once, each other one by `one`."""
+    """A function that reads a column of text: usual spellings by `whole` at once, the others one by one by `one`."""
     carrier = {"DATE": pa.int32(), "TIMESTAMP": pa.int64()}[type_]
 
     def body(texts: pa.ChunkedArray) -> pa.Array:
@@ -95,7 +95,7 @@ def _usually(
 
 
 def _double_decimal(value: float, precision: int, scale: int) -> str | None:
-    """The decimal that Java prints for the double; there is none for NaN and infinities."""
+    """The decimal that Java prints for the double; null for NaN and infinities."""
     if not math.isfinite(value):
         return None
     return fit(Decimal(repr(value)), precision, scale)
