@@ -110,6 +110,35 @@ def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(
     assert status["skipped"] == {"numbers": 8 * len(RUBBISH)}
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1e99999999999999999999", "'1e99999999999999999999'"),
+        ("5881581-01-01", "'5881581-01-01'"),
+        ("9" * 5000, "'" + "9" * 59 + "... (5002 characters)"),
+    ],
+    ids=["exponent", "year", "digits"],
+)
+@pytest.mark.parametrize("in_spark", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_text_that_no_cast_takes_stops_the_step_with_view_step_expression_and_value(
+    play: Playground, text: str, shown: str, in_spark: bool
+) -> None:
+    play.topic("in")
+    resolved = play.resolve({
+        "casts.sql": """
+CREATE STREAMING TABLE texts (k STRING, t STRING) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE MATERIALIZED VIEW casts TBLPROPERTIES ('topic' = '@out') AS
+  SELECT k, CASE WHEN k = 'date' THEN CAST(t AS DATE) END AS d, CASE WHEN k = 'decimal' THEN CAST(t AS DECIMAL(10,2)) END AS n FROM texts;
+"""}, {"stepwell.step.rows.max": 2, **({"stepwell.step.driver.rows.max": 0} if in_spark else {})})  # fmt: skip
+    good: list[Value] = [{"k": "date", "t": "2020-01-01"}, {"k": "decimal", "t": "1.5"}]
+    play.send("in", [*good, {"k": "decimal" if "e" in text else "date", "t": text}])
+    with pytest.raises(DataError) as caught:
+        play.run(resolved)
+    for part in ("view casts", "step 1", "expression ", shown):
+        assert part in str(caught.value)
+    assert {m.step for m in play.read("out")} == {0}
+
+
 def test_one_key_in_two_partitions_is_an_error(play: Playground) -> None:
     play.topic("in", 2)
     resolved = sums.project(play, ", 'mode' = 'upsert', 'key' = 'k'", rows=100)

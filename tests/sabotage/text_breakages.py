@@ -22,8 +22,8 @@ TEXT: tuple[Breakage, ...] = (
         (f"{ZONES}::test_the_machines_zone_files_are_not_read",),
     ),
     Breakage(
-        "cast-refuses-zones",
-        "CAST refuses a timestamp with a zone, which the JSON reader reads.",
+        "zones-are-refused",
+        "A timestamp with a zone is refused.",
         "Spark's semantics",
         (Edit("base/text/timestamps.py", '    return _read(text, "used")\n', '    return _read(text, "refused")\n'),),
         (f"{ZONES}::test_the_machines_zone_files_are_not_read",),
