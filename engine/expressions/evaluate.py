@@ -11,6 +11,7 @@ expressions, while `CASE WHEN d <> 0 THEN n / d END` relies on the order in whic
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import threading
@@ -88,6 +89,9 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+# DuckDB's binding (nanobind) prints a list of leaks if its objects outlive the interpreter. Objects that the collector has frozen, as a
+# service does while steps run, are not freed at the end of the process, so they are thawed there, however the process ends.
+atexit.register(gc.unfreeze)
 _connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
 """By process and thread: tasks in the driver run in threads, and a connection is for one at a time."""
 
