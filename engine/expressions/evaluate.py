@@ -11,6 +11,7 @@ DuckDB does not see projections that are just a column. DuckDB's optimiser is of
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import threading
@@ -98,6 +99,9 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+# DuckDB's binding (nanobind) prints a list of leaks if its objects outlive the interpreter. Objects that the collector has frozen, as a
+# service does while steps run, are not freed at the end of the process, so they are thawed there, however the process ends.
+atexit.register(gc.unfreeze)
 _connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
 """The connections by process and thread. Tasks in the driver run in threads, and only one thread at a time may use a connection."""
 
