@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from engine.model.circuit import Circuit, Node
+from engine.model.circuit import Circuit, Node, Output, View
 
 
 class CircuitBuilder:
@@ -36,7 +36,7 @@ class CircuitBuilder:
 
 def pruned(nodes: list[Node]) -> Circuit:
     """The nodes on which a View or an Output depends, renumbered in order."""
-    needed = {index for index, node in enumerate(nodes) if node.kind in ("View", "Output")}
+    needed = {index for index, node in enumerate(nodes) if isinstance(node, View | Output)}
     for index in range(len(nodes) - 1, -1, -1):
         if index in needed:
             needed.update(nodes[index].inputs)
