@@ -15,9 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Bools = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
+from base.arrays import Bools, Int64s, UInt8s
 
 DATE_CHARS = 10
 SECONDS_CHARS = 19  # YYYY-MM-DD HH:MM:SS
@@ -29,7 +27,7 @@ _DAYS_BEFORE_MONTH = np.array(
 )
 
 
-def bytes_of(strings: pa.Array) -> tuple[Bytes, npt.NDArray[np.int32]]:
+def bytes_of(strings: pa.Array) -> tuple[UInt8s, npt.NDArray[np.int32]]:
     """The data of a string or binary array, and the offsets of its rows (one more than rows)."""
     _, offsets, data = strings.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + len(strings) + 1]
@@ -42,7 +40,7 @@ def nulls_of(array: pa.Array) -> Bools:
     return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _digits(chars: Bytes, first: int, count: int, wrong: Bools) -> Ints:
+def _digits(chars: UInt8s, first: int, count: int, wrong: Bools) -> Int64s:
     """The number in columns first .. first+count; `chars` is transposed: one row per character position."""
     number = np.zeros(chars.shape[1], dtype=np.int32)
     for place in range(first, first + count):
@@ -52,7 +50,7 @@ def _digits(chars: Bytes, first: int, count: int, wrong: Bools) -> Ints:
     return number.astype(np.int64)
 
 
-def _days(chars: Bytes, wrong: Bools) -> Ints:
+def _days(chars: UInt8s, wrong: Bools) -> Int64s:
     year, month, day = _digits(chars, 0, 4, wrong), _digits(chars, 5, 2, wrong), _digits(chars, 8, 2, wrong)
     wrong |= (chars[4] != 45) | (chars[7] != 45)
     np.minimum(month, 99, out=month)
@@ -63,13 +61,13 @@ def _days(chars: Bytes, wrong: Bools) -> Ints:
     return since + _DAYS_BEFORE_MONTH[month] + day - 1 - 719_468
 
 
-def _by_length(strings: pa.Array, longest: int) -> list[tuple[int, Any, Bytes]]:
+def _by_length(strings: pa.Array, longest: int) -> list[tuple[int, Any, UInt8s]]:
     """Rows grouped by length: (length, indices of the rows, their characters, transposed). Nulls and texts that are too short or too long are
     left out."""
     data, ends = bytes_of(strings)
     lengths = np.diff(ends)
     lengths = np.where(nulls_of(strings), 0, lengths)
-    groups: list[tuple[int, Any, Bytes]] = []
+    groups: list[tuple[int, Any, UInt8s]] = []
     for length in np.flatnonzero(np.bincount(np.minimum(lengths, longest + 1), minlength=1)[: longest + 1]):
         if length < DATE_CHARS:
             continue
@@ -115,7 +113,7 @@ def timestamps(strings: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Boo
     return pa.array(values, pa.int64(), mask=null | doubtful).cast(kind), doubtful
 
 
-def _clock_us(chars: Bytes, length: int, zoned: Bools, wrong: Bools) -> Ints:
+def _clock_us(chars: UInt8s, length: int, zoned: Bools, wrong: Bools) -> Int64s:
     hour, minute, second = (_digits(chars, first, 2, wrong) for first in (11, 14, 17))
     wrong |= ((chars[10] != 32) & (chars[10] != 84)) | (chars[13] != 58) | (chars[16] != 58)
     wrong |= (hour > 23) | (minute > 59) | (second > 59)

@@ -21,9 +21,9 @@ import duckdb
 import pyarrow as pa
 
 from engine.errors import DataError
-from engine.expressions import faults as expression_faults
+from engine.expressions import failing_row
 from engine.expressions import functions as expression_functions
-from engine.expressions.faults import Fault
+from engine.expressions.failing_row import FailingRow
 from engine.expressions.types import duck_type, inside, relabel
 from engine.model.circuit import Expression
 
@@ -66,7 +66,7 @@ def _query(predicate: Expression | None, outputs: Sequence[Expression], table: p
     try:
         return _run(predicate, outputs, table)
     except Exception as error:
-        fault = expression_faults.find(_run, predicate, outputs, table)
+        fault = failing_row.find(_run, predicate, outputs, table)
         if fault is None:
             raise AssertionError(f"an expression that DuckDB cannot run: {error}") from error
         raise _expression_error(fault) from fault.error
@@ -143,11 +143,11 @@ UNFORESEEN = "INTERNAL_ERROR"
 """Spark's error class for errors without a class of their own."""
 
 
-def _expression_error(fault: Fault) -> ExpressionError:
+def _expression_error(fault: FailingRow) -> ExpressionError:
     """The error of the row, with Spark's error class. An error without a class stops the step as an error of the data too, because only the user
     can change the row or the view."""
     error_class, text = _named(str(fault.error))
-    return ExpressionError(error_class, f"{text} ({expression_faults.described(fault)})")
+    return ExpressionError(error_class, f"{text} ({failing_row.described(fault)})")
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -16,11 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from base.arrays import Int64s, UInt8s, UInt32s
 from io_kafka.binary_arrays import offsets_and_bytes, one_chunk
-
-_Hashes = npt.NDArray[np.uint32]
-_Offsets = npt.NDArray[np.int64]
-_Bytes = npt.NDArray[np.uint8]
 
 _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
@@ -45,7 +42,7 @@ def partitions_of(
     return numbers
 
 
-def murmur2(keys: pa.Array) -> _Hashes:
+def murmur2(keys: pa.Array) -> UInt32s:
     """Kafka's murmur2 of every key, as an unsigned number of 32 bits. The value for a null key is undefined."""
     offsets, data = offsets_and_bytes(keys)
     if len(keys) == 0:
@@ -65,10 +62,10 @@ def murmur2(keys: pa.Array) -> _Hashes:
 
 
 def _mix_words(
-    h: _Hashes,
-    starts: _Offsets,
-    lengths: _Offsets,
-    data: _Bytes,
+    h: UInt32s,
+    starts: Int64s,
+    lengths: Int64s,
+    data: UInt8s,
 ) -> None:
     """Mixes the whole words of every key into `h`; the rows are in order of descending length."""
     if lengths[0] < _WORD_BYTES:
@@ -87,10 +84,10 @@ def _mix_words(
 
 
 def _mix_tail(
-    h: _Hashes,
-    starts: _Offsets,
-    lengths: _Offsets,
-    data: _Bytes,
+    h: UInt32s,
+    starts: Int64s,
+    lengths: Int64s,
+    data: UInt8s,
 ) -> None:
     """Mixes in the last one to three bytes of the keys whose length is not a multiple of four."""
     rest = lengths % _WORD_BYTES

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.text.columns import Bools, Ints, nulls_of
+from base.arrays import Bools, Int64s
+from base.text.columns import nulls_of
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys, read_keys
@@ -49,14 +50,14 @@ def _append(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
     return _weighted(parsed.rows.columns, np.ones(len(parsed.at), dtype=np.int64)), dict(parsed.faults)
 
 
-def _weighted(columns: list[pa.Array], weights: Ints) -> pa.Table:
+def _weighted(columns: list[pa.Array], weights: Int64s) -> pa.Table:
     fields = [pa.field(f"c{i}", column.type) for i, column in enumerate(columns)]
     fields.append(pa.field("weight", pa.int64(), nullable=False))
     return pa.Table.from_arrays([*columns, pa.array(weights)], schema=pa.schema(fields))
 
 
 def _not_null(
-    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Ints, faults: Faults, place: str = ""
+    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Int64s, faults: Faults, place: str = ""
 ) -> None:
     """Adds a fault for every checked row with a null where none may be."""
     for field, column in zip(schema, columns, strict=True):
@@ -70,7 +71,7 @@ def _envelope(source: SourceFormat, before: pa.Schema) -> pa.Schema:
     return pa.schema([*images, pa.field("op", pa.string(), nullable=False)])
 
 
-def _op_faults(ops: pa.Array, at: Ints, faults: Faults) -> None:
+def _op_faults(ops: pa.Array, at: Int64s, faults: Faults) -> None:
     for op in pc.unique(ops).to_pylist():
         if op not in OPS:
             reason = OP_FAULTS.get(op, f"op {op!r} is none of c, r, u, d")
@@ -113,7 +114,7 @@ class Images(NamedTuple):
     faults: Faults
 
 
-def _spread(columns: list[pa.Array], at: Ints, count: int) -> list[pa.Array]:
+def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
     """Columns of some messages -> of all `count` messages, null for the rest."""
     row_of = np.zeros(count, dtype=np.int64)
     missing = np.ones(count, dtype=np.bool_)

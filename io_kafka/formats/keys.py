@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.text.columns import Bools, nulls_of
+from base.arrays import Bools
+from base.text.columns import nulls_of
 from io_kafka.formats.debezium import column_reader, unwrap
 from io_kafka.formats.exact import RowReader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, parse, text_of

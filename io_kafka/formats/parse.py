@@ -27,7 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from base.text.columns import Bools, Bytes, Ints, bytes_of, dates, nulls_of, timestamps
+from base.arrays import Bools, Int64s, UInt8s
+from base.text.columns import bytes_of, dates, nulls_of, timestamps
 from io_kafka.formats import vector
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import DEPTH_MAX, NAME_CHARS_MAX, NUMBER_DIGITS_MAX, Malformed
@@ -49,7 +50,7 @@ class Parsed(NamedTuple):
     """`rows[i]` is message `at[i]`; `at` and the positions in `faults` ascend, and together are all messages."""
 
     rows: pa.RecordBatch
-    at: Ints
+    at: Int64s
     faults: list[tuple[int, str]]
 
 
@@ -76,10 +77,10 @@ def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) 
     """`values`: binary, a null is an empty message. `reader` is the slow path for messages of other shapes too: it
     must agree with the schema wherever no column declared NOT NULL is missing."""
     batches: list[pa.RecordBatch] = []
-    places: list[Ints] = []
+    places: list[Int64s] = []
     slow = _refused_outright(values)
     fast = np.flatnonzero(~slow)
-    late: list[Ints] = [np.flatnonzero(slow)]
+    late: list[Int64s] = [np.flatnonzero(slow)]
     todo = _blocks(fast, values)
     while todo:
         rows = todo.pop()
@@ -100,7 +101,7 @@ def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) 
 
 
 def _merged(
-    values: pa.Array, reader: RowReader, batches: list[pa.RecordBatch], places: list[Ints], late: Ints
+    values: pa.Array, reader: RowReader, batches: list[pa.RecordBatch], places: list[Int64s], late: Int64s
 ) -> Parsed:
     """The fast rows and, for the messages `late`, the slow ones, in the order of the messages."""
     faults: list[tuple[int, str]] = []
@@ -119,7 +120,7 @@ def _merged(
     return Parsed(rows, at, faults)
 
 
-def _taken(values: pa.Array, rows: Ints) -> pa.Array:
+def _taken(values: pa.Array, rows: Int64s) -> pa.Array:
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return values.slice(int(rows[0]), len(rows))
     return values.take(pa.array(rows))
@@ -148,7 +149,7 @@ def _near_limits(messages: pa.Array) -> Bools:
     return np.asarray(pc.or_(near, pc.match_substring_regex(messages, LONG_NUMBER)).to_numpy(zero_copy_only=False))
 
 
-def _blocks(rows: Ints, values: pa.Array) -> list[Ints]:
+def _blocks(rows: Int64s, values: pa.Array) -> list[Int64s]:
     """Rows cut so that each block stays under BLOCK_BYTES_MAX (a single larger message is a block)."""
     if not len(rows):
         return []
@@ -194,7 +195,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def _foreign_words(chars: Bytes, texts: pa.Array) -> Bools:
+def _foreign_words(chars: UInt8s, texts: pa.Array) -> Bools:
     capitals = np.flatnonzero(chars[:-2] == ord("I"))
     found = bool(((chars[capitals + 1] == ord("n")) & (chars[capitals + 2] == ord("f"))).any())
     capitals = np.flatnonzero(chars == ord("N"))

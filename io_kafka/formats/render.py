@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.text.columns import Bools, bytes_of, nulls_of
+from base.arrays import Bools
+from base.text.columns import bytes_of, nulls_of
 from base.text.dates import date_text
 from base.text.timestamps import timestamp_text_of_ms
 from io_kafka.formats import javatext

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.text.columns import Bools, bytes_of, nulls_of
+from base.arrays import Bools
+from base.text.columns import bytes_of, nulls_of
 
 _SIXBITS = np.full(256, 255, dtype=np.uint8)
 _SIXBITS[np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)] = np.arange(64)

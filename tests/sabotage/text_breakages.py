@@ -61,7 +61,7 @@ TEXT: tuple[Breakage, ...] = (
         "errors name the place",
         (
             Edit(
-                "engine/expressions/faults.py",
+                "engine/expressions/failing_row.py",
                 "        table = front if raised(front) is not None else table.slice(half)\n",
                 "        table = table.slice(half) if raised(table.slice(half)) is not None else front\n",
             ),

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from base.arrays import Bools
 from base.text import columns, dates, decimals, doubles, integers, timestamps
 from base.text.trimming import JAVA_BLANK
 from engine.expressions.functions.decimals import fit
@@ -75,7 +76,7 @@ def _local(text: str) -> int | None:
 def _usually(
     name: str,
     type_: str,
-    whole: Callable[[pa.Array], tuple[pa.Array, columns.Bools]],
+    whole: Callable[[pa.Array], tuple[pa.Array, Bools]],
     one: Callable[[str], Any],
 ) -> Function:
     """A function that reads a column of text: usual spellings by `whole` at once, the others one by one by `one`."""

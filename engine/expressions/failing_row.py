@@ -23,7 +23,7 @@ Run = Callable[[Expression | None, Sequence[Expression], pa.Table], object]
 """Evaluates a predicate and outputs over rows, and raises if one of the expressions fails."""
 
 
-class Fault(NamedTuple):
+class FailingRow(NamedTuple):
     expression: Expression
     row: pa.Table
     """The first row on which the expression fails, as a table of one row."""
@@ -31,7 +31,7 @@ class Fault(NamedTuple):
     """The error that the expression raises on this row alone."""
 
 
-def find(run: Run, predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> Fault | None:
+def find(run: Run, predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> FailingRow | None:
     """The expression and the row that fail. None if no row is the cause: the query fails without rows, or no expression fails on a single
     row."""
     if _raised(run, predicate, outputs, table.slice(0, 0)) is not None:
@@ -52,17 +52,19 @@ def _raised(run: Run, predicate: Expression | None, outputs: Sequence[Expression
     return None
 
 
-def _first(raised: Callable[[pa.Table], Exception | None], expression: Expression, table: pa.Table) -> Fault | None:
+def _first(
+    raised: Callable[[pa.Table], Exception | None], expression: Expression, table: pa.Table
+) -> FailingRow | None:
     """The first row that fails, found by halving the table."""
     while table.num_rows > 1:
         half = table.num_rows // 2
         front = table.slice(0, half)
         table = front if raised(front) is not None else table.slice(half)
     error = raised(table)
-    return None if error is None else Fault(expression, table, error)
+    return None if error is None else FailingRow(expression, table, error)
 
 
-def described(fault: Fault) -> str:
+def described(fault: FailingRow) -> str:
     """The expression and the values of the columns that it reads, shortened."""
     sql = fault.expression.sql
     sql = sql if len(sql) <= SQL_CHARACTERS_SHOWN_MAX else f"{sql[:SQL_CHARACTERS_SHOWN_MAX]}..."
