@@ -136,7 +136,7 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
     """In each step, other partitions have rows: one, all, none, every second one."""
     engine, topic = InProcess(circuit(mode, keyed), workers, {"sums": 2}), Topic(mode, keyed, partitions)
     tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
-    owners = engine.model.placement.partition_owners({"in": partitions})
+    owners = engine.placement.partition_owners({"in": partitions})
     written: dict[str, tuple[int, int]] = {}
     every = range(partitions)
     for step, filled in enumerate([every[:1], every, every[:0], every[::2]]):
