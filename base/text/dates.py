@@ -45,7 +45,7 @@ def month_length(year: int, month: int) -> int:
 
 
 def exists(year: int, month: int, day: int) -> bool:
-    return 1 <= month <= 12 and 1 <= day <= month_length(year, month)
+    return 1 <= month <= 12 and day >= 1 and (day <= 28 or day <= month_length(year, month))
 
 
 def date_days(text: str) -> int | None:

@@ -6,17 +6,22 @@ import re
 
 from base.text.trimming import SPARK_BLANK
 
-_INTEGER = re.compile(r"([+-]?)([0-9]++)")
+_INTEGER = re.compile(r"[+-]?[0-9]++")
 INTEGER_DIGITS_MAX = 19  # of 2^63: more are an overflow, and Python refuses to read thousands
 _TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
 
 
 def integer_value(text: str, bits: int) -> int | None:
     """An integer of `bits` bits from text, as CAST reads it; None if the text is no integer or does not fit."""
-    match = _INTEGER.fullmatch(text.strip(SPARK_BLANK))
-    if not match or len(digits := match[2].lstrip("0") or "0") > INTEGER_DIGITS_MAX:
+    trimmed = text.strip(SPARK_BLANK)
+    if not _INTEGER.fullmatch(trimmed):
         return None
-    value = int(match[1] + digits)
+    if len(trimmed) > INTEGER_DIGITS_MAX:
+        digits = trimmed.lstrip("+-").lstrip("0") or "0"
+        if len(digits) > INTEGER_DIGITS_MAX:
+            return None
+        trimmed = f"-{digits}" if trimmed.startswith("-") else digits
+    value = int(trimmed)
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
 
 

@@ -47,17 +47,30 @@ def _read(text: str, zone: Literal["used", "ignored", "refused"]) -> int | None:
     match = _TIMESTAMP.fullmatch(text.strip(SPARK_BLANK))
     if not match:
         return None
-    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
-    hour, minute, second = int(match[4] or 0), int(match[5] or 0), int(match[6] or 0)
+    (
+        year_digits,
+        month_digits,
+        day_digits,
+        hour_digits,
+        minute_digits,
+        second_digits,
+        fraction,
+        named,
+    ) = match.groups()
+    year, month, day = int(year_digits), int(month_digits or 1), int(day_digits or 1)
+    hour, minute, second = int(hour_digits or 0), int(minute_digits or 0), int(second_digits or 0)
     if not exists(year, month, day) or hour > 23 or minute > 59 or second > 59:
         return None
     local_s = days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second
-    if (named := match[8]) is not None:
-        offset = None if zone == "refused" else offset_s(named.strip(JAVA_BLANK), local_s)
-        if offset is None:
+    if named is not None:
+        if zone == "refused":
             return None
-        local_s -= offset if zone == "used" else 0
-    us = local_s * SECOND_US + int((match[7] or "")[:6].ljust(6, "0"))
+        if named != "Z":
+            offset = offset_s(named.strip(JAVA_BLANK), local_s)
+            if offset is None:
+                return None
+            local_s -= offset if zone == "used" else 0
+    us = local_s * SECOND_US + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
     return us if -INT64_MAX - 1 <= us <= INT64_MAX else None
 
 
