@@ -341,7 +341,7 @@ def _months_between(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
 
 
 def _precise(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """What `window` makes of timestamps: microseconds, and back."""
+    """The conversions that `window` adds: from a timestamp to microseconds, and back."""
     operand = arguments[0]
     target = arrow_type(node["toType"])
     if pa.types.is_int64(target):
@@ -350,7 +350,7 @@ def _precise(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _name(names: str) -> Rule:
-    """Three letters of a month's or day's name."""
+    """The rule of a month's or day's name, cut to three letters."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return derived(f"strftime({arguments[0].sql}, {text(names)})", STRING, *arguments)
