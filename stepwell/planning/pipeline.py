@@ -1,4 +1,4 @@
-"""A resolved project and its circuit -> what the coordinator runs."""
+"""A resolved project and its circuit -> the description that the coordinator runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRIVER_ROWS_MAX = 20_000
 
 
 def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
-    """Everything the coordinator needs, and nothing of Spark."""
+    """Everything that the coordinator needs. It contains no object of Spark's."""
     project = resolved.project
     settings = project.settings.stepwell
     return PipelineSpec(
