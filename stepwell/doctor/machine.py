@@ -1,4 +1,4 @@
-"""The machine: Java, PySpark, room on the disk."""
+"""Checks of the machine: Java, PySpark and disk space."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pyspark_check() -> Check:
 
 
 def reading_check() -> Check:
-    """Nothing is wrong without it, but every message costs more."""
+    """Checks for the C extension. Everything works without it, but every message costs more time."""
     if (reason := native.why_not()) is None:
         return Check("reading", "OK", "natively, without an object a message")
     mend = f"Install a C compiler, then Stepwell again; or unset {native.SWITCH}. Input is read all the same, with more CPU."
