@@ -25,7 +25,7 @@ COMMANDS = {
     "doctor": "stepwell.commands.doctor",
     "dev": "stepwell.commands.dev",
 }
-"""In the order of a project's life. A module has a function of the command's name, or an `app` of commands."""
+"""The commands, in the order of a project's life. A module has a function with the command's name, or an `app` of commands."""
 
 
 class _Commands(TyperGroup):

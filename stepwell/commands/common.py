@@ -18,7 +18,7 @@ from base.fault import ExitCode, exit_code_of
 from stepwell.project.loading import Project, load_project
 
 WIDTH_WITHOUT_TERMINAL = 200
-"""Columns of a table in a pipe or a file: rich would take 80 and cut names short."""
+"""The width of a table, in characters, in a pipe or a file. With rich's default of 80, names would be truncated."""
 
 out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 err = Console(stderr=True, soft_wrap=True, highlight=False)

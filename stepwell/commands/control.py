@@ -14,12 +14,12 @@ from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
 WAIT_SECONDS_MAX = 120.0
-"""For a pause, a stop or a checkpoint: they take a step and a fold; more than that is a sign of trouble."""
+"""The time for a pause, a stop or a checkpoint, which take at most a step and a fold. If it takes longer, something is wrong."""
 
 WATCH_SECONDS = 1.0
 
 NOT_YET = ("starting", "recovering")
-"""Phases in which there is nothing new to keep: what is replayed is in the step log."""
+"""The phases in which there is nothing new for a checkpoint, because what is replayed is in the step log."""
 
 
 def status(

@@ -21,7 +21,7 @@ from stepwell.lowering.driver import lower
 from stepwell.planning.plans import resolve
 
 ROWS_DEFAULT = 1000
-"""More rows than this are seldom read; --limit asks for them."""
+"""More rows than this are seldom read. --limit changes the number."""
 
 
 def query(

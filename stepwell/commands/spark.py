@@ -29,12 +29,12 @@ from stepwell.spark.session import connection_lost, make_session
 
 SPARK_LOG = "spark.log"
 TAIL_LINES = 8
-"""Of Spark's log, in a message: enough for the cause, not a screen of stack trace."""
+"""The lines of Spark's log in a message. They are enough to show the cause, without a screen of stack trace."""
 
 
 DEATH_SECONDS_MAX = 10.0
-"""From the loss of its connections to the end of the JVM: it closes them first, and then frees gigabytes. Longer means that it lives, and
-something else is wrong."""
+"""The time from the loss of its connections to the end of the JVM, which closes them first and then frees gigabytes. If it takes longer,
+the JVM is alive and something else is wrong."""
 
 
 class SparkUnavailable(StepwellError):

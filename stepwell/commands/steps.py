@@ -21,7 +21,7 @@ from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 
 STEPS_SHOWN = 10
-"""A screen's worth; `steps N` tells the rest one by one."""
+"""These fit on a screen. `steps N` shows any other step."""
 
 _PLACE = re.compile(r"([\w.-]+)/(\d+):(\d+)", re.ASCII)
 

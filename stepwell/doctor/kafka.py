@@ -14,12 +14,12 @@ from stepwell.doctor.check import Check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
 ANSWER_SECONDS_MAX = 5.0
-"""A broker that takes longer is as good as down; `run` itself is more patient."""
+"""A broker that takes longer is reported as down. `run` itself waits longer."""
 
 ANSWER_MS_SLOW = 1000.0
 
 RETENTION_CHECKPOINTS_MIN = 10
-"""After a crash the input since the last checkpoint is read again; ten intervals leave time to notice that a service is down."""
+"""After a crash the input since the last checkpoint is read again. Ten intervals leave time to notice that a service is down."""
 
 
 def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | None]:

@@ -12,11 +12,11 @@ from io_kafka.errors import JarsUnavailable
 from stepwell.doctor.check import Check
 
 PYSPARK_MINOR = "4.3"
-"""The definitions API moves between minor versions; this is the one that Stepwell knows."""
+"""The API of the definitions changes between minor versions. This is the version that Stepwell supports."""
 
 DISK_FREE_MIN = 1 << 30
 DISK_FREE_SCARCE = 10 << 30
-"""Bytes. A fold needs room for what changed, once more; below 1 GiB a backlog of minutes can fill the disk."""
+"""In bytes. A fold needs space for a second copy of what has changed. Below 1 GiB, a backlog of minutes can fill the disk."""
 
 
 def machine_checks(storage: Path | None) -> list[Check]:

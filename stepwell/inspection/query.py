@@ -38,7 +38,7 @@ from stepwell.project.definitions import quiet_spark
 from storage.database import Database
 
 FOLD_SECONDS_MAX = 30.0
-"""For the workers to reach one version: a fold takes well under a second where states are small, seconds where they are large."""
+"""The time for the workers to reach the same version. A fold takes well under a second if states are small, and seconds if they are large."""
 
 LOOK_SECONDS = 0.05
 
@@ -46,7 +46,7 @@ _COMMANDS = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
     "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
 )
-"""What Spark's parser makes of anything that is no query: it would be carried out at once."""
+"""The plan nodes that Spark's parser makes of a statement that is not a query. Spark would execute it at once."""
 
 
 class QueryError(StepwellError):

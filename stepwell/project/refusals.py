@@ -93,7 +93,7 @@ _RECURSION_TODAY = (
 )
 _SESSION_WINDOW = "session_window"
 _SESSION_METADATA = "spark.sessionWindow"
-"""Key of the metadata by which Spark's planner recognises the column; nothing else in the plan says that sessions are to be merged."""
+"""The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
 _SESSION_TODAY = (
     "window(ts, '10 minutes') gives windows of fixed length. Sessions can be computed in a service between two topics."
 )

@@ -59,7 +59,7 @@ def parse_bytes(value: Any) -> int:
 
 
 EVERY_STEP = 10_000_000
-"""In place of a number of rows: no step is as large."""
+"""A number of rows that means every step, because no step is larger."""
 
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]

@@ -18,7 +18,7 @@ import httpx
 ENDPOINT_FILE = "endpoint.json"
 
 ANSWER_SECONDS_MAX = 5.0
-"""The endpoint's thread shares an interpreter with the loop, which may encode a large step."""
+"""An answer may take this long, because the endpoint's thread shares the interpreter with the loop, which may be encoding a large step."""
 
 
 @dataclass(frozen=True)

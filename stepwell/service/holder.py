@@ -21,7 +21,7 @@ from stepwell.service.client import process_is_gone
 from stepwell.service.endpoint import who_answers
 
 LOOK_SECONDS = 0.5
-"""Between two looks at the log of a holder that may be dead."""
+"""The time between two looks at the step log while a holder may be dead."""
 
 
 class HeldByAnother(StepwellError):

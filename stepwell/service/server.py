@@ -25,7 +25,7 @@ from stepwell.service.endpoint import Endpoint
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")
 START_SECONDS_MAX = 10.0
-"""For a server on loopback to begin to listen; measured 0.05 s."""
+"""The time for a server on loopback to begin to listen. It was measured as 0.05 s."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 

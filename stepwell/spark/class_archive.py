@@ -17,7 +17,7 @@ import xxhash
 FOLDER = Path(sys.prefix) / "share" / "stepwell"
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-"""Without it the JVM logs a line for each class that it leaves out."""
+"""Without these options the JVM logs a line for each class that it leaves out."""
 
 
 def archive() -> Path | None:

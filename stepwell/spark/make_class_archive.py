@@ -16,7 +16,7 @@ from stepwell.spark.class_archive import QUIET, archive
 from stepwell.spark.session import make_session
 
 EXIT_SECONDS_MAX = 120.0
-"""For the JVM to end after it has written the archive: this takes 10 s on a quiet machine."""
+"""The time for the JVM to write the archive and end. This takes 10 s on an idle machine."""
 
 
 def make(place: Path) -> None:

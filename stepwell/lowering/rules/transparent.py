@@ -13,12 +13,12 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
 
 LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
-"""Nodes whose rows depend on the order of what is below."""
+"""The nodes whose rows depend on the order of the rows below them."""
 
 _FORGET_ORDER = frozenset(
     {"Sort", "Aggregate", "Join", "Union", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"}
 )
-"""Nodes above which an order from below means nothing in SQL. Any other node may pass it on, and counts as if it did."""
+"""The nodes above which an order from below has no meaning in SQL. Any other node may keep it, and is treated as if it did."""
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
