@@ -1,6 +1,6 @@
 """The command line: `stepwell COMMAND`, in the project's folder or with --spec FILE.
 
-A command's module is imported when it is called: `status` needs neither Spark nor the engine, and is asked often.
+A command's module is imported only when the command is called, because `status` needs neither Spark nor the engine, and is called often.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMANDS = {
     "doctor": "stepwell.commands.doctor",
     "dev": "stepwell.commands.dev",
 }
-"""In the order of a project's life. A module has a function of the command's name, or an `app` of commands."""
+"""The commands, in the order of a project's life. A module has a function with the command's name, or an `app` of commands."""
 
 
 class _Commands(TyperGroup):

@@ -1,6 +1,6 @@
-"""What goes wrong in a user's project, in words with which the user can fix it: view, file and line, and what to do next.
+"""The errors of a user's project. They name the view, file and line, and say what the user can do next.
 
-A mistake of Stepwell's own becomes one of these errors only where it concerns a single view (`OwnMistake`).
+A bug in Stepwell becomes one of these errors only if it concerns a single view (`OwnMistake`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from base.fault import ExitCode, Fault
 
-# More suggestions than this read as noise.
+# More suggestions than this would not help.
 SUGGESTIONS_MAX = 3
 
 
 @dataclass(frozen=True)
 class Location:
-    """A place in the project's source; `file` is relative to the project's folder, `line` counts from 1."""
+    """A place in the project's source. `file` is relative to the project's folder, and `line` counts from 1."""
 
     file: str
     line: int | None = None
@@ -29,7 +29,7 @@ class Location:
 
 
 class StepwellError(Fault):
-    """A fault of the project or of how it is run. `what_to_do` is a sentence or a snippet, and stands on a line of its own."""
+    """A fault of the project or of the way it is run. `what_to_do` is a sentence or a snippet, and is printed on a separate line."""
 
     exit_code = ExitCode.PROJECT
 
@@ -38,7 +38,7 @@ class StepwellError(Fault):
 
 
 class SettingsError(StepwellError):
-    """A setting that does not exist or has an impossible value; `key` is its full name."""
+    """A setting does not exist or has an invalid value. `key` is its full name."""
 
     def __init__(self, message: str, what_to_do: str = "", key: str | None = None) -> None:
         super().__init__(message, what_to_do)
@@ -46,7 +46,7 @@ class SettingsError(StepwellError):
 
 
 class ProjectError(StepwellError):
-    """A definition that cannot be run; `view` and `location` name it where they are known."""
+    """A definition cannot be run. `view` and `location` name it if they are known."""
 
     def __init__(
         self, message: str, what_to_do: str = "", *, view: str | None = None, location: Location | None = None
@@ -62,18 +62,18 @@ class ProjectError(StepwellError):
 
 
 class UnsupportedError(ProjectError):
-    """A definition that is right in Spark and that Stepwell does not run (yet)."""
+    """A definition is correct in Spark, but Stepwell does not run it (yet)."""
 
 
 class OwnMistake(ProjectError):
-    """A view on which Stepwell itself failed, by an exception that nobody foresaw. It is reported like a refusal of that view, so that it
-    hides nothing that was found in other views. `__cause__` is the exception."""
+    """Stepwell itself failed on a view with an unexpected exception. It is reported like a refusal of that view, so that it hides none of the
+    errors of other views. `__cause__` is the exception."""
 
     exit_code = ExitCode.INTERNAL
 
     @classmethod
     def of(cls, error: Exception, view: str | None, location: Location | None) -> OwnMistake:
-        """The mistake that `error` is. The text names the innermost line of code, because users see no stack trace."""
+        """The OwnMistake for the exception `error`. The text names the innermost line of code, because users see no stack trace."""
         frames = traceback.extract_tb(error.__traceback__)
         place = f" at {'/'.join(Path(frames[-1].filename).parts[-2:])}:{frames[-1].lineno}" if frames else ""
         made = cls(
@@ -102,7 +102,7 @@ class ProjectErrors(ProjectError):
 
 
 def raise_all(errors: Sequence[ProjectError]) -> None:
-    """Raises the one error, or all of them together; does nothing where there is none."""
+    """Raises the error if there is one, or all of them together if there are several. Does nothing if there is none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -117,7 +117,7 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], kind: str = "names") -> str:
-    """A sentence that helps with a name that is not known: what looks like it, else all there is."""
+    """A sentence that helps with an unknown name: the names that look like it, otherwise all known names."""
     known = sorted(known)
     close = nearest(name, known)
     if close:

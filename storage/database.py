@@ -67,8 +67,8 @@ LAYER_RETRIES_MAX = 16  # each retry means that a whole freeze, fold or open has
 
 @dataclass(frozen=True)
 class Statistics:
-    """`disk_bytes`: what the files occupy, by layer. `table_bytes`: live keys and values of the last complete version,
-    by table."""
+    """The sizes of a database. `disk_bytes` is the size of the files, by layer. `table_bytes` is the size of the live
+    keys and values of the last complete version, by table."""
 
     version: VersionId
     disk_bytes: dict[str, int]
@@ -77,8 +77,8 @@ class Statistics:
 
 @dataclass(frozen=True)
 class FencedState:
-    """What `fence` found. `versions`: what the database can open. `number`: identifies this call of `fence`, for
-    `open`."""
+    """What `fence` has found. `versions` are those that the database can open. `number` identifies this call of `fence`
+    in a later `open`."""
 
     versions: tuple[VersionId, ...]
     number: int

@@ -39,9 +39,9 @@ class MergeProgress:
     """How much of a frozen layer has been merged into the committed records.
 
     A merge walks over the layer twice: first it removes the records that the layer deletes or replaces, and then
-    (`cleared`) it writes the records that the layer brings. `next_key`: the key, in hexadecimal, at which the current
-    walk goes on. `table_bytes`: live bytes of the records as they are now, by table. `record_set_checksum`: of the
-    records as they are now."""
+    (`cleared`) it writes the records that the layer brings. `next_key` is the key, in hexadecimal, at which the current
+    walk continues. `table_bytes` and `record_set_checksum` are the live bytes, by table, and the checksum of the records
+    as they are now."""
 
     next_key: str
     table_bytes: dict[int, int]
@@ -160,5 +160,5 @@ def _renamed(plain: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _by_table(plain: dict[str, int]) -> dict[int, int]:
-    """JSON has no integers as names."""
+    """Converts the names of a JSON object, which are always strings, to table numbers."""
     return {int(table): size for table, size in plain.items()}

@@ -2,21 +2,20 @@
 
 This is the only module that names LMDB. These are the rules of LMDB 0.9 and py-lmdb 3 that it follows:
 - A process may open a file only once. So all handles are in one table, by path. A file that was replaced under its path
-(it has another inode) is
-  another environment.
+  (it has another inode) is another environment.
 - An environment must not be used, nor even closed, on the other side of a fork, because closing it clears the parent's
-reader slots. So idle
-  environments are closed just before a fork, and reopened at their next use. The table is only a cache.
+  reader slots. So idle environments are closed just before a fork, and reopened at their next use. The table is only a
+  cache.
 - A named database cannot be opened without the writer's lock, which a fenced process may hold. So each environment has
-only its main database.
+  only its main database.
 - Opening a folder without a data file would create an empty environment. So the file must exist, unless `create` is
-called.
-- LMDB writes its lock file through a memory map, and a hole in that file, on a full disk, is a SIGBUS. So its blocks
-are allocated before.
+  called.
+- LMDB writes its lock file through a memory map. If that file has a hole and the disk is full, such a write raises
+  SIGBUS. So the blocks of the file are allocated before.
 - The map may be huge, because the file grows only as it is filled. `writemap` stays off, because with it a full disk
-would crash the process.
+  would crash the process.
 - Views of values end with their transaction, and no transaction outlives its `with`, because a forgotten one makes the
-file grow.
+  file grow.
 """
 
 from __future__ import annotations
@@ -112,9 +111,9 @@ class Writer(Reader):
 
 
 class Environment:
-    """One open environment. `users`: the uses of it in this process; it can be closed only at 0. `retired`: it is to be
-    closed as soon as that is possible, unless it is used again before. `verified`: keys whose values need not be
-    verified again."""
+    """One open environment. `users` is the number of its users in this process; it can be closed only at 0. If `retired`
+    is set, it is closed as soon as possible, unless it is used again before. `verified` has the keys whose values need
+    not be verified again."""
 
     def __init__(self, folder: Path, inode: int, *, synced: bool) -> None:
         self.folder = folder
@@ -174,7 +173,7 @@ class _Table:
         self.open: dict[Path, Environment] = {}
         self.inherited: list[
             Environment
-        ] = []  # were in use in the parent when it forked: they are kept and never touched
+        ] = []  # environments that the parent used when it forked; they are kept and never touched
 
 
 _table = _Table()

@@ -5,8 +5,8 @@ Both walk twice over what they merge, and cost as much as the changes alone. The
 to be deleted or replaced. The second walk writes the new records into the space that this has freed.
 
 Why in pieces, each of which is one transaction: LMDB writes a changed page to another place, and pages that a
-transaction frees are usable only by later transactions. So a fold in one transaction would need space for all that it
-changes twice, beside the undo log; in pieces, for one piece.
+transaction frees are usable only by later transactions. So a fold in one transaction would need twice the space of
+all that it changes, beside the undo log. In pieces it needs that space only for one piece.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from storage.errors import CorruptRecord
 from storage.record_set import MODULUS, record_mark
 
 Record = tuple[bytes, memoryview | bytes]  # a key, and what is stored under it
-Sized = tuple[Record, int]  # a record, and the bytes that it takes to handle it; 0: there is nothing to do
+Sized = tuple[Record, int]  # a record, and the bytes that it takes to handle it; 0 means that there is nothing to do
 
 PIECE_BYTES_MAX = 4 << 20
-"""Of records that one transaction handles; the last one may exceed it. Smaller pieces would sync more often, larger
-ones would let the file grow."""
+"""The bytes of records that one transaction handles. The last record may exceed it. Smaller pieces would sync more
+often, and larger ones would let the file grow."""
 PIECE_BYTES_MIN = 1 << 18
 PIECE_SHARE = 16
 """A piece is the live state divided by this, between the two bounds. If pieces of a small state were as large as those
 of a large one, most of its file would be free space for pieces."""
 PIECE_RECORDS_MAX = 1 << 14
-"""Of records that one transaction walks over. This takes about 10 ms, in which no other process can write."""
+"""The number of records that one transaction walks over. This takes about 10 ms, in which no other process can write."""
 
 
 def merge_piece(
     writer: Writer, layer: Reader, progress: MergeProgress, place: str, live_bytes: int
 ) -> tuple[MergeProgress, bool]:
-    """Merges the layer's next records: the first walk removes what they delete or replace, the second one writes them.
-    `place`: how errors name the layer. `live_bytes`: of the version before. Returns the progress after this piece, and
-    whether the merge has ended. Raises CorruptRecord; then the caller's transaction aborts."""
+    """Merges the layer's next records. The first walk removes what they delete or replace, and the second one writes
+    them. Errors call the layer `place`. `live_bytes` is the size of the version before. Returns the progress after this
+    piece, and whether the merge has ended. Raises CorruptRecord, at which the caller's transaction aborts."""
     size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
     committed = _CommittedRecords(writer, size if live_bytes else 0)
     left = layer.items_from(bytes.fromhex(progress.next_key), b"")
@@ -87,8 +87,8 @@ def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, i
 
 
 class _CommittedRecords:
-    """The committed records within one transaction. `size_changes`: by how much it has changed their live bytes, by
-    table. `checksum_change`: by how much it has changed their checksum (record_set.py), not reduced."""
+    """The committed records within one transaction. `size_changes` says by how much it has changed their live bytes, by
+    table. `checksum_change` says by how much it has changed their checksum (record_set.py), before the modulo."""
 
     def __init__(self, writer: Writer, live_bytes: int) -> None:
         self.part_bytes = parts.part_bytes(live_bytes)

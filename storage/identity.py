@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Identity:
-    """`database`: a UUID, given when the database is created."""
+    """The identity of a database. `database` is a UUID that is chosen when the database is created."""
 
     pipeline: str
     worker: int

@@ -25,13 +25,13 @@ from storage.errors import CorruptRecord
 Rank = int
 Check = Literal[
     "always", "once", "never"
-]  # when a record's checksum is verified; once: for each process, environment and key
+]  # when a record's checksum is verified; "once" means once per process, environment and key
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One snapshot. `key_space`: the prefix of all its keys in the environment, perhaps empty. `place`: how errors name
-    the layer."""
+    """One snapshot. `key_space` is the prefix of all its keys in the environment, and may be empty. Errors call the layer
+    `place`."""
 
     environment: Environment
     reader: Reader
@@ -52,7 +52,7 @@ class Layer:
         return {key: self.decoded(key, stored, check) for key, stored in found.items()}
 
     def items(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
-        """All (key, stored record) whose key has the prefix, in the order of the keys, without storage's own."""
+        """All (key, stored record) whose key has the prefix, in the order of the keys, without storage's own records."""
         cut = len(self.key_space)
         for full_key, stored in self.reader.items(self.key_space + prefix):
             key = full_key[cut:]
@@ -88,8 +88,8 @@ class Transaction:
         self._changes: dict[bytes, bytes] = {}  # key -> the record to store
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
-        """The value of a key, without a copy; or None. `immutable`: the value of this key never changes, so it is
-        verified once and not every time. Raises CorruptRecord."""
+        """The value of a key, without a copy; or None. With `immutable`, the value of this key never changes, so it is
+        verified only once. Raises CorruptRecord."""
         changed = self._changes.get(key)
         stored = self._find(key, _check(immutable)) if changed is None else memoryview(changed)
         return None if stored is None or records.is_tombstone(stored) else records.value_of(stored)
@@ -147,9 +147,9 @@ class Transaction:
         self._changes[keys.STEP_KEY] = records.encode(keys.STEP_KEY, step.to_bytes(8))
 
     def write_changes(self, writer: Writer) -> None:
-        """For `Database` alone: writes the changes to the working layer, in the order of their keys. A tombstone that
-        hides nothing is not stored, so that a record that is created and deleted between two checkpoints leaves nothing
-        behind."""
+        """Writes the changes to the working layer, in the order of their keys. Only `Database` calls this. A tombstone
+        that hides nothing is not stored, so that a record that is created and deleted between two checkpoints leaves
+        nothing behind."""
         puts = []
         for key in sorted(self._changes):
             stored = self._changes[key]

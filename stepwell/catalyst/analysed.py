@@ -1,10 +1,10 @@
-"""The analysed plan of a query, which tells what the user wrote from what Spark's optimiser made of it.
+"""The analysed plan of a query. It distinguishes what the user wrote from what Spark's optimiser made of it.
 
-The optimiser rewrites some constructs into others that a user could have written too: dropDuplicates becomes an aggregate of
-`first`, several count(DISTINCT) become an Expand with a column `gid`, a correlated scalar subquery becomes a left outer join, a LIMIT
-in a LATERAL subquery becomes a window function. The names in such a rewrite prove nothing, because a user may choose the same ones.
-What proves it is the expression id: Spark gives every new column an id that never was there before, so a column whose id does
-not occur in the analysed plan is Spark's own.
+The optimiser rewrites some constructs into others that a user could have written too. dropDuplicates becomes an aggregate of `first`.
+Several count(DISTINCT) become an Expand with a column `gid`. A correlated scalar subquery becomes a left outer join. A LIMIT in a LATERAL
+subquery becomes a window function. The names in such a rewrite prove nothing, because a user may choose the same names. The expression id
+is the proof: Spark gives every new column an id that was never used before. So the optimiser made a column if its id does not occur in the
+analysed plan.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ OUTER_JOINS = frozenset({"LeftOuter", "RightOuter", "FullOuter"})
 
 @dataclass(frozen=True)
 class Analysed:
-    """`ids`: the expression ids in the plan. `kinds`: the simple class names of its nodes and expressions. `correlated`: for each scalar
-    subquery that refers to the query around it, the expression ids inside it. `outer_joins`: how many outer joins the user wrote."""
+    """`ids` has the expression ids in the plan. `kinds` has the simple class names of its nodes and expressions. `correlated` has the
+    expression ids inside each scalar subquery that refers to the query around it. `outer_joins` is the number of outer joins that the user
+    wrote."""
 
     ids: frozenset[int]
     kinds: frozenset[str]
@@ -31,7 +32,7 @@ class Analysed:
 
     @classmethod
     def read(cls, text: str) -> Analysed:
-        """`text`: Spark's `toJSON` of the analysed plan."""
+        """Reads `text`, which is Spark's `toJSON` of the analysed plan."""
         nodes = list(walk_all(parse(text)))
         correlated = [node for node in nodes if node.kind == "ScalarSubquery" and node.get("outerAttrs")]
         return cls(
@@ -46,8 +47,8 @@ class Analysed:
         return identifier not in self.ids
 
     def joined_for_a_subquery(self, join: TreeNode) -> bool:
-        """Whether an outer join of the optimised plan stands for a correlated scalar subquery. If the user also wrote outer joins,
-        then the join is a subquery's if all rows of its right side come from inside that subquery and those of its left side do not."""
+        """Whether an outer join of the optimised plan stands for a correlated scalar subquery. If the user also wrote outer joins, the join
+        stands for a subquery if all rows of its right side come from inside that subquery and those of its left side do not."""
         if not self.correlated:
             return False
         if not self.outer_joins:
@@ -57,14 +58,14 @@ class Analysed:
 
 
 def join_type(join: TreeNode) -> str:
-    """Inner, LeftOuter, LeftSemi, ExistenceJoin, ..."""
+    """The type of a join: Inner, LeftOuter, LeftSemi, ExistenceJoin, ..."""
     kind = join["joinType"]
     name: str = kind.get("object") or kind["product-class"]
     return name.rsplit(".", 1)[-1].rstrip("$")
 
 
 def _ids(plain: Any) -> Iterator[int]:
-    """Every `exprId` anywhere in the JSON, also in fields that are no trees (as the type of an existence join)."""
+    """Every `exprId` in the JSON, also in fields that are not trees, such as the type of an existence join."""
     if isinstance(plain, dict):
         if isinstance(plain.get("exprId"), dict):
             yield plain["exprId"]["id"]
@@ -82,6 +83,6 @@ def _ids_below(plan: TreeNode) -> Iterator[int]:
 
 
 def _leaf_ids(plan: TreeNode) -> frozenset[int]:
-    """The ids of the columns that come from sources, views and written rows."""
+    """The ids of the columns that come from sources, views and rows written in the definition."""
     leaves = [node for node in plan.walk() if not node.children]
     return frozenset(column["exprId"]["id"] for leaf in leaves for column in leaf.get("output", ()))

@@ -1,13 +1,16 @@
-"""A plan or expression of Spark as a `TreeNode`, with what Spark's `toJSON` leaves out.
+"""A plan or expression of Spark as a `TreeNode`, including what Spark's `toJSON` leaves out.
 
-`toJSON` writes null for fields whose type it does not know. Of those, these change a result, and are read from the JVM's objects beside
-the JSON: the evaluation mode of casts and arithmetic (`try_add(a, b)` and `a + b` have the same JSON), the values of an
-`InSet` (here: `Literal` children after the operand), the escape character of LIKE, the patterns of LIKE ALL, and literals
-of binary, date, timestamp, array and struct type. A field `evalMode` is "ANSI", "TRY" or "LEGACY".
+`toJSON` writes null for fields whose type it does not know. Some of these fields change a result, and are read from the JVM's objects:
 
-`toJSON` also writes null for a sequence of sequences whose inner ones are Vectors (`Expand.projections`; whether they are depends on
-the optimiser's rules that touched the node), for sequences of integers (`Generate.unrequiredChildIndex`), and `{}` for all metadata.
-The former two are read here. Metadata is read by `column_metadata`, for the one column that asks for it.
+- the evaluation mode of casts and arithmetic, because `try_add(a, b)` and `a + b` have the same JSON. The field `evalMode` is "ANSI",
+  "TRY" or "LEGACY";
+- the values of an `InSet`, which become `Literal` children after the operand;
+- the escape character of LIKE and the patterns of LIKE ALL;
+- literals of binary, date, timestamp, array and struct type.
+
+`toJSON` also writes null for a sequence of Vectors (`Expand.projections`; whether it holds Vectors depends on the optimiser's rules that
+have changed the node) and for a sequence of integers (`Generate.unrequiredChildIndex`). Both are read here. It writes `{}` for all
+metadata, which `column_metadata` reads for a single column.
 """
 
 from __future__ import annotations
@@ -26,9 +29,9 @@ _SUMS = frozenset({"Sum"})
 _ESCAPES = frozenset({"Like"})
 _PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
-# Fields that toJSON may write as null although they never are.
+# Fields that toJSON may write as null although they are never null.
 _SEQUENCES = {"Expand": "projections", "Generate": "unrequiredChildIndex"}
-# Their JSON is a rendering for people, or the name of a Java object.
+# The JSON of these is a text for people, or the name of a Java object.
 _RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz"})
 
 
@@ -38,7 +41,7 @@ def read(java: Any) -> TreeNode:
 
 
 def column_metadata(java: Any, identifier: int) -> dict[str, Any]:
-    """The metadata of the column with this expression id, in the JVM's `LogicalPlan` or in a subquery of it; empty if there is none."""
+    """The metadata of the column with this expression id, in the JVM's `LogicalPlan` or a subquery of it. Empty if there is none."""
     subqueries = java.subqueriesAll()
     waiting = [java, *_items(subqueries)]
     while waiting:
@@ -70,7 +73,7 @@ def _has_lost_sequence(node: TreeNode) -> bool:
 
 
 def _needs(node: TreeNode) -> bool:
-    """Whether anything at or below the node is lossy: the JVM is asked only then, a call is a round trip."""
+    """Whether the JSON of the node or of anything below it lacks something. Only then is the JVM asked, because every call is a round trip."""
     return (
         _lossy(node)
         or any(_needs(child) for child in node.children)
@@ -79,7 +82,7 @@ def _needs(node: TreeNode) -> bool:
 
 
 def _own(value: Any, node: TreeNode) -> list[TreeNode]:
-    """Trees in a field that are not the node's children: a plan's expressions, a subquery's plan, an optional child written again."""
+    """The trees in a field that are not the node's children: a plan's expressions, a subquery's plan, or a repeated optional child."""
     children = {id(child) for child in node.children}
     return [tree for tree in _trees([value]) if id(tree) not in children]
 
@@ -104,7 +107,7 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
     for index, value in enumerate(node.fields.values()):
         own = _own(value, node)
         if any(_needs(tree) for tree in own):
-            # The JSON's fields are the constructor's arguments, in order.
+            # The JSON has the arguments of the constructor, in order.
             others = _java_trees([java.productElement(index)])
             assert len(own) == len(others), (
                 f"{node.kind}: {len(others)} trees in the JVM's field {index}, {len(own)} in the JSON's"
@@ -143,7 +146,7 @@ def _sequence(values: Any) -> list[Any]:
 
 
 def _java_trees(values: Iterable[Any]) -> list[Any]:
-    """The trees among a node's constructor arguments, in order; options and sequences are looked into, as toJSON does."""
+    """The trees among a node's constructor arguments, in order. Like toJSON, it looks into options and sequences."""
     found: list[Any] = []
     for value in values:
         if not isinstance(value, JavaObject):
@@ -175,7 +178,7 @@ def _replace(value: Any, new: dict[int, TreeNode]) -> Any:
 
 
 def _set_members(java: Any) -> tuple[TreeNode, ...]:
-    """A set has no order: by their text, so that equal sets give equal circuits."""
+    """The values of an InSet, sorted by their text. A set has no order, but equal sets must give equal circuits."""
     java_type = java.child().dataType()
     type_ = json.loads(java_type.json())
     members = [_literal(type_, value, java_type) for value in _items(java.hset())]
@@ -183,7 +186,7 @@ def _set_members(java: Any) -> tuple[TreeNode, ...]:
 
 
 def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:
-    """A literal from the JVM's internal value: days, microseconds, bytes; nested ones as the expression that builds them."""
+    """A literal from the JVM's internal value: days, microseconds or bytes. A nested literal becomes the expression that builds it."""
     if value is None or isinstance(type_, str):
         plain = value if value is None or isinstance(value, bytes) else _plain(type_, value)
         return TreeNode("Literal", {"value": plain, "dataType": type_}, ())

@@ -1,8 +1,8 @@
 """A Catalyst plan or expression tree, read from Spark's own `toJSON`.
 
-Spark flattens a tree to a list of nodes in pre-order, each with its number of children; a field that refers to a
-child holds the child's index, and a field that holds an expression holds that expression's own flattened list. Here both
-become one shape: `TreeNode`, whose fields hold trees wherever Spark had trees. Nothing here knows what a class means.
+Spark flattens a tree to a list of nodes in pre-order, each with its number of children. A field that refers to a child
+has the child's index. A field that holds an expression has that expression's own flattened list. Here both become
+`TreeNode`, whose fields hold trees wherever Spark had trees. This module does not know the meaning of any class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, eq=False)
 class TreeNode:
-    """One node: `kind` is the simple class name ("Project", "Add"); `fields` are the constructor arguments by name."""
+    """One node. `kind` is the simple class name ("Project", "Add"), and `fields` has the constructor arguments by name."""
 
     kind: str
     fields: dict[str, Any]
@@ -28,19 +28,19 @@ class TreeNode:
         return self.fields.get(name, default)
 
     def walk(self) -> Iterator[TreeNode]:
-        """This node and everything below it through `children` (not through expression-valued fields), pre-order."""
+        """This node and all nodes below it through `children`, but not those in other fields, in pre-order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 def parse(text: str) -> TreeNode:
-    """The tree that Spark's `plan.toJSON()` or `expression.toJSON()` describes."""
+    """The tree of Spark's `plan.toJSON()` or `expression.toJSON()`."""
     return _tree(json.loads(text))
 
 
 def walk_all(tree: TreeNode) -> Iterator[TreeNode]:
-    """Every node once: a node, what its fields hold (subqueries in expressions), then its children."""
+    """Every node once: a node, then the trees in its fields (such as subqueries in expressions), then its children."""
     yield tree
     children = {id(child) for child in tree.children}
     for inner in _inner(list(tree.fields.values())):
@@ -86,7 +86,7 @@ def _read(flat: list[dict[str, Any]], position: int) -> tuple[TreeNode, int]:
     return TreeNode(raw["class"].rsplit(".", 1)[-1], fields, tuple(children)), end
 
 
-# Constructor arguments that are integers in their own right; every other bare integer refers to a child.
+# Constructor arguments that are plain integers. Every other integer refers to a child.
 _PLAIN_INTEGERS = frozenset({"index", "ordinal", "precision", "scale", "numPartitions", "baseRowCount"})
 
 

@@ -1,8 +1,8 @@
 """Spark's data types as Arrow types.
 
-Guarantees: every type Stepwell can carry through a circuit has exactly one Arrow form (ARCHITECTURE.md, "Data inside a
-circuit"), and every other type raises `UnsupportedType` with its name. Nested fields are always nullable in the Arrow form:
-Spark changes nullability as it optimises, and a type that changed with it would change the circuit's fingerprint.
+Guarantees: every type that a circuit supports has exactly one Arrow form (ARCHITECTURE.md, "Data inside a circuit").
+Every other type raises `UnsupportedType` with its name. Nested fields are always nullable in the Arrow form, because
+Spark's optimiser changes nullability. A type that changed with it would change the circuit's fingerprint.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
-DECIMAL_DIGITS_MAX = 38  # of Spark's decimals, and of decimal128
+DECIMAL_DIGITS_MAX = 38  # the limit of Spark's decimals, and of decimal128
 
 
 class UnsupportedType(ValueError):
-    """A Spark type that has no form inside a circuit."""
+    """A Spark type has no form inside a circuit."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"type {name} is not supported: cast the column to a supported type in the view that reads it")
@@ -27,7 +27,7 @@ class UnsupportedType(ValueError):
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 DURATION = pa.duration("us")
-# Only inside expressions, as a literal or the operand of an addition to a date: a number of months.
+# A number of months. It occurs only inside expressions, as a literal or as an operand of an addition to a date.
 YEAR_MONTH = pa.month_day_nano_interval()
 
 _ATOMIC: dict[str, pa.DataType] = {
@@ -50,7 +50,7 @@ _YEAR_MONTH = re.compile(r"interval (year|month)( to month)?")
 
 
 def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
-    """The Arrow form of a type as Spark's `DataType.json` writes it: a name, or an object for a nested type."""
+    """The Arrow form of a type in the notation of Spark's `DataType.json`: a name, or an object for a nested type."""
     if isinstance(spark, dict):
         return _nested(spark)
     if (atomic := _ATOMIC.get(spark)) is not None:
@@ -63,7 +63,7 @@ def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
 
 
 def expression_type(spark: str | dict[str, Any]) -> pa.DataType:
-    """As `arrow_type`, with the two types that exist only inside expressions: void and year-month intervals."""
+    """Like `arrow_type`, but also accepts the two types that exist only inside expressions: void and year-month intervals."""
     if spark == "void":
         return pa.null()
     if isinstance(spark, str) and _YEAR_MONTH.fullmatch(spark):
@@ -82,8 +82,8 @@ def _nested(spark: dict[str, Any]) -> pa.DataType:
 
 
 def arrow_schema(schema: str | StructType | dict[str, Any]) -> pa.Schema:
-    """The columns of a table. A string is DDL ("a INT, b STRING NOT NULL"), parsed by Spark, which needs an active session;
-    a dict is `StructType.json` read back. NOT NULL is kept for columns (messages are checked against it)."""
+    """The columns of a table. A string is DDL ("a INT, b STRING NOT NULL"), which Spark parses; this needs an active session. A
+    dict is the content of `StructType.json`. NOT NULL of a column is kept, because messages are checked against it."""
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
     plain = schema.jsonValue() if isinstance(schema, DataType) else schema

@@ -1,1 +1,1 @@
-"""The commands, a module each; `stepwell/cli.py` puts them together."""
+"""The commands, one module per command. `stepwell/cli.py` puts them together."""

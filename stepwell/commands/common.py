@@ -1,4 +1,4 @@
-"""What all commands share: options, output for people and for programs, and exit codes (base/fault.py)."""
+"""What all commands share: options, output for people and for programs, and exit codes (those of base/fault.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from base.fault import ExitCode, exit_code_of
 from stepwell.project.loading import Project, load_project
 
 WIDTH_WITHOUT_TERMINAL = 200
-"""Columns of a table in a pipe or a file: rich would take 80 and cut names short."""
+"""The width of a table, in characters, in a pipe or a file. With rich's default of 80, names would be truncated."""
 
 out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -32,7 +32,7 @@ SetOption = Annotated[
 
 
 def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | None) -> Project:
-    """The project, with settings from --conf and from flags of their own (`stepwell_workers="2"`)."""
+    """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`)."""
     settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None}
     for item in conf or ():
         key, equals, value = item.partition("=")
@@ -43,7 +43,7 @@ def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | 
 
 
 def show(data: Any, *, as_json: bool, text: Any) -> None:
-    """`data` for programs, or `text` (anything rich can print) for people."""
+    """Prints `data` for programs, or `text` (anything that rich can print) for people."""
     if as_json:
         sys.stdout.write(json.dumps(data, indent=2, default=str, ensure_ascii=False) + "\n")
     else:
@@ -51,7 +51,7 @@ def show(data: Any, *, as_json: bool, text: Any) -> None:
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without lines, whose cells are never cut short."""
+    """A table without lines, whose cells are never truncated."""
     table = Table(box=None)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -59,14 +59,14 @@ def plain_table(*columns: str) -> Table:
 
 
 def note(text: str) -> None:
-    """A line beside the answer: on standard error, for people, as it is."""
+    """Prints a line for people to standard error, beside the answer and without markup."""
     err.print(text, markup=False)
 
 
 @contextmanager
 def reported(as_json: bool = False) -> Iterator[None]:
-    """Turns a fault into a text and an exit code. A mistake of Stepwell's own keeps its stack trace, unless it was found to concern one
-    view (`OwnMistake`)."""
+    """Turns a fault into a text and an exit code. A bug in Stepwell keeps its stack trace, unless it is known to concern a single view
+    (`OwnMistake`)."""
     try:
         yield
     except KeyboardInterrupt:

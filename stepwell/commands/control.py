@@ -1,4 +1,4 @@
-"""The commands that ask a running service: status, pause, resume, stop, checkpoint."""
+"""The commands that talk to a running service: status, pause, resume, stop, checkpoint."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
 WAIT_SECONDS_MAX = 120.0
-"""For a pause, a stop or a checkpoint: they take a step and a fold; more than that is a sign of trouble."""
+"""The time for a pause, a stop or a checkpoint, which take at most a step and a fold. If it takes longer, something is wrong."""
 
 WATCH_SECONDS = 1.0
 
 NOT_YET = ("starting", "recovering")
-"""Phases in which there is nothing new to keep: what is replayed is in the step log."""
+"""The phases in which there is nothing new for a checkpoint, because what is replayed is in the step log."""
 
 
 def status(
@@ -71,7 +71,7 @@ def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Make a checkpoint now."""
     with reported(as_json):
         client = _client(spec)
-        client.status()  # no service at all is told apart from one that ends meanwhile
+        client.status()  # distinguishes a service that does not run from one that ends in the meantime
         before = _still_there(client.wait(lambda s: s["phase"] not in NOT_YET, WAIT_SECONDS_MAX), client)
         if before["checkpoint_step"] > before["step"] or not before["steps_run"] + before["steps_replayed"]:
             show(before, as_json=as_json, text=f"nothing new since {_checkpoint_text(before)}")
@@ -108,7 +108,7 @@ def _checkpoint_text(status: dict[str, Any]) -> str:
 
 
 def status_table(status: dict[str, Any]) -> Table:
-    """The status for people."""
+    """The status as a table for people."""
     table = Table(show_header=False, box=None, padding=(0, 2))
     times = status["last_step"]
     rows = {

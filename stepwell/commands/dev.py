@@ -1,4 +1,4 @@
-"""`stepwell dev up` and `dev down`: a local Kafka broker to try things with, one a user, in a folder of the user's cache."""
+"""`stepwell dev up` and `dev down`: a local Kafka broker to try things with. There is one per user, in a folder of the user's cache."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def dev_folder() -> Path:
 
 
 def _port(folder: Path, wanted: int | None) -> int | None:
-    """The one asked for; else the folder's own if it has one; else the default where it is free."""
+    """The wanted port, or else the default port. None if the folder's broker has a port already, or if the default port is not free."""
     if wanted is not None or (folder / "ports.json").exists():
         return wanted
     with socket.socket() as attempt:
@@ -79,8 +79,8 @@ def _port(folder: Path, wanted: int | None) -> int | None:
 
 
 def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
-    """On the user's local broker, and on no other, input topics that are missing are made, so that a new project runs as it is. Gives
-    their names."""
+    """Creates missing input topics on the user's local broker, and on no other, so that a new project runs without changes. Returns their
+    names."""
     broker = LocalBroker.running(dev_folder())
     if broker is None or broker.bootstrap_servers != pipeline.kafka.bootstrap_servers:
         return []

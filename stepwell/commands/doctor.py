@@ -1,4 +1,4 @@
-"""`stepwell doctor`: every thing that a run needs, how it is, and how to mend it. It works with a project that is broken, or with none."""
+"""`stepwell doctor`: checks everything that a run needs, and says how to fix it. It works with a broken project and without a project."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 
 def examine(spec: Path | None) -> list[Check]:
-    """All checks that can be made; what stands in the way of others is itself one that fails."""
+    """All checks that can be made. If something prevents further checks, it is itself a failed check."""
     try:
         project = project_of(spec)
     except StepwellError as error:
@@ -55,7 +55,7 @@ def examine(spec: Path | None) -> list[Check]:
 
 
 def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
-    """The definitions, and the topics that they name."""
+    """The checks of the definitions, and of the topics that they name."""
     try:
         with spark_session(project) as session:
             resolved = resolve(project, session)

@@ -31,7 +31,7 @@ def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption
 
 
 def _described(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
-    """What is shown. If that fails by a mistake of ours, then the errors found so far are raised with it."""
+    """The description to show. If a bug in Stepwell makes it fail, the errors found so far are raised with it."""
     try:
         return describe(resolved, lowered, unresolved)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`stepwell init NAME`: a project folder that runs as it is against the local broker."""
+"""`stepwell init NAME`: a project folder that runs without changes against the local broker."""
 
 from __future__ import annotations
 

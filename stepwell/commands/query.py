@@ -1,4 +1,4 @@
-"""`stepwell query`: Spark SQL over the kept views, as of the last checkpoint; with or without a running service."""
+"""`stepwell query`: Spark SQL over the kept views, as of the last checkpoint. It works with and without a running service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepwell.lowering.driver import lower
 from stepwell.planning.plans import resolve
 
 ROWS_DEFAULT = 1000
-"""More rows than this are seldom read; --limit asks for them."""
+"""More rows than this are seldom read. --limit changes the number."""
 
 
 def query(
@@ -53,9 +53,9 @@ def query(
 
 
 def _collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
-    """For programs: objects, encoded as the output topics' messages are. For people: texts, as Spark casts them.
+    """The rows. For programs they are objects, encoded like the messages of output topics. For people they are texts, cast by Spark.
 
-    As Arrow, whose stream says where it ends: `collect` takes a connection that breaks off for the end of the rows."""
+    They are fetched as Arrow, because an Arrow stream marks its end. `collect` would treat a broken connection as the end of the rows."""
     unique = rows.toDF(*(f"{name}_{i}" if name in rows.columns[:i] else name for i, name in enumerate(rows.columns)))
     try:
         if as_json:

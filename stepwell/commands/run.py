@@ -1,8 +1,8 @@
-"""`stepwell run`: the service. It goes on until it is stopped; Ctrl-C and SIGTERM stop it at a checkpoint.
+"""`stepwell run`: the service. It runs until it is stopped. Ctrl-C and SIGTERM stop it at a checkpoint.
 
-    look who holds the pipeline -> endpoint -> Spark -> circuit -> claim, recover, run -> checkpoint -> endpoint gone, status kept
+    check the holder -> endpoint -> Spark -> circuit -> claim, recover, run -> checkpoint -> write the last status, remove the endpoint
 
-What needs no Spark comes first: a second run, or a broker that is down, is told within a second and not after Spark's start.
+What needs no Spark comes first. So a second run, or a broker that is down, is reported within a second and not only after Spark's start.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(
 
 
 def serve(project: Project, *, available_now: bool, take_over: bool, full_refresh: bool = False) -> dict[str, Any]:
-    """Runs the pipeline in this process until it is stopped; returns its last status. Raises what ended it."""
+    """Runs the pipeline in this process until it is stopped, and returns its last status. Raises the error that ended it."""
     requests, board = Requests(), StatusBoard(project.name)
     with _stopping_on_signals(requests) as signals:
         try:
@@ -104,7 +104,7 @@ def _serve(
     full_refresh: bool,
 ) -> None:
     with spark_session(project, project.state_folder / SPARK_LOG) as session:
-        signals.install()  # a new SparkContext puts a handler of its own in place
+        signals.install()  # a new SparkContext installs its own handler
         resolved = resolve(project, session)
         pipeline = pipeline_spec(resolved, lower(resolved))
         for topic in make_missing_inputs(pipeline):
@@ -120,7 +120,7 @@ def _serve(
 
 
 def _turn(project: Project, *, take_over: bool) -> int | None:
-    """The epoch that may be followed; None where nobody ever ran. Raises HeldByAnother."""
+    """The epoch of the holder that may be replaced; None if the pipeline has never run. Raises HeldByAnother."""
     reader = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name))
 
     def read() -> StepLogState:
@@ -135,7 +135,7 @@ def _turn(project: Project, *, take_over: bool) -> int | None:
 
 @contextmanager
 def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterator[ControlServer]:
-    """The endpoint while the body runs, and the last status afterwards."""
+    """Serves the endpoint while the body runs, and writes the last status afterwards."""
     server = ControlServer(requests, board, project.settings.stepwell.control_port)
     server.start()
     try:
@@ -146,7 +146,7 @@ def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterat
         board.update(phase="failed", error=text)
         raise
     finally:
-        # First the status, then the endpoint: who finds no endpoint looks for the status.
+        # The status comes first, because a client that finds no endpoint looks for the status.
         write_last_run(project.state_folder, board.show())
         server.endpoint.remove(project.state_folder)
         server.close()
@@ -161,12 +161,12 @@ def _claimed(project: Project, pipeline: PipelineSpec, server: ControlServer, ep
 
 
 class _StoppedEarly(KeyboardInterrupt):
-    """A signal before the claim: there is nothing yet to make a checkpoint of."""
+    """A signal has come before the claim, when there is nothing yet for a checkpoint."""
 
 
 class _Signals:
-    """What SIGINT and SIGTERM do. Before the claim the run just ends. Then the first one asks for a stop at a checkpoint, and a second
-    one ends the process as signals do, which is a crash: the next run replays."""
+    """What SIGINT and SIGTERM do. Before the claim they just end the run. After it, the first signal requests a stop at a checkpoint. A
+    second one kills the process, which is a crash, so the next run replays."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -198,7 +198,7 @@ def _stopping_on_signals(requests: Requests) -> Iterator[_Signals]:
 
 
 def configure_logs(*, verbose: bool) -> None:
-    """One JSON object a line on standard error: warnings, or everything."""
+    """Logs one JSON object per line to standard error: only warnings, or everything."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -1,8 +1,9 @@
-"""The Spark session of one command: quiet, out of reach of the terminal's signals, gone when the command ends.
+"""The Spark session of one command. It prints nothing, gets no signals from the terminal, and ends with the command.
 
-The JVM writes to a log file, never to the terminal: it warns of its own modules at every start, and what users need is in our messages.
-It runs in a process group of its own, so that Ctrl-C, or a signal to our group, reaches us alone: what the JVM and its Python workers
-do ends with the step. They end with us, however we end, for the JVM reads a pipe that only we hold.
+The JVM writes to a log file and never to the terminal, because it warns of its own modules at every start. What users need is in Stepwell's
+messages. The JVM runs in a separate process group, so Ctrl-C or a signal to the command's group reaches only the command itself. The JVM
+and its Python workers can then finish the step. They end when the command ends, in whatever way, because the JVM reads a pipe that only
+this process holds.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from stepwell.spark.session import connection_lost, make_session
 
 SPARK_LOG = "spark.log"
 TAIL_LINES = 8
-"""Of Spark's log, in a message: enough for the cause, not a screen of stack trace."""
+"""The lines of Spark's log in a message. They are enough to show the cause, without a screen of stack trace."""
 
 
 DEATH_SECONDS_MAX = 10.0
-"""From the loss of its connections to the end of the JVM: it closes them first, and then frees gigabytes. Longer means that it lives, and
-something else is wrong."""
+"""The time from the loss of its connections to the end of the JVM, which closes them first and then frees gigabytes. If it takes longer,
+the JVM is alive and something else is wrong."""
 
 
 class SparkUnavailable(StepwellError):
-    """The JVM did not start, or is gone."""
+    """The JVM did not start, or has ended."""
 
     exit_code = ExitCode.MACHINE
 
 
 @contextlib.contextmanager
 def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSession]:
-    """The project's session while the body runs. `log`: where Spark's output is kept; None throws it away.
+    """The project's session while the body runs. `log` is the file for Spark's output; None discards it.
     Raises SparkUnavailable."""
     with _open_log(log) as file:
         try:
@@ -65,16 +66,16 @@ def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSe
                 raise _unavailable("Spark's JVM has ended; nothing is lost, run again", file) from error
             raise
         finally:
-            with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone has stopped
+            with contextlib.suppress(Py4JError, OSError):  # a JVM that has ended needs no stop
                 session.stop()
 
 
 def _say_nothing(*_: object) -> None:
-    """When the JVM dies, its connection to PySpark's server of accumulators breaks; what that means is told by `spark_session`."""
+    """Ignores an error of PySpark's accumulator server, whose connection breaks when the JVM dies. `spark_session` reports the death."""
 
 
 class _SaidByUs(logging.Filter):
-    """Py4J logs each command that the JVM did not answer, with a stack trace, to the root."""
+    """Drops what Py4J logs to the root logger: each command that the JVM did not answer, with a stack trace."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "py4j" not in Path(record.pathname).parts
@@ -87,7 +88,7 @@ for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixS
 
 
 def jvm_is_gone(seconds_max: float = 0.0) -> bool:
-    """Whether the process has ended, or does within so long."""
+    """Whether the JVM's process has ended, or ends within `seconds_max`."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return False
@@ -109,7 +110,7 @@ def _open_log(path: Path | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _output_to(file: IO[bytes]) -> Iterator[None]:
-    """PySpark's own launcher takes these arguments, and its session does not pass them on."""
+    """Sends the JVM's output to `file` while the body runs. PySpark's launcher has arguments for this, but its session does not pass them on."""
     launch = spark_context.launch_gateway
 
     def launch_apart(conf: Any = None, popen_kwargs: Any = None) -> Any:

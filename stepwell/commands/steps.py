@@ -1,6 +1,6 @@
-"""`stepwell steps`: what the step log says of single steps. It asks Kafka alone and fences nobody, so it works beside a running service.
+"""`stepwell steps`: what the step log says about single steps. It reads only Kafka and fences nothing, so it works beside a running service.
 
-For consumers: the input that step N stands for, and where its output ends. For producers: the step in which an offset of theirs was recorded.
+For consumers it shows the input of step N, and the offsets where its output ends. For producers it shows the step that has read an offset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 
 STEPS_SHOWN = 10
-"""A screen's worth; `steps N` tells the rest one by one."""
+"""These fit on a screen. `steps N` shows any other step."""
 
 _PLACE = re.compile(r"([\w.-]+)/(\d+):(\d+)", re.ASCII)
 
@@ -70,7 +70,7 @@ def read_log(project: Project) -> StepLogState:
 
 
 def describe_step(log: StepLogState, step: int) -> dict[str, Any]:
-    """`state`: committed; divided (input recorded, output not yet committed); truncated (the log no longer holds it); not yet."""
+    """`state` is: committed; divided (its input is recorded, its output not yet committed); truncated (no longer in the log); not yet."""
     found: dict[str, Any] = {"step": step, "state": _state(log, step), "first": log.first, "last": log.step_last}
     division = log.divisions.get(step)
     if division is not None:
@@ -98,8 +98,8 @@ def _state(log: StepLogState, step: int) -> str:
 
 
 def step_of_offset(log: StepLogState, topic: str, partition: int, offset: int) -> dict[str, Any]:
-    """`state`: as a step's, or `not read` for what lies before the pipeline's first offset. Raises StepwellError where the pipeline reads
-    no such partition."""
+    """`state` is that of a step, or `not read` for an offset before the pipeline's first one. Raises StepwellError if the pipeline does not
+    read this partition."""
     found: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset, "step": None}
     known = {(place.topic, place.partition) for place in log.positions}
     if (topic, partition) not in known:
@@ -127,7 +127,7 @@ def list_steps(log: StepLogState) -> dict[str, Any]:
 
 
 def _summary(log: StepLogState, step: int) -> dict[str, Any]:
-    """`messages` read and written; None where the log does not say."""
+    """A step in short. `messages` are the numbers of messages read and written; None if the log does not have them."""
     division, record = log.divisions[step], log.step_records.get(step)
     return {
         "step": step,

@@ -1,1 +1,1 @@
-"""What `stepwell doctor` looks at: the machine, the broker and the topics, the state. Each module gives checks; none raises."""
+"""The checks of `stepwell doctor`: the machine, the broker and the topics, and the state. Each module returns checks, and none raises."""

@@ -1,4 +1,4 @@
-"""One thing that was looked at: how it is, and how to mend it."""
+"""The result of one check of `stepwell doctor`: what was found, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Level = Literal["OK", "WARN", "FAIL"]
 
 @dataclass(frozen=True)
 class Check:
-    """WARN: it runs, and may not go on running. FAIL: it does not run, or loses. Only those have a `mend`."""
+    """WARN: the pipeline runs, but may stop. FAIL: the pipeline does not run, or loses data. Only these two have a `mend`."""
 
     name: str
     level: Level

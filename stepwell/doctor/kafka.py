@@ -1,4 +1,4 @@
-"""The broker, the step log, and the topics at the pipeline's edges: are they there, and would they lose or keep what they must."""
+"""Checks of the broker, the step log, and the input and output topics: whether they exist, and whether they keep what they must keep."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stepwell.doctor.check import Check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
 ANSWER_SECONDS_MAX = 5.0
-"""A broker that takes longer is as good as down; `run` itself is more patient."""
+"""A broker that takes longer is reported as down. `run` itself waits longer."""
 
 ANSWER_MS_SLOW = 1000.0
 
 RETENTION_CHECKPOINTS_MIN = 10
-"""After a crash the input since the last checkpoint is read again; ten intervals leave time to notice that a service is down."""
+"""After a crash the input since the last checkpoint is read again. Ten intervals leave time to notice that a service is down."""
 
 
 def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | None]:
-    """With a connection, if a broker answers."""
+    """The checks of the broker, and a connection if a broker answers."""
     try:
         kafka = KafkaSettings.parse(dict(settings))
     except KafkaFault as fault:
@@ -55,7 +55,7 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
 
 
 def _is_plain(settings: Mapping[str, str]) -> bool:
-    """Whether an address is all that is needed: `cluster_of` knows no security settings."""
+    """Whether an address suffices to connect. `cluster_of` does not support security settings."""
     return settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
 
 
@@ -157,7 +157,7 @@ def _partitions(facts: TopicFacts) -> str:
 
 
 def _retention_s(facts: TopicFacts) -> float | None:
-    """None where nothing expires."""
+    """The retention of a topic in seconds; None if nothing expires."""
     retention_ms = int(facts.config.get("retention.ms", "-1"))
     expires = "delete" in facts.config.get("cleanup.policy", "delete")
     return retention_ms / 1e3 if expires and retention_ms >= 0 else None

@@ -1,4 +1,4 @@
-"""The machine: Java, PySpark, room on the disk."""
+"""Checks of the machine: Java, PySpark and disk space."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from io_kafka.errors import JarsUnavailable
 from stepwell.doctor.check import Check
 
 PYSPARK_MINOR = "4.3"
-"""The definitions API moves between minor versions; this is the one that Stepwell knows."""
+"""The API of the definitions changes between minor versions. This is the version that Stepwell supports."""
 
 DISK_FREE_MIN = 1 << 30
 DISK_FREE_SCARCE = 10 << 30
-"""Bytes. A fold needs room for what changed, once more; below 1 GiB a backlog of minutes can fill the disk."""
+"""In bytes. A fold needs space for a second copy of what has changed. Below 1 GiB, a backlog of minutes can fill the disk."""
 
 
 def machine_checks(storage: Path | None) -> list[Check]:
@@ -43,7 +43,7 @@ def pyspark_check() -> Check:
 
 
 def reading_check() -> Check:
-    """Nothing is wrong without it, but every message costs more."""
+    """Checks for the C extension. Everything works without it, but every message costs more time."""
     if (reason := native.why_not()) is None:
         return Check("reading", "OK", "natively, without an object a message")
     mend = f"Install a C compiler, then Stepwell again; or unset {native.SWITCH}. Input is read all the same, with more CPU."

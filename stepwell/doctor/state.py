@@ -1,4 +1,5 @@
-"""The state on this machine: can every worker's database be opened, do they share a version, is a dead service's endpoint left."""
+"""Checks of the state on this machine: whether every worker's database can be opened, whether they have a version in common, and whether a
+dead service has left its endpoint."""
 
 from __future__ import annotations
 

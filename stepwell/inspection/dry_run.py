@@ -1,8 +1,8 @@
-"""What `stepwell dry-run` shows: a view at a time, the circuit with its exchanges and traces, whether the view can
-take rows back and why, notes, and everything that is not supported, with file and line.
+"""What `stepwell dry-run` shows. For each view: the circuit with its exchanges and traces, whether the view can retract
+rows and why, and notes. Then everything that is not supported, with file and line.
 
-Nothing is run and nothing is read from Kafka. The exchanges are those of `engine/analysis/stages.py`: what is shown is what
-will run.
+Nothing is run, and nothing is read from Kafka. The exchanges come from `engine/analysis/stages.py`, so they are the ones
+of a run.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from stepwell.planning.plans import ResolvedProject, ResolvedView
 
 @dataclass(frozen=True)
 class NodeLine:
-    """One node of a view. `exchanges`: for each input, the columns by which its rows are exchanged before, or None.
-    `trace`: what the node keeps, in words; empty if nothing."""
+    """One node of a view. `exchanges` has, for each input, the columns by which its rows are exchanged first, or None.
+    `trace` says in words what the node keeps. It is empty if the node keeps nothing."""
 
     index: int
     text: str
@@ -38,8 +38,8 @@ class NodeLine:
 
 @dataclass(frozen=True)
 class ViewDescription:
-    """`nodes`: what the view computes from its sources and from other views. `shared` nodes were shown with an earlier
-    view and are not repeated. `retracts`: why rows can be taken back; empty if they cannot."""
+    """`nodes` are what the view computes from its sources and from other views. `shared` nodes were shown with an earlier
+    view and are not repeated. `retracts` says why the view can retract rows. It is empty if it cannot."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ class ViewDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """`fingerprint` is the circuit's, by which state is recognised; empty if something is not supported."""
+    """`fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not supported."""
 
     views: tuple[ViewDescription, ...]
     unread_sources: tuple[str, ...]
@@ -70,15 +70,15 @@ class Description:
         return "\n".join(_lines(self))
 
     def renderable(self) -> RenderableType:
-        """The same text, coloured."""
+        """The same text with colours."""
         return Group(*(Text(line, style=_style(line)) for line in _lines(self)))
 
 
 def describe(
     project: ResolvedProject, lowered: Lowered | None = None, unresolved: Sequence[ProjectError] = ()
 ) -> Description:
-    """All views in order of dependency. Errors are part of the description; this raises nothing for them. `unresolved`: what is wrong with
-    views that are not in `project` for that reason."""
+    """Describes all views in dependency order. Errors are part of the description and are not raised. `unresolved` has the errors of the
+    views that are missing in `project` because of them."""
     lowered = lowered or survey(project)
     circuit = lowered.circuit
     stages = plan(circuit)
@@ -110,7 +110,7 @@ def describe(
     exchanges = {channel for channel in stages.last_read if channel.key is not None}
     return Description(
         views=tuple(views),
-        # A view that could not be resolved may be what reads a source.
+        # A source without readers may be read by a view that could not be resolved.
         unread_sources=()
         if unresolved
         else tuple(source.handle for source in project.sources if source.handle not in read),
@@ -125,13 +125,13 @@ def _boundary(circuit: Circuit, name: str) -> int:
 
 
 def _is_stand_in(circuit: Circuit, boundary: int) -> bool:
-    """Whether nothing is known of the view's content, because something in it was refused."""
+    """Whether the content of the view is unknown, because something in it was refused."""
     below = circuit.nodes[circuit.nodes[boundary].inputs[0]]
     return isinstance(below, Constant) and not below.ipc
 
 
 def _members(circuit: Circuit, boundary: int) -> list[int]:
-    """The nodes of a view, inputs first, down to its sources and to the boundaries of the views it reads; its outputs
+    """The nodes of a view, inputs first, from its sources and the boundaries of the views that it reads. Its outputs come
     last."""
     members = {boundary}
     waiting = [boundary]

@@ -1,11 +1,11 @@
 """Spark SQL over the kept views, as of the last checkpoint.
 
-Guarantees: all views of one answer are of one checkpoint, the same on every worker, and the answer says which; nothing is written and
-nobody is fenced, so it works beside a running service and without one. State of another circuit is never read.
+Guarantees: all views of one answer belong to one checkpoint, which is the same on every worker, and the answer says which. Nothing is
+written and no database is fenced, so a query works with and without a running service. State of another circuit is never read.
 
-How: the databases' committed layers are read, each in one transaction. While a checkpoint is being folded the workers stand at
-different versions for a moment; then all are read again. Only the views that the query names are read: it is first analysed over
-empty ones.
+How it works: the committed layers of the databases are read, each in one transaction. While a checkpoint is being folded, the workers have
+different versions for a moment. In this case all are read again. Only the views that the query names are read. To find them, the query is
+first analysed over empty views.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from stepwell.project.definitions import quiet_spark
 from storage.database import Database
 
 FOLD_SECONDS_MAX = 30.0
-"""For the workers to reach one version: a fold takes well under a second where states are small, seconds where they are large."""
+"""The time for the workers to reach the same version. A fold takes well under a second if states are small, and seconds if they are large."""
 
 LOOK_SECONDS = 0.05
 
@@ -46,22 +46,22 @@ _COMMANDS = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
     "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
 )
-"""What Spark's parser makes of anything that is no query: it would be carried out at once."""
+"""The plan nodes that Spark's parser makes of a statement that is not a query. Spark would execute it at once."""
 
 
 class QueryError(StepwellError):
-    """The query cannot be answered as it stands."""
+    """The query is wrong or not supported."""
 
 
 class NoState(StepwellError):
-    """There is no state to ask, or none that stands still."""
+    """There is no state to query, or the workers did not reach the same version in time."""
 
     exit_code = ExitCode.STATE
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The content of some views at `version`, which holds the steps below `version.step`. A row of weight n stands n times."""
+    """The content of some views at `version`, which has the steps below `version.step`. A row of weight n occurs n times."""
 
     version: VersionId
     tables: dict[str, pa.Table]
@@ -69,19 +69,19 @@ class Contents:
 
 @dataclass(frozen=True)
 class Answer:
-    """`rows` are Spark's until the session ends."""
+    """The answer to a query. `rows` is a DataFrame, which is valid until the session ends."""
 
     version: VersionId
     rows: DataFrame
 
     @property
     def step(self) -> int | None:
-        """The last step that the answer stands for; None before the first."""
+        """The last step that the answer includes; None if it includes no step."""
         return self.version.step - 1 if self.version.step else None
 
 
 def query(resolved: ResolvedProject, circuit: Circuit, sql: str) -> Answer:
-    """Raises QueryError, NoState, CircuitChanged, StorageError."""
+    """Runs `sql` over the kept views. Raises QueryError, NoState, CircuitChanged, StorageError."""
     folder = resolved.project.state_folder
     owner = read_owner(folder)
     if owner is None:
@@ -92,7 +92,7 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str) -> Answer:
 
 
 def _answer(resolved: ResolvedProject, circuit: Circuit, owner: StateOwner, sql: str) -> Answer:
-    session = resolved.spark.newSession()  # without the project's temporary views: they have no content
+    session = resolved.spark.newSession()  # it has none of the project's temporary views, which have no content
     kept = {node.name.lower() for node in circuit.nodes if isinstance(node, View) and node.kept}
     views = {view.name.lower(): view for view in resolved.views if view.name.lower() in kept}
     named = _views_named(session, sql, views, resolved)
@@ -107,7 +107,7 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, owner: StateOwner, sql:
 
 
 def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequence[str]) -> Contents:
-    """The views' content over all workers. Raises NoState where they do not come to one version in time."""
+    """The views' content from all workers. Raises NoState if the workers do not reach the same version in time."""
     nodes = {node.name: (i, node) for i, node in enumerate(circuit.nodes) if isinstance(node, View)}
     databases = [folder / "workers" / f"{worker:04d}" for worker in range(owner.workers)]
     keyless = Placement.even(owner.workers, owner.shards).keyless_worker
@@ -145,7 +145,7 @@ def _read_worker(
 
 
 def _rows(scanned: pa.Table, node: View) -> pa.Table:
-    """Under the view's names, each row as often as its weight says; copied, for it outlives the transaction."""
+    """The rows with the view's column names, each as often as its weight says. They are copied, because they outlive the transaction."""
     weights = scanned.columns[-1].to_numpy()
     assert (weights >= 0).all(), f"view {node.name} holds a row of negative weight"
     repeated = zset.take_rows(scanned, np.repeat(np.arange(scanned.num_rows), weights))
@@ -158,7 +158,7 @@ def _rows(scanned: pa.Table, node: View) -> pa.Table:
 def _views_named(
     session: SparkSession, sql: str, views: Mapping[str, ResolvedView], resolved: ResolvedProject
 ) -> list[str]:
-    """The kept views, by lower-case name, that the query reads. Raises QueryError for anything else in its place."""
+    """The kept views, by lower-case name, that the query reads. Raises QueryError if it reads anything else."""
     _check_is_query(session, sql)
     known: list[str] = []
     while True:
@@ -214,12 +214,12 @@ def _columns_of(names: Collection[str], views: Mapping[str, ResolvedView]) -> st
 
 
 def _first_line(error: PySparkException) -> str:
-    """Spark's message without the plan, which is of no use to who wrote the query."""
+    """Spark's message without the plan, which does not help the user who wrote the query."""
     return str(error).split("\nJVM stacktrace")[0].split(";\n")[0].strip()
 
 
 def _nullable(schema: StructType) -> StructType:
-    """Every column and every part may be null, as in a circuit."""
+    """The schema with every column and every nested part nullable, as in a circuit."""
 
     def loosened(plain: Any) -> Any:
         if isinstance(plain, dict):

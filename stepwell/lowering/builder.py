@@ -1,4 +1,4 @@
-"""Circuit nodes under construction. Equal nodes are one node: a plan that occurs twice is computed and stored once."""
+"""A circuit under construction. Equal nodes become one node, so a plan that occurs twice is computed and stored once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class CircuitBuilder:
         return self.nodes[index].types
 
     def circuit(self) -> Circuit:
-        """What the views and outputs read, and nothing else: nodes of attempts that failed or were fused away are left
-        out."""
+        """The circuit of the nodes that views and outputs read. Nodes of failed attempts and nodes that were fused into
+        others are left out."""
         return pruned(self.nodes)
 
 
 def pruned(nodes: list[Node]) -> Circuit:
-    """The nodes on which a View or an Output depends, renumbered in order."""
+    """The circuit of the nodes on which a View or an Output depends, renumbered in the same order."""
     needed = {index for index, node in enumerate(nodes) if isinstance(node, View | Output)}
     for index in range(len(nodes) - 1, -1, -1):
         if index in needed:

@@ -1,11 +1,11 @@
-"""Lowering one plan: what every rule works with.
+"""The context of lowering one plan, with which every rule works.
 
-A rule takes a plan node and returns a `Relation`. It calls `lower` for the node's children, `project` and `filter` for
-what can wait, `settle` where it needs a circuit node whose columns are exactly the relation's outputs, and `add` for a
-circuit node.
+A rule takes a plan node and returns a `Relation`. It calls `lower` for the node's children. It calls `project` and
+`filter` for what can stay pending, and `settle` if it needs a circuit node whose columns are exactly the relation's
+outputs. It calls `add` to make a circuit node.
 
-Refusals are collected, not thrown to the top: after one, a stand-in takes the node's place, so that one pass finds
-everything that is not supported. A circuit is only made if there was none.
+Refusals are collected and do not end the lowering. A stand-in takes the place of a refused node, so that one run finds
+everything that is not supported. The circuit may be used only if nothing was refused.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _NO_RULE_REMEDY = "Write the view without it, or compute this part outside and r
 class Lowering:
     """The state of lowering one plan into `builder`.
 
-    `analysed`: what the user wrote, as opposed to what the optimiser made of it.
-    `leaf`: a LogicalRDD or LocalRelation of this plan -> the circuit node that holds its rows.
-    `refusals` and `notes` grow as rules find things; a note is for `dry-run` and changes nothing.
+    `analysed` tells what the user wrote, as opposed to what the optimiser made of it.
+    `leaf` maps a LogicalRDD or LocalRelation of this plan to the circuit node that holds its rows.
+    Rules append to `refusals` and `notes`. `dry-run` shows the notes, which have no other effect.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Lowering:
         self._fresh = 0
 
     def lower(self, node: TreeNode) -> Relation:
-        """The relation that `node` describes; a stand-in after a refusal."""
+        """The relation of `node`, or a stand-in if it was refused."""
         self._open.append(node)
         try:
             with self._refusing(node):
@@ -73,7 +73,7 @@ class Lowering:
         return self._stand_in()
 
     def lower_whole(self, plan: TreeNode) -> Relation:
-        """The relation of the root of a plan, settled; a stand-in after a refusal."""
+        """The settled relation of the root of a plan, or a stand-in if it was refused."""
         relation = self.lower(plan)
         with self._refusing(plan):
             return self.settle(relation)
@@ -81,7 +81,7 @@ class Lowering:
 
     @contextmanager
     def _refusing(self, node: TreeNode) -> Iterator[None]:
-        """Notes what the body refuses, and goes on after it."""
+        """Records a refusal that the body raises, and does not raise it further."""
         try:
             yield
         except UnsupportedPlan as refusal:
@@ -91,17 +91,17 @@ class Lowering:
 
     @property
     def above(self) -> Sequence[TreeNode]:
-        """The plan nodes above the one whose rule is running, nearest first, as far as their rules have lowered it for themselves. A node that
-        was refused is not among them: what is below it is only looked at for more refusals."""
+        """The plan nodes above the one whose rule is running, nearest first. A node is missing if the rule above it lowered its child
+        directly. A refused node is missing too, because the nodes below it are lowered only to find more refusals."""
         return self._open[-2::-1]
 
     def add(self, node: Node, identifiers: Sequence[int]) -> Relation:
-        """A circuit node whose columns are known above by `identifiers`."""
+        """Adds a circuit node. The nodes above refer to its columns by `identifiers`."""
         assert len(identifiers) == len(node.types), f"{node.kind}: {len(identifiers)} ids, {len(node.types)} columns"
         return self.over(self.builder.add(node), tuple(identifiers), node)
 
     def over(self, index: int, identifiers: tuple[int, ...], node: Node | None = None) -> Relation:
-        """All columns of circuit node `index`, under these ids."""
+        """The relation of all columns of circuit node `index`, with these ids."""
         types = (node or self.builder.nodes[index]).types
         outputs = tuple(
             Output(identifier, attribute(identifier, f"c{i}", catalyst_type(type_)))
@@ -110,12 +110,12 @@ class Lowering:
         return Relation(index, identifiers, outputs)
 
     def fresh(self) -> int:
-        """An id of our own. Negative: Spark's are not."""
+        """A new id. It is negative, because Spark's ids are not."""
         self._fresh -= 1
         return self._fresh
 
     def project(self, relation: Relation, outputs: Iterable[Output]) -> Relation:
-        """`outputs` read the relation's outputs; nothing that takes work is written twice into the circuit."""
+        """Projects the relation to `outputs`, which read its outputs. No expression that costs time is put into the circuit twice."""
         wanted = tuple(outputs)
         uses = Counter(expression_id(leaf) for output in wanted for leaf in attributes(output.tree))
         if any(uses[output.id] > 1 and not plain(output.tree) for output in relation.outputs):
@@ -125,7 +125,7 @@ class Lowering:
         return Relation(relation.node, relation.columns, renewed, relation.predicates)
 
     def filter(self, relation: Relation, condition: TreeNode) -> Relation:
-        """Rows for which `condition`, over the relation's outputs, is true."""
+        """The rows for which `condition`, which reads the relation's outputs, is true."""
         read = {expression_id(leaf) for leaf in attributes(condition)}
         if any(output.id in read and not plain(output.tree) for output in relation.outputs):
             relation = self.settle(relation)
@@ -134,10 +134,10 @@ class Lowering:
         return Relation(relation.node, relation.columns, relation.outputs, predicates)
 
     def settle(self, relation: Relation) -> Relation:
-        """The same rows and outputs, with nothing pending: column i of the circuit node is output i, and has its id.
+        """The same rows and outputs with nothing pending: column i of the circuit node is output i, and has its id.
 
-        A projection that only renames costs no node, but it gives the columns new ids. They are taken over here, because a
-        caller that puts a node on top knows the columns by the ids of the outputs."""
+        A projection that only renames columns needs no node, but it gives the columns new ids. The result has these new ids,
+        because a caller that adds a node on top refers to the columns by the ids of the outputs."""
         if not relation.pending:
             return self.over(relation.node, relation.identifiers)
         condition = conjunction(relation.predicates)
@@ -147,8 +147,8 @@ class Lowering:
         return self.add(node, [output.id for output in relation.outputs])
 
     def compute(self, relation: Relation, trees: Sequence[TreeNode]) -> tuple[Relation, tuple[int, ...]]:
-        """The relation settled with a column for each of `trees`, and their positions; its outputs stay what they were,
-        so that columns added here go no further than the node that needs them."""
+        """The settled relation with a column for each of `trees`, and the positions of these columns. Its outputs stay
+        the same, so that the added columns are visible only to the node that needs them."""
         kept = relation.outputs
         by_id = {output.id: position for position, output in reversed(list(enumerate(kept)))}
         references = tuple(Output(output.id, attribute(output.id, "", None)) for output in kept)
@@ -164,11 +164,11 @@ class Lowering:
         return Relation(settled.node, settled.columns, settled.outputs[: len(kept)]), tuple(positions)
 
     def emit(self, tree: TreeNode, relation: Relation) -> Expression:
-        """`tree`, over the columns of the relation's circuit node, as the engine evaluates it."""
+        """The engine's expression for `tree`, over the columns of the relation's circuit node."""
         return self.emit_over((relation,), tree)
 
     def emit_over(self, relations: Sequence[Relation], tree: TreeNode) -> Expression:
-        """`tree` over the columns of all the relations' circuit nodes, side by side."""
+        """The engine's expression for `tree`, over the concatenated columns of all the relations' circuit nodes."""
         columns = [identifier for relation in relations for identifier in relation.columns]
         types = [type_ for relation in relations for type_ in self.builder.types(relation.node)]
 
@@ -189,7 +189,7 @@ class Lowering:
         return Expression("NULL", pa.null())
 
     def _written(self, kind: str) -> str:
-        """An expression class as users know it. For a call of Java code the optimised plan only has the method's name."""
+        """The name by which users know an expression class. The optimised plan names a call of Java code only by its method."""
         written = functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
         if not written:
             return f"expression {kind}"
@@ -208,12 +208,12 @@ class Lowering:
             self.notes.append(text)
 
     def _survey(self, node: TreeNode) -> None:
-        """After a refusal of `node`: what else is wrong below it. What was found before is not reported again."""
+        """After a refusal of `node`: finds what else is refused below it. A refusal that was found before is not reported again."""
         for child in node.children:
             self.lower_whole(child)
 
     def _stand_in(self) -> Relation:
-        """Rows of every column that occurs in the plan, so that the nodes above a refused one can be looked at too."""
+        """A relation with every column that occurs in the plan, so that the nodes above a refused one can be lowered too."""
         known: dict[int, TreeNode] = {}
         for node in self.plan.walk():
             for expression in _expressions(node.fields.values()):
@@ -240,7 +240,7 @@ def _type_or_null(leaf: TreeNode) -> pa.DataType:
 
 
 def catalyst_type(type_: pa.DataType) -> Any:
-    """The type's name in Catalyst's trees: the inverse of `arrow_type`. Raises UnsupportedType for a type that no column can have."""
+    """The type in the form of Catalyst's trees: the inverse of `arrow_type`. Raises UnsupportedType for a type that no column can have."""
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_list(type_):

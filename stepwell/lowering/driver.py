@@ -1,8 +1,8 @@
 """A resolved project -> one circuit, or every reason why there is none.
 
-Guarantees: the circuit is a function of the plans, the sources' and outputs' declarations and the views' names: another
-session, other expression ids, another order of files give the same one. Views are lowered in order of name, each after
-those it reads; sources and sub-plans that several views share are there once.
+Guarantees: the circuit is a function of the plans, the declarations of sources and outputs, and the names of views.
+Another session, other expression ids or another order of files give the same circuit. Views are lowered in the order
+of their names, but each after those that it reads. Sources and sub-plans that several views share occur once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from stepwell.lowering.rules.constant import constant
 from stepwell.lowering.rules.union import unite
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 
-# What a keyed source's message has besides the columns: deleted, partition, offset.
+# The fields of a keyed source's message besides the columns: deleted, partition, offset.
 _MESSAGE_TYPES = (pa.bool_(), pa.int32(), pa.int64())
 
 
 @dataclass
 class Lowered:
-    """`circuit` holds what could be lowered; it may only be run if `errors` is empty. `notes`: by view, for
+    """`circuit` holds what could be lowered. It may be run only if `errors` is empty. `notes` are by view, and are for
     `dry-run`."""
 
     circuit: Circuit
@@ -49,14 +49,14 @@ def lower(project: ResolvedProject) -> Circuit:
 
 
 def survey(project: ResolvedProject) -> Lowered:
-    """As `lower`, without raising: everything that was found, for `dry-run`."""
+    """Like `lower`, but returns everything that was found instead of raising it. For `dry-run`."""
     driver = _Driver(project)
     for name in sorted(driver.views):
         driver.view(name)
     lowered = Lowered(driver.builder.circuit(), driver.errors, driver.notes)
     try:
         lowered.circuit = optimised(lowered.circuit)
-    except Exception as error:  # a mistake of ours; what was found before it is shown all the same
+    except Exception as error:  # a bug in Stepwell; what was found before it is still shown
         lowered.errors.append(OwnMistake.of(error, None, None))
     for handle, reason in append_refusals(lowered.circuit).items():
         view = driver.outputs[handle]
@@ -84,7 +84,7 @@ class _Driver:
         self._open: list[str] = []
 
     def view(self, name: str) -> int:
-        """The View node of `name`, made on first use."""
+        """The View node of `name`, which is created on first use."""
         if name not in self._nodes:
             assert name not in self._open, f"a cycle of views got past the front end: {[*self._open, name]}"
             self._open.append(name)
@@ -93,7 +93,7 @@ class _Driver:
         return self._nodes[name]
 
     def leaf(self, node: TreeNode) -> int:
-        """The node with the rows of a leaf: rows written in the definition, a source's, or a view's."""
+        """The node with the rows of a leaf. They are written in the definition, or come from a source or a view."""
         if node.kind == "LocalRelation":
             return self.builder.add(constant(node["data"]))
         name: str = node["rdd"]
@@ -113,7 +113,7 @@ class _Driver:
         columns, types = tuple(view.schema.names), self._types(view)
         try:
             node = self._content(view, types)
-        except Exception as error:  # a mistake of ours, in this view: the others are looked at all the same
+        except Exception as error:  # a bug in Stepwell that affects this view; the other views are still lowered
             self.errors.append(OwnMistake.of(error, view.name, view.location))
             node = self._stand_in(types)
         output = view.output
@@ -127,7 +127,7 @@ class _Driver:
         return boundary
 
     def _types(self, view: ResolvedView) -> tuple[pa.DataType, ...]:
-        """The types of the view's columns; null in place of one that is not supported."""
+        """The types of the view's columns, with null in place of a type that is not supported."""
         types: list[pa.DataType] = []
         for column in view.schema.jsonValue()["fields"]:
             try:
@@ -145,11 +145,11 @@ class _Driver:
         return tuple(types)
 
     def _stand_in(self, types: tuple[pa.DataType, ...]) -> int:
-        """In place of a content that was refused, so that the views that read it can be looked at."""
+        """A node in place of a content that was refused, so that the views that read it can be lowered."""
         return self.builder.add(Constant((), types, b""))
 
     def _content(self, view: ResolvedView, types: tuple[pa.DataType, ...]) -> int:
-        """The node with the rows of all flows; a stand-in if one was refused, so that its readers can be looked at."""
+        """The node with the rows of all flows, or a stand-in if a flow was refused."""
         contexts: list[Lowering] = []
         relations: list[Relation] = []
         for flow in view.flows:

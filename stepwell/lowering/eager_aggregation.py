@@ -1,15 +1,15 @@
-"""Sums before a join instead of after it, where nothing else reads the join: a circuit becomes one with the same answers.
+"""Eager aggregation: sums are computed before a join instead of after it, if nothing else reads the join. The results stay the same.
 
     Aggregate(Map(Join(side, other)))   ->   FinalAggregate(JoinPartials(PartialAggregate(side), other))
 
-A step then exchanges and joins a row a group of the side instead of each row, and the join keeps a sum a group instead of every row that
-ever came (engine/operators/partials.py). It is done where
+A step then exchanges and joins one row per group of the side instead of each row. The join keeps one sum per group instead of every row
+that ever came (engine/operators/partials.py). The pass applies if all of these hold:
 
-- every call is count, or sum or avg of whole numbers, decimals or intervals, none distinct, and all arguments come from one side:
-  sums of doubles are exact in another form, minima and maxima are not linear;
-- the Map only chooses columns and the Join has no condition but its keys: an expression moved below a join would be evaluated for
-  rows that the join drops, and may fail there;
-- the side may have several rows a group: where a key of the side is among the group's columns there is nothing to add up.
+- Every call is a count, or a sum or avg of integers, decimals or intervals. None is DISTINCT, and all arguments come from one side.
+  Sums of doubles are kept exact in another form, and minima and maxima are not linear.
+- The Map only selects columns, and the Join has no condition but its keys. An expression below the join would be evaluated for rows that
+  the join drops, and might fail there.
+- The side may have several rows per group. If a key of the side is among the group's columns, then there is nothing to add up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stepwell.lowering.builder import CircuitBuilder
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A join below an aggregate. `group` and `arguments`: columns of the join's output."""
+    """A join below an aggregate. `group` and `arguments` are columns of the join's output."""
 
     join: Join
     group: tuple[Column, ...]
@@ -45,7 +45,7 @@ class _Chosen:
 
 
 def aggregate_early(circuit: Circuit) -> Circuit:
-    """The circuit with every aggregate of this form taken apart; the same circuit where there is none."""
+    """The circuit, in which every aggregate of this form is split; the same circuit if there is none."""
     builder = CircuitBuilder()
     moved: list[int] = []
     for node in circuit.nodes:
@@ -72,7 +72,7 @@ def _early(circuit: Circuit, node: Aggregate, builder: CircuitBuilder, moved: li
 
 
 def _join_below(circuit: Circuit, node: Aggregate) -> _Chosen | None:
-    """The join, if only the aggregate reads it, through at most one Map that only chooses columns."""
+    """The join below the aggregate, if only the aggregate reads it, through at most one Map that only selects columns; otherwise None."""
     readers = Counter(i for reader in circuit.nodes for i in reader.inputs)
     at = node.inputs[0]
     below, columns = circuit.nodes[at], tuple(range(len(circuit.nodes[at].types)))
@@ -89,7 +89,7 @@ def _join_below(circuit: Circuit, node: Aggregate) -> _Chosen | None:
 
 
 class _Shape:
-    """The circuit that the join's left (or right) side becomes the summed side of."""
+    """The rewritten form of an aggregate over a join, in which the join's left (or right) side is summed."""
 
     def __init__(self, circuit: Circuit, node: Aggregate, chosen: _Chosen, left: bool) -> None:
         self._circuit, self._node, self._chosen = circuit, node, chosen
@@ -97,7 +97,7 @@ class _Shape:
         width = len(circuit.nodes[join.inputs[0]].types)
         self._side, self._other = join.inputs if left else join.inputs[::-1]
         self._side_key, self._other_key = (join.left_key, join.right_key) if left else (join.right_key, join.left_key)
-        # Columns of the join's output, as (is it the summed side's, column there).
+        # For each column of the join's output: (whether it comes from the summed side, the column there).
         self._places = [
             ((column < width) == left, column if column < width else column - width)
             for column in range(len(join.types))
@@ -107,7 +107,7 @@ class _Shape:
         self._group = tuple(dict.fromkeys([*self._side_key, *own]))
 
     def adds_up(self) -> bool:
-        """Whether the calls are linear and the side may have several rows a group."""
+        """Whether the calls are linear and the side may have several rows per group."""
         calls = zip(self._node.calls, self._chosen.arguments, strict=True)
         if not all(_is_linear(call, None if a is None else self._types[self._places[a][1]]) for call, a in calls):
             return False
@@ -154,7 +154,7 @@ def _is_linear(call: AggregateCall, argument: pa.DataType | None) -> bool:
 def _carries(
     group: tuple[Column, ...], calls: tuple[AggregateCall, ...], types: tuple[pa.DataType, ...]
 ) -> tuple[bool, ...]:
-    """Of each sum of a partial, whether it is a limb with another above it."""
+    """For each sum of a partial aggregate: whether it is a limb and has a higher limb next to it."""
     plan = plan_of(group, calls, types, append_only=False)
     limbs = {place for feed in plan.feeds for place in range(feed.limbs.start, feed.limbs.stop - 1)}
     return tuple(place in limbs for place in range(plan.sums))

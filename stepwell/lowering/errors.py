@@ -1,4 +1,4 @@
-"""What cannot be lowered: which construct, and what to do instead. The driver adds the view, its file and line."""
+"""Errors for constructs that cannot be lowered: which construct it is, and what to do instead. The driver adds the view, file and line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from stepwell.errors import Location, UnsupportedError
 
 
 class UnsupportedPlan(Exception):
-    """A plan node for which there is no rule, or a form of it that its rule refuses."""
+    """There is no rule for a plan node, or its rule refuses this form of it."""
 
     def __init__(self, node: str, text: str, remedy: str) -> None:
         super().__init__(f"{node}: {text}. {remedy}")
@@ -15,5 +15,5 @@ class UnsupportedPlan(Exception):
         self.remedy = remedy
 
     def at(self, view: str, location: Location | None) -> UnsupportedError:
-        """The same, as users see it."""
+        """The same error as users see it, with its view and its place."""
         return UnsupportedError(f"{self.text} (Spark's {self.node})", self.remedy, view=view, location=location)

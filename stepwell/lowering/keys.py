@@ -1,5 +1,5 @@
-"""Values as keys. Spark groups and joins -0.0 with 0.0 and every NaN with every other: keys are made so before they
-are compared."""
+"""Normalised values for keys. For grouping and joining, Spark treats -0.0 and 0.0 as equal, and all NaNs as equal. So
+keys are normalised before they are compared."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call
 
-# What Spark itself puts around the keys of a join.
+# The expressions that Spark itself puts around the keys of a join.
 _NORMAL = ("NormalizeNaNAndZero", "KnownFloatingPointNormalized")
 
 
 def normal(tree: TreeNode, type_: pa.DataType) -> TreeNode:
-    """`tree`, whose values have this type, as a key."""
+    """`tree`, whose values have this type, normalised for use as a key."""
     if pa.types.is_floating(type_) and tree.kind not in _NORMAL:
         return call("NormalizeNaNAndZero", child=tree)
     if pa.types.is_nested(type_) and holds_floating(type_):

@@ -1,8 +1,8 @@
-"""What is done to a circuit after all views were lowered: one ordered tuple of passes, which is the whole pipeline.
+"""The passes over a circuit after all views have been lowered. One ordered tuple of passes is the whole pipeline.
 
-A pass takes a circuit in which a View or an Output depends on every node, and gives such a circuit with the same answers. It is a function
-of the circuit alone, so that equal projects have equal circuits. State belongs to the circuit after the last pass: whoever adds, removes or
-moves a pass changes fingerprints, and existing state then needs a full refresh.
+A pass takes a circuit in which a View or an Output depends on every node. It returns such a circuit with the same results. It is a
+function of the circuit alone, so that equal projects have equal circuits. The state belongs to the circuit after the last pass. So a
+pass that is added, removed or moved changes fingerprints, and existing state then needs a full refresh.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stepwell.lowering.eager_aggregation import aggregate_early
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """`reason`: what it is good for, and why it has its place in the order."""
+    """A pass. `reason` says what it is good for, and why it has its place in the order."""
 
     name: str
     reason: str

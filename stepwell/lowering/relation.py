@@ -1,7 +1,7 @@
-"""What a plan node has become: a circuit node, and the filter and projection still to be applied to it.
+"""The result of lowering a plan node: a circuit node, with a filter and a projection that are still to be applied to it.
 
-Filters and projections wait in the relation until something needs real columns; so a chain of them becomes one Map, and
-columns that no one reads are never carried.
+Filters and projections stay pending in the relation until a rule needs real columns. So a chain of them becomes one Map,
+and columns that nothing reads are never computed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from stepwell.lowering.trees import expression_id
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """One column that a plan node offers: the id under which the nodes above refer to it, and its value."""
+    """One output column of a plan node: its value, and the id by which the nodes above refer to it."""
 
     id: int
-    tree: TreeNode  # reads columns of the relation's circuit node only
+    tree: TreeNode  # reads only columns of the relation's circuit node
 
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """`outputs` of those rows of circuit node `node` for which all of `predicates` are true."""
+    """The `outputs` of those rows of circuit node `node` for which all `predicates` are true."""
 
     node: int
-    columns: tuple[int, ...]  # columns[i]: the id of column i of `node`; an id twice means two equal columns
+    columns: tuple[int, ...]  # columns[i] is the id of column i of `node`; columns with the same id are equal
     outputs: tuple[Output, ...]
     predicates: tuple[TreeNode, ...] = ()
 
     @property
     def pending(self) -> bool:
-        """Whether anything is left to apply, so that the circuit node alone is not this relation."""
+        """Whether a filter or projection is still to be applied to the circuit node."""
         if self.predicates or len(self.outputs) != len(self.columns):
             return True
         return any(
@@ -41,7 +41,7 @@ class Relation:
 
     @property
     def identifiers(self) -> tuple[int, ...]:
-        """The ids under which the nodes above refer to the outputs."""
+        """The ids by which the nodes above refer to the outputs."""
         return tuple(output.id for output in self.outputs)
 
     def position(self, identifier: int) -> int:

@@ -1,6 +1,6 @@
-"""Append outputs over views that can take rows back: they are refused.
+"""Append outputs over views that can retract rows are refused.
 
-Whether a view can, and why, says `engine/analysis/retraction.py`.
+`engine/analysis/retraction.py` finds out whether a view can retract, and why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from engine.model.circuit import Circuit, Output
 
 
 def append_refusals(circuit: Circuit) -> dict[str, str]:
-    """Handles of append outputs that can retract, and why."""
+    """The handles of append outputs that can retract, each with the reason."""
     refusals: dict[str, str] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Output) and node.mode == "append":

@@ -1,4 +1,4 @@
-"""Subqueries that Catalyst left in an expression. Most are joins by now; those that are left stand for one value."""
+"""Subqueries that Catalyst left in an expression. Catalyst has turned most subqueries into joins. The others return a single value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refuse_subqueries(tree: TreeNode) -> None:
 
 
 def _asks_for_existence(plan: TreeNode) -> bool:
-    """Whether this is what Spark makes of EXISTS: a constant from the first row, if there is one."""
+    """Whether Spark made this plan of an EXISTS: it returns a constant for the first row, if there is one."""
     if plan.kind != "GlobalLimit":
         return False
     below = plan.children[0].children[0]
@@ -42,7 +42,7 @@ def _asks_for_existence(plan: TreeNode) -> bool:
 
 
 def _always_one_row(plan: TreeNode) -> bool:
-    """Whether the plan is an aggregate without groups, whatever is projected from it."""
+    """Whether the plan is an aggregate without groups, or projections of one."""
     while plan.kind == "Project":
         plan = plan.children[0]
     return plan.kind == "OneRowRelation" or (plan.kind == "Aggregate" and not plan["groupingExpressions"])

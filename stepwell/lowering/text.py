@@ -1,5 +1,5 @@
-"""A circuit as text for people: one line per node, inputs by number. For `dry-run` and for tests; nothing reads it
-back."""
+"""A circuit as text for people: one line per node, with its inputs as numbers. `dry-run` and tests show it, and no
+program reads it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def circuit_text(circuit: Circuit) -> str:
 
 
 def node_text(node: Node) -> str:
-    """The kind, the inputs, and what this node does."""
+    """The kind of the node, its inputs, and what it does."""
     inputs = f"({', '.join(map(str, node.inputs))})" if node.inputs else ""
     return f"{node.kind}{inputs} {operator_of(node).text(node)}".rstrip()

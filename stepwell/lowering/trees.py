@@ -1,8 +1,8 @@
-"""Catalyst's expression trees, taken apart and put together: attributes, substitution, equality apart from ids that
-mean nothing.
+"""Functions that analyse and build Catalyst's expression trees: attributes, substitution, and equality that ignores
+ids without meaning.
 
-A tree's fields repeat its children (`left`, `child`, ...). Whatever is rebuilt here is rebuilt in both, so that a
-reader may use either.
+A tree's fields repeat its children (`left`, `child`, ...). The functions here rebuild both, so that a reader may use
+either.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from stepwell.catalyst.tree import TreeNode
 
-# Fields that tell two occurrences of one expression apart without changing its value.
+# Fields that distinguish two occurrences of one expression without changing its value.
 _MEANINGLESS_FIELDS = frozenset(
     {"exprId", "resultId", "qualifier", "metadata", "explicitMetadata", "nonInheritableMetadataKeys", "nullable"}
 )
@@ -25,7 +25,7 @@ def expression_id(tree: TreeNode) -> int:
 
 
 def attribute(identifier: int, name: str, data_type: Any, nullable: bool = True) -> TreeNode:
-    """A reference to a column, in the form of Catalyst's own."""
+    """A reference to a column, in Catalyst's form."""
     return TreeNode(
         "AttributeReference",
         {
@@ -41,17 +41,17 @@ def attribute(identifier: int, name: str, data_type: Any, nullable: bool = True)
 
 
 def literal(value: str | None, data_type: Any) -> TreeNode:
-    """A constant; `value` is written as Catalyst writes it, None is NULL."""
+    """A constant. `value` is in Catalyst's notation, and None is NULL."""
     return TreeNode("Literal", {"value": value, "dataType": data_type}, ())
 
 
 def call(kind: str, **arguments: TreeNode) -> TreeNode:
-    """An expression over `arguments`, which are its children and its fields alike."""
+    """An expression over `arguments`, which become both its children and its fields."""
     return TreeNode(kind, dict(arguments), tuple(arguments.values()))
 
 
 def conjunction(trees: tuple[TreeNode, ...]) -> TreeNode | None:
-    """All of `trees`; None if there are none."""
+    """The conjunction (AND) of all `trees`; None if there are none."""
     if not trees:
         return None
     combined = trees[0]
@@ -70,17 +70,17 @@ def conjuncts(tree: TreeNode | None) -> tuple[TreeNode, ...]:
 
 
 def attributes(tree: TreeNode) -> Iterator[TreeNode]:
-    """Every reference to a column in `tree`, repeated as often as it occurs."""
+    """Every reference to a column in `tree`, as often as it occurs."""
     return (node for node in tree.walk() if node.kind == "AttributeReference")
 
 
 def references(tree: TreeNode) -> frozenset[int]:
-    """Ids of the columns that `tree` reads."""
+    """The ids of the columns that `tree` reads."""
     return frozenset(expression_id(node) for node in attributes(tree))
 
 
 def transform(tree: TreeNode, replace: Callable[[TreeNode], TreeNode | None]) -> TreeNode:
-    """`tree` with every outermost node for which `replace` has an answer replaced by it."""
+    """`tree`, in which every outermost node is replaced for which `replace` returns a node."""
     replacement = replace(tree)
     if replacement is not None:
         return replacement
@@ -95,7 +95,7 @@ def transform(tree: TreeNode, replace: Callable[[TreeNode], TreeNode | None]) ->
 
 
 def substitute(tree: TreeNode, values: Mapping[int, TreeNode]) -> TreeNode:
-    """`tree` with references to the ids of `values` replaced by them."""
+    """`tree`, in which the references to the ids in `values` are replaced by those values."""
 
     def replace(node: TreeNode) -> TreeNode | None:
         return values.get(expression_id(node)) if node.kind == "AttributeReference" else None
@@ -104,7 +104,7 @@ def substitute(tree: TreeNode, values: Mapping[int, TreeNode]) -> TreeNode:
 
 
 def canonical(tree: TreeNode) -> Hashable:
-    """Equal for expressions that have equal values on every row: what two occurrences are compared by."""
+    """The form by which two occurrences are compared. If it is equal, the expressions have equal values on every row."""
     if tree.kind == "AttributeReference":
         return ("column", expression_id(tree))
     if tree.kind == "Alias":
@@ -118,7 +118,7 @@ def canonical(tree: TreeNode) -> Hashable:
 
 
 def plain(tree: TreeNode) -> bool:
-    """A column or a constant: evaluated twice as cheaply as once."""
+    """Whether `tree` is a column or a constant, so that it costs nothing to evaluate it twice."""
     return tree.kind in ("AttributeReference", "Literal")
 
 

@@ -1,1 +1,1 @@
-"""From definitions to Catalyst's optimised plans, and to what the coordinator runs."""
+"""Definitions -> Catalyst's optimised plans -> the description that the coordinator runs."""

@@ -1,8 +1,8 @@
-"""Boundaries between plans: what a source or a view is to the queries that read it, and how leaves are told apart.
+"""Boundaries between plans: the form in which queries see a source or a view, and how leaves are distinguished.
 
-A boundary is a `LogicalRDD` over an RDD without rows; the RDD's name says whose. Spark's JSON of a plan leaves the
-RDD out, and a self-join gives a leaf new attribute ids, so each leaf is recognised by the ids of its columns, which
-are unique in a plan.
+A boundary is a `LogicalRDD` over an RDD without rows. The name of the RDD is that of the source or view. Spark's JSON of
+a plan omits the RDD, and a self-join gives a leaf new attribute ids. So each leaf is recognised by the ids of its
+columns, which are unique in a plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONSTANTS = ("OneRowRelation", "Range")
 
 
 def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession) -> DataFrame:
-    """What queries see of the source or view `name`."""
+    """The DataFrame that stands for the source or view `name` in queries."""
     jvm = spark._jvm
     assert jvm is not None
     context = jvm.org.apache.spark.api.java.JavaSparkContext.toSparkContext(spark.sparkContext._jsc)
@@ -37,10 +37,10 @@ def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession
 
 
 def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, location: Location) -> list[str]:
-    """Writes into the leaves of `tree` what they are: a LogicalRDD gets `rdd`, a LocalRelation `data`.
+    """Adds a field to each leaf of `tree`: the name `rdd` to a LogicalRDD, and the rows `data` to a LocalRelation.
 
     `optimised` is the same plan in the JVM. Returns the names of the LogicalRDDs in pre-order. Raises UnsupportedError
-    for rows that come from anywhere else."""
+    for a leaf of any other kind."""
     by_column: dict[int, Any] = {}
     without_columns: list[Any] = []
     for leaf in _java_leaves(optimised):
@@ -86,7 +86,7 @@ def _name(leaf: Any, view: str, location: Location) -> str:
 
 
 def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
-    """A LocalRelation's rows in columns c0, c1, ...; zeros in c0 if it has none, or Arrow would lose their number."""
+    """A LocalRelation's rows in columns c0, c1, .... If it has no column, c0 holds zeros, because Arrow would lose the number of rows."""
     count = leaf.data().size()
     if leaf.output().isEmpty():
         return pa.table({"c0": pa.array([0] * count, pa.int8())})

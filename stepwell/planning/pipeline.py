@@ -1,4 +1,4 @@
-"""A resolved project and its circuit -> what the coordinator runs."""
+"""A resolved project and its circuit -> the description that the coordinator runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.spark.session import cores
 
 DRIVER_CORES_MAX = 2
-"""Up to so many cores the driver is faster than a Spark job at every size: 400k rows a step 490k rows/s against 300k on two."""
+"""Up to this many cores, the driver is faster than a Spark job at every size: on two cores, steps of 400k rows ran at 490k rows/s in the
+driver, and at 300k rows/s in Spark jobs."""
 
 DRIVER_ROWS_MAX = 20_000
-"""On a larger machine: a Spark job of fewer rows takes longer than the driver alone."""
+"""The limit on a larger machine. With fewer rows, a Spark job takes longer than the driver alone."""
 
 
 def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
-    """Everything the coordinator needs, and nothing of Spark."""
+    """Everything that the coordinator needs. It contains no object of Spark's."""
     project = resolved.project
     settings = project.settings.stepwell
     return PipelineSpec(

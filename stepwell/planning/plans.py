@@ -1,15 +1,19 @@
-"""A project's definitions -> Catalyst's optimised plans, one a flow, in dependency order.
+"""A project's definitions -> Catalyst's optimised plans, one per flow, in dependency order.
 
-Guarantees: every leaf of a plan is a source, another view, or rows written in the definition, and the tree says
-which; no plan holds anything whose value depends on when, where or in which order it runs. What breaks this is an
-error that names view, file and line; one run finds the errors of all views.
+Guarantees: every leaf of a plan is a source, another view, or rows written in the definition, and the tree says which
+of them it is. No plan holds an expression whose value depends on when, where or in which order it runs. Anything else is
+an error that names view, file and line. One run finds the errors of all views.
 
-How: a source, materialized view or table appears to the queries as a temporary view over a `LogicalRDD` without rows,
-which the optimiser cannot look into; so these are boundaries between plans, shared and not inlined. Temporary views
-are inlined. A query names what it reads only while it is analysed: Spark says which table is missing, that one is
-resolved first, and the query is tried again. So files may stand in any order, and a query that needs itself is a
-cycle. Each boundary has two forms: plain for the flows of materialized views, and marked streaming for the flows of
-streaming tables and sinks (`spark.readStream.table`, `STREAM(t)`); Catalyst plans both alike but for that mark.
+How it works: queries see a source, materialized view or table as a temporary view over a `LogicalRDD` without rows. The
+optimiser cannot look into it, so it is a boundary between plans, which is shared and not inlined. Temporary views are
+inlined.
+
+What a query reads is known only when it is analysed. Spark reports a missing table, that table is resolved first, and
+the analysis is tried again. So files may be in any order, and a query that needs itself is reported as a cycle.
+
+Each boundary has two forms. The plain form is for the flows of materialized views. The form marked as streaming is for
+the flows of streaming tables and sinks (`spark.readStream.table`, `STREAM(t)`). Catalyst's plans of the two differ only
+in that mark.
 """
 
 from __future__ import annotations
@@ -47,19 +51,19 @@ from stepwell.spark.fixed import TIME_ZONE_KEY
 from stepwell.spark.session import connection_lost
 
 _NOT_STREAMING = (
-    "_LEGACY_ERROR_TEMP_1008"  # Spark has no better name for "is not a temp view of streaming logical plan"
+    "_LEGACY_ERROR_TEMP_1008"  # Spark's only name of the error "is not a temp view of streaming logical plan"
 )
 _STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """One flow's query, resolved.
+    """The resolved query of one flow.
 
-    `tree` is the optimised plan; in it a LogicalRDD has the name of the source or view it reads in its field `rdd`,
-    and a LocalRelation has its rows in its field `data` (a pyarrow.Table with columns c0, c1, ...; at least one).
-    `leaves`: those names, one a LogicalRDD, in pre-order: a node, then what its fields hold, then its children.
-    `json` and `analysed_json` are Spark's own `toJSON`; `text` is the optimised plan for people.
+    `tree` is the optimised plan. A LogicalRDD in it has the name of the source or view that it reads in its field
+    `rdd`. A LocalRelation has its rows in its field `data`, a pyarrow.Table with columns c0, c1, ... (at least one).
+    `leaves` has those names, one per LogicalRDD, in pre-order: a node, then the trees in its fields, then its children.
+    `json` and `analysed_json` are Spark's own `toJSON`. `text` is the optimised plan for people.
     """
 
     name: str
@@ -73,8 +77,8 @@ class FlowPlan:
 
 @dataclass(frozen=True)
 class ResolvedView:
-    """A materialized view, a streaming table with flows, or a sink. Its content is the sum (UNION ALL) of its flows;
-    their columns are those of `schema`, in that order. `reads` are sources and views that stand before it."""
+    """A materialized view, a streaming table with flows, or a sink. Its content is the sum (UNION ALL) of its flows,
+    which all have the columns of `schema` in that order. `reads` has the sources and views that it reads."""
 
     name: str
     kind: Kind
@@ -88,7 +92,7 @@ class ResolvedView:
 
 @dataclass(frozen=True)
 class ResolvedProject:
-    """`views` are in dependency order: a view stands after all that it reads. `spark` is the session of the plans."""
+    """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans."""
 
     project: Project
     sources: tuple[SourceSpec, ...]
@@ -97,15 +101,15 @@ class ResolvedProject:
 
 
 def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
-    """Loads and resolves everything the project defines. Raises ProjectError, or ProjectErrors for several."""
+    """Loads and resolves everything that the project defines. Raises ProjectError, or ProjectErrors for several errors."""
     resolved, errors = survey(project, spark)
     raise_all(errors)
     return resolved
 
 
 def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list[ProjectError]]:
-    """As `resolve`, for `dry-run`: what could be resolved, and what is wrong with the rest. Raises ProjectError if the definitions cannot
-    even be read."""
+    """Like `resolve`, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the definitions
+    cannot be read."""
     with quiet_spark():
         definitions = load_definitions(project, spark)
         with active(definitions.spark), in_folder(project.root):
@@ -115,8 +119,8 @@ def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list
 def flow_plan(
     name: str, analysed: Any, optimise: Callable[[], Any], spark: SparkSession, view: str, location: Location
 ) -> FlowPlan:
-    """The plan of one query. `analysed` is the JVM's plan; `optimise` gives the optimised one, and is called only if nothing in
-    `analysed` is refused. Raises UnsupportedError or ProjectErrors."""
+    """The plan of one query. `analysed` is the JVM's analysed plan. `optimise` returns the optimised one, and is called only if nothing
+    in `analysed` is refused. Raises UnsupportedError or ProjectErrors."""
     analysed_json = analysed.toJSON()
     refusals.check_analysed(analysed, analysed_json, view, location)
     optimised = optimise()
@@ -126,11 +130,11 @@ def flow_plan(
 
 
 class _Blocked(Exception):
-    """A view cannot be resolved because one that it reads cannot; that one's error is known already."""
+    """A view cannot be resolved because a view that it reads cannot. The error of that other view has been recorded already."""
 
 
 class _Resolver:
-    """State of one resolution. Keys are lower-case names."""
+    """The state of one resolution. Keys are lower-case names."""
 
     def __init__(self, project: Project, definitions: Definitions) -> None:
         self.project = project
@@ -142,9 +146,9 @@ class _Resolver:
         self.views: list[ResolvedView] = []
         self.failed: set[str] = set()
         self.errors: list[ProjectError] = []
-        self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> what queries see
-        self.shown: dict[str, bool] = {}  # name -> which of the two is registered now
-        self.stack: list[OutputDefinition] = []  # being resolved, outermost first
+        self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> the form that queries see
+        self.shown: dict[str, bool] = {}  # name -> whether the streaming form is registered now
+        self.stack: list[OutputDefinition] = []  # the outputs that are being resolved, outermost first
 
     def run(self) -> tuple[ResolvedProject, list[ProjectError]]:
         with _error_of_time_zone(self.project):
@@ -159,7 +163,7 @@ class _Resolver:
         return resolved, self.errors
 
     def _resolve(self, output: OutputDefinition) -> None:
-        """Makes the boundary `output` known. Raises _Blocked if it cannot be."""
+        """Resolves the boundary `output`. Raises _Blocked if that is impossible."""
         name = output.name.lower()
         if name in self.schemas:
             return
@@ -176,7 +180,7 @@ class _Resolver:
                 self.schemas[name] = view.schema
 
     def _check_temporary(self, output: OutputDefinition) -> None:
-        """A temporary view that nothing reads must be right too; one that reads streams is tried so."""
+        """Analyses a temporary view that nothing reads, because it must be correct too. If it reads streams, it is analysed as streaming."""
         name = output.name.lower()
         if (name, False) in self.frames or (name, True) in self.frames or name in self.failed:
             return
@@ -189,7 +193,7 @@ class _Resolver:
 
     @contextlib.contextmanager
     def _guard(self, output: OutputDefinition) -> Iterator[None]:
-        """Notes an error of `output` once, and lets what reads it stop quietly."""
+        """Records an error of `output` once. The outputs that read it are blocked without an error of their own."""
         name = output.name.lower()
         self.stack.append(output)
         try:
@@ -199,7 +203,7 @@ class _Resolver:
             raise
         except Exception as error:
             if connection_lost(error) or (isinstance(error, StepwellError) and not isinstance(error, ProjectError)):
-                raise  # no fault of this view
+                raise  # not an error of this view
             self.failed.add(name)
             match error:
                 case ProjectErrors():
@@ -244,7 +248,7 @@ class _Resolver:
             return replace(plan, leaves=tuple(self.outputs[leaf.lower()].name for leaf in plan.leaves))
 
     def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
-        """The flow's query, analysed; what it reads is resolved on the way. Each try makes one more name known."""
+        """The flow's query, analysed. What it reads is resolved on the way: each attempt registers one more name."""
         with _error_of_time_zone(self.project, flow):
             check_time_zone(flow.spark_conf.get(TIME_ZONE_KEY, "UTC"))
         missing: set[str] = set()
@@ -254,7 +258,7 @@ class _Resolver:
                 with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target, users_code=True):
                     return _analyse(flow, self.spark)
             except _Missing as error:
-                if error.name.lower() in missing:  # it was provided, and Spark does not find it all the same
+                if error.name.lower() in missing:  # it has been registered, but Spark still does not find it
                     raise ProjectError(
                         f"{error.name} cannot be read here", view=flow.target, location=error.location
                     ) from None
@@ -262,7 +266,7 @@ class _Resolver:
                 self._provide(error.name, streaming, flow, error.location)
 
     def _show(self, streaming: bool) -> None:
-        """Registers the form of every known name that this kind of flow sees; names without that form are forgotten."""
+        """Registers every known name in the form that this kind of flow sees. Names without that form are unregistered."""
         for name in [name for name, shown in self.shown.items() if shown != streaming]:
             frame = self.frames.get((name, streaming))
             if frame is None:
@@ -273,7 +277,7 @@ class _Resolver:
                 self.shown[name] = streaming
 
     def _provide(self, name: str, streaming: bool, reader: FlowDefinition, location: Location) -> None:
-        """Registers `name` for a flow that reads it."""
+        """Resolves and registers `name` for a flow that reads it."""
         output = self.outputs.get(name.lower())
         place: dict[str, Any] = {"view": reader.target, "location": location}
         if output is None or output.kind == "sink":
@@ -300,7 +304,7 @@ class _Resolver:
 
 
 class _Missing(Exception):
-    """A query reads a table that Spark does not know yet; `location`: where."""
+    """A query reads a table that Spark does not know yet. `location` is the place of the query's reference."""
 
     def __init__(self, name: str, location: Location) -> None:
         super().__init__(name)
@@ -309,7 +313,7 @@ class _Missing(Exception):
 
 
 class _NotStreaming(ProjectError):
-    """A query reads a stream where only plain tables are shown."""
+    """A query reads a stream, but it can see only plain tables."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +341,7 @@ class _Query:
         return self.frame
 
     def in_order(self, schema: StructType, flow: FlowDefinition) -> _Query:
-        """The query with its columns in the order of `schema`, which has the same names."""
+        """The query with its columns in the order of `schema`, which has the same column names."""
         names = {column.name.lower(): column.name for column in self.schema.fields}
         wanted = [names[column.name.lower()] for column in schema.fields]
         if wanted == self.schema.names:
@@ -365,7 +369,7 @@ def _analyse(flow: FlowDefinition, spark: SparkSession) -> _Query:
 
 
 def _past_check(flow: FlowDefinition, query: SqlQuery, spark: SparkSession) -> _Query:
-    """IN, EXISTS and scalar subqueries over streams are refused by Spark's last check only: all is resolved then."""
+    """The query of a flow that only Spark's last check refused, because IN, EXISTS or a scalar subquery reads a stream. It is resolved."""
     analysed = spark._jsparkSession.sessionState().analyzer().execute(query.parse(spark))
     if not analysed.resolved():
         raise ProjectError(
@@ -378,7 +382,7 @@ def _past_check(flow: FlowDefinition, query: SqlQuery, spark: SparkSession) -> _
 
 
 def _common_schema(output: OutputDefinition, queries: list[_Query]) -> StructType:
-    """The view's columns: those declared, else those of the first flow. All flows have them, by name."""
+    """The view's columns: the declared ones, otherwise those of the first flow. All flows must have them, by name."""
     place: dict[str, Any] = {"view": output.name, "location": output.location}
     declared = output.schema
     base = declared or queries[0].schema
@@ -422,7 +426,7 @@ def _nullable_names(schema: StructType) -> set[str]:
 
 @contextlib.contextmanager
 def _conf(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
-    """The flow's SETs, for as long as it is analysed."""
+    """Applies the settings of the flow's SET statements while the body runs."""
     before = {key: spark.conf.get(key, None) for key in conf}
     try:
         for key, value in conf.items():
@@ -449,10 +453,10 @@ def _error_of_time_zone(project: Project, flow: FlowDefinition | None = None) ->
 
 @contextlib.contextmanager
 def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code: bool) -> Iterator[None]:
-    """Errors of Spark and of the user's code as errors of ours, at the line where they arose.
+    """Translates errors of Spark and of the user's code into Stepwell's errors, with the line where they arose.
 
-    `users_code`: whether the body runs code of the user's. Where it does not, an exception that is not Spark's is a mistake of ours, and
-    is left as it is."""
+    `users_code` says whether the body runs the user's code. If it does not, then an exception that is not Spark's is a bug in Stepwell,
+    and is not translated."""
     try:
         yield
     except (StepwellError, _Missing, _Blocked):

@@ -1,8 +1,8 @@
-"""The one module that speaks `pyspark.pipelines`, whose classes may move between minor versions.
+"""The only adapter to `pyspark.pipelines`, whose classes may move between minor versions.
 
-Python files register through Spark's own decorators, SQL files are split and parsed by Spark's own code
-(`sql_files`). What comes out is plain data (`elements`). What Spark knows and Stepwell does not run is refused with a
-way to write it today.
+Python files register their definitions through Spark's own decorators. SQL files are split and parsed by Spark's own
+code (`sql_files`). The result is plain data (`elements`). A construct of Spark that Stepwell does not run is refused, and
+the error says how to write it today.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ __all__ = [
 
 
 def load_definitions(project: Project, spark: SparkSession) -> Definitions:
-    """Executes the project's Python files and parses its SQL files, in a session of their own.
+    """Executes the project's Python files and parses its SQL files, in a new session.
 
-    Raises ProjectError (several as ProjectErrors) with file and line.
+    Raises ProjectError with file and line, or ProjectErrors for several errors.
     """
     own = spark.newSession()
     _configure(own, project)
@@ -90,7 +90,7 @@ def _configure(spark: SparkSession, project: Project) -> None:
         try:
             spark.conf.set(key, value)
         except PySparkException as error:
-            if "CANNOT_MODIFY" not in str(error.getCondition()):  # those stand since the session's start
+            if "CANNOT_MODIFY" not in str(error.getCondition()):  # such settings are fixed at the start of the session
                 raise ProjectError(
                     f"{key} = {value}: {refusals.first_line(error)}", location=Location(project.spec_file.name)
                 ) from None
@@ -98,9 +98,9 @@ def _configure(spark: SparkSession, project: Project) -> None:
 
 @contextlib.contextmanager
 def quiet_spark() -> Iterator[None]:
-    """Spark's Python side logs every error of analysis, with the JVM's stack; here they are expected and translated.
+    """Silences the loggers of PySpark, which log every analysis error with the JVM's stack. Here such errors are expected and translated.
 
-    The loggers are asked for as Spark does: one that the plain logging module made first would fail on Spark's arguments."""
+    The loggers are created in Spark's way. A logger that the plain logging module created first would fail on Spark's arguments."""
     loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -114,11 +114,11 @@ def quiet_spark() -> Iterator[None]:
 
 @contextlib.contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """Makes `spark` what SparkSession.active() returns: definitions may ask for it so."""
+    """Lets SparkSession.active() return `spark`, because definitions may call it."""
     holder = spark._jvm.org.apache.spark.sql.classic.SparkSession
     before, known = holder.getActiveSession(), SparkSession._activeSession
     holder.setActiveSession(spark._jsparkSession)
-    SparkSession._activeSession = spark  # pyspark's copy
+    SparkSession._activeSession = spark  # PySpark's own copy
     try:
         yield
     finally:
@@ -131,7 +131,7 @@ def active(spark: SparkSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_folder(path: Path) -> Iterator[None]:
-    """Definitions may open files beside them: they run in the project's folder, as in `spark-pipelines`."""
+    """Runs the body in the project's folder, as `spark-pipelines` does. So definitions can open files by relative paths."""
     before = Path.cwd()
     os.chdir(path)
     try:
@@ -141,7 +141,7 @@ def in_folder(path: Path) -> Iterator[None]:
 
 
 class _Registry(GraphElementRegistry):  # type: ignore[misc]
-    """Spark's decorators call this; nothing of pyspark.pipelines leaves it."""
+    """The registry that Spark's decorators call. No object of pyspark.pipelines leaves it."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.root = root
@@ -212,7 +212,7 @@ def _load_file(file: Path, registry: _Registry, spark: SparkSession) -> None:
 
 
 def _execute(file: Path, name: str, spark: SparkSession) -> None:
-    """Runs a Python file as Spark does: as a module of its own, with `spark` in its namespace."""
+    """Runs a Python file as Spark does: as a separate module, with `spark` in its namespace."""
     spec = importlib.util.spec_from_file_location(file.stem, str(file))
     assert spec is not None and spec.loader is not None, file
     module = importlib.util.module_from_spec(spec)
@@ -226,7 +226,7 @@ def _execute(file: Path, name: str, spark: SparkSession) -> None:
 
 
 def where_in(error: BaseException, file: Path, name: str) -> Location:
-    """The innermost line of `file` that the error went through."""
+    """The innermost line of `file` in the error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return Location(name, error.lineno)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

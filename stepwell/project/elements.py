@@ -1,8 +1,8 @@
-"""What a project defines, as plain data: outputs, and the flows that fill them.
+"""The definitions of a project as plain data: outputs, and the flows that fill them.
 
-Guarantees of `check`: names are unique (Spark ignores case in them) and have one part, and every flow has a target
-that takes flows. Nothing is resolved here: a query is a function or a parsed plan that `plans` evaluates later, so
-files may stand in any order.
+Guarantees of `check`: names are unique (Spark ignores case in them) and have one part, and every flow has a target that
+accepts flows. Nothing is resolved here. A query is a function or a parsed plan that `plans` evaluates later, so files
+may be in any order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KIND_NAMES: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class OutputDefinition:
-    """Something with a name that flows fill. `properties` are a table's TBLPROPERTIES or a sink's options."""
+    """A named output, which flows fill. `properties` are a table's TBLPROPERTIES or a sink's options."""
 
     kind: Kind
     name: str
@@ -41,10 +41,10 @@ class OutputDefinition:
 
 @dataclass(frozen=True)
 class SqlQuery:
-    """The query inside of `statement`; `columns` renames its columns if the statement lists names.
+    """The query inside `statement`. `columns` renames its columns if the statement lists names.
 
-    It is parsed anew for each analysis: the analyser marks in a plan which rules had no effect on its nodes, so that a
-    plan that failed for a missing table would fail again once the table is there.
+    It is parsed again for each analysis, because the analyser marks in a plan which rules had no effect on its nodes. A
+    plan that failed because a table was missing would therefore fail again after the table has been registered.
     """
 
     statement: str
@@ -62,7 +62,7 @@ class SqlQuery:
 
 @dataclass(frozen=True)
 class PythonQuery:
-    """The decorated function."""
+    """A query that is a decorated Python function."""
 
     function: Callable[[], DataFrame]
 
@@ -72,7 +72,7 @@ class PythonQuery:
 
 @dataclass(frozen=True)
 class FlowDefinition:
-    """One query that fills `target`. `spark_conf` is in force while the query is analysed."""
+    """One query that fills `target`. `spark_conf` applies while the query is analysed."""
 
     name: str
     target: str
@@ -83,8 +83,8 @@ class FlowDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Everything the files define, in the order in which they were read. `spark` is the session that the queries are
-    bound to: its temporary views are the project's own."""
+    """Everything that the files define, in the order in which they were read. `spark` is the session to which the
+    queries are bound. Its temporary views belong to the project."""
 
     outputs: tuple[OutputDefinition, ...]
     flows: tuple[FlowDefinition, ...]
@@ -95,7 +95,7 @@ class Definitions:
 
 
 def check(outputs: Sequence[OutputDefinition], flows: Sequence[FlowDefinition]) -> list[ProjectError]:
-    """What is wrong with the names and the targets; empty where nothing is."""
+    """The errors in names and targets. Empty if there are none."""
     by_name: dict[str, OutputDefinition] = {}
     errors = _check_outputs(outputs, by_name)
     return errors + _check_flows(flows, by_name)
@@ -147,7 +147,7 @@ def _check_flows(flows: Sequence[FlowDefinition], by_name: dict[str, OutputDefin
                     **place,
                 )
             )
-        elif twin is not flow and target.location != flow.location:  # else a twin table, which is told already
+        elif twin is not flow and target.location != flow.location:  # a table defined twice is reported above
             errors.append(
                 ProjectError(f"a flow named {flow.name} is defined at {twin.location} already", "Rename one.", **place)
             )

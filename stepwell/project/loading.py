@@ -1,7 +1,7 @@
 """The project folder: `spark-pipeline.yml`, as `spark-pipelines` reads it, and the settings in it.
 
-Guarantees: what loads here loads in `spark-pipelines` too (the same fields, the same globs), and the reverse. One
-kindness is added: numbers and booleans under `configuration:` may stand without quotes.
+Guarantees: a project that loads here also loads in `spark-pipelines`, and the reverse: the fields and globs are the
+same. There is one exception: here, numbers and booleans under `configuration:` need no quotes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pyspark.pipelines import cli as spark_cli
 from stepwell.errors import Location, ProjectError
 from stepwell.project.settings import Settings, load_settings
 
-# What Stepwell keeps lies in a folder of its own inside the project's storage, beside whatever Spark keeps there.
+# Stepwell keeps its files in a separate folder inside the project's storage, beside the files of Spark.
 STATE_FOLDER = "stepwell"
 
 
 @dataclass(frozen=True)
 class Project:
-    """`root` is absolute; `libraries` are globs relative to it; `storage` is a local folder that need not exist yet."""
+    """A project file. `root` is absolute, and `libraries` are globs relative to it. `storage` is a local folder, which may not exist yet."""
 
     name: str
     root: Path
@@ -39,7 +39,7 @@ class Project:
         return self.storage / STATE_FOLDER
 
     def definition_files(self) -> list[Path]:
-        """The files that the globs name, each once, in order of their path (Spark leaves the order to the disk)."""
+        """The files that match the globs, each once, sorted by path. (Spark takes the order from the file system.)"""
         files = {
             path
             for pattern in self.libraries
@@ -50,7 +50,7 @@ class Project:
 
 
 def find_spec(start: Path, spec: Path | None = None) -> Path:
-    """The project file: `spec` if given, else `spark-pipeline.yml` in `start` or the nearest folder above it."""
+    """The project file: `spec` if it is given, otherwise `spark-pipeline.yml` in `start` or in the nearest folder above it."""
     if spec is not None:
         if not spec.is_file():
             raise ProjectError(f"{spec} is not a file", "Give --spec the path of a spark-pipeline.yml.")
@@ -67,7 +67,7 @@ def find_spec(start: Path, spec: Path | None = None) -> Path:
 def load_project(
     spec: Path | None = None, flags: Mapping[str, str] | None = None, start: Path | None = None
 ) -> Project:
-    """Finds and reads the project file; `flags` are settings by full key that override it.
+    """Finds and reads the project file. `flags` are settings, by full key, which override those in the file.
 
     Raises ProjectError or SettingsError.
     """

@@ -1,7 +1,7 @@
-"""What Spark knows and Stepwell does not run: each refusal says how to write it today.
+"""Refusals of what Spark knows and Stepwell does not run. Each of them says how to write it today.
 
-Also the translation of Spark's own errors while definitions are read and analysed: their first line, without the plan
-that Spark prints below, with view, file and line.
+This module also translates Spark's own errors while definitions are read and analysed. It keeps the first line, without
+the plan that Spark prints below it, and adds view, file and line.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def kafka_reader(location: Location, view: str | None = None) -> UnsupportedErro
 
 
 def first_line(error: BaseException) -> str:
-    """The sentence of an error of Spark's, without the plan, the SQL text and the stack below it."""
+    """The message of an error of Spark's, without the plan, the SQL text and the stack below it."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return lines[0].split(" SQLSTATE:")[0].strip().replace("..", ".") if lines else type(error).__name__
 
 
 def python_error(error: Exception, location: Location, view: str | None = None) -> ProjectError:
-    """Why a definition's Python code failed, in one of our own errors."""
+    """One of Stepwell's errors that says why a definition's Python code failed."""
     if isinstance(error, AttributeError) and getattr(error, "name", None) and str(error.name).startswith("expect"):
         return expectation(location, view)
     if isinstance(error, PySparkException):
@@ -62,7 +62,7 @@ def python_error(error: Exception, location: Location, view: str | None = None) 
     return ProjectError(f"{type(error).__name__}: {error}", view=view, location=location)
 
 
-# Expressions of Catalyst whose value depends on when, where or in which order they run, as users write them.
+# Catalyst's expressions whose value depends on when, where or in which order they run, and their names in queries.
 _IMPURE = {
     "CurrentTimestamp": "current_timestamp()", "Now": "now()", "LocalTimestamp": "localtimestamp()",
     "CurrentDate": "current_date()", "CurrentTime": "current_time()", "CurrentTimeZone": "current_timezone()",
@@ -93,7 +93,7 @@ _RECURSION_TODAY = (
 )
 _SESSION_WINDOW = "session_window"
 _SESSION_METADATA = "spark.sessionWindow"
-"""Key of the metadata by which Spark's planner recognises the column; nothing else in the plan says that sessions are to be merged."""
+"""The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
 _SESSION_TODAY = (
     "window(ts, '10 minutes') gives windows of fixed length. Sessions can be computed in a service between two topics."
 )
@@ -103,10 +103,10 @@ _CLASS = re.compile(r'"class":"org\.apache\.spark\.[\w.$]*?(\w+)\$?"')
 
 
 def check_analysed(analysed: Any, text: str, view: str, location: Location) -> None:
-    """Refuses what can be recognised in the analysed plan only, because the optimised one has literals or other nodes in its place.
+    """Refuses what can be recognised only in the analysed plan, because the optimised plan has literals or other nodes in its place.
 
-    `analysed` is the JVM's plan, `text` its `toJSON`. Raises UnsupportedError, or ProjectErrors for several."""
-    kinds = set(_CLASS.findall(text))  # of the whole text: also of what is nested where a tree does not reach
+    `analysed` is the JVM's plan, and `text` is its `toJSON`. Raises UnsupportedError, or ProjectErrors for several errors."""
+    kinds = set(_CLASS.findall(text))  # from the whole text, which includes what is nested in fields that no tree shows
     found: list[ProjectError] = []
     for table, what_to_do in (
         (_IMPURE, _IMPURE_TODAY),
@@ -125,8 +125,8 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
 
 
 def _has_session_window(analysed: Any, text: str) -> bool:
-    """Spark replaces session_window(ts, gap) by a struct of each row's own start and end while it analyses the query. It merges the
-    sessions in its physical plan. Whoever runs the struct as it stands makes every row a session of its own."""
+    """Whether the query has a session window. While Spark analyses a query, it replaces session_window(ts, gap) by a struct of each row's
+    own start and end. It merges the sessions only in its physical plan. If the struct were run, every row would be a separate session."""
     if f'"{_SESSION_WINDOW}"' not in text:
         return False
     candidates = [

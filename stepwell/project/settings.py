@@ -1,11 +1,11 @@
-"""The settings of a pipeline: every one known, typed and bounded before anything starts.
+"""The settings of a pipeline. Every setting is known, typed and checked against its bounds before anything starts.
 
-Guarantees: an unknown `stepwell.*` key, a value outside its bounds, or a session time zone other than UTC stops here,
-with the key's name. The order is flags, then the environment, then `configuration:` of the project file, then the
-default.
+Guarantees: an unknown `stepwell.*` key, a value outside its bounds, or a session time zone other than UTC is an error
+that names the key. The first of these places that has the key decides: flags, the environment, `configuration:` of the
+project file, the default.
 
-`kafka.*` goes to the Kafka client as it is (without the prefix), `stepwell.*` is ours, everything else is Spark's
-(Spark lets a project keep parameters of its own there). In the environment a key is upper case with `_` for `.`:
+`kafka.*` is passed to the Kafka client without the prefix, and `stepwell.*` is Stepwell's. Everything else is passed to
+Spark, which lets a project keep its own parameters there. In the environment a key is in upper case, with `_` for `.`:
 STEPWELL_WORKERS is `stepwell.workers`, STEPWELL_KAFKA_BOOTSTRAP_SERVERS is `kafka.bootstrap.servers`.
 """
 
@@ -43,7 +43,7 @@ _BYTE_UNIT = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def parse_duration(value: Any) -> float:
-    """Seconds of a duration as Spark writes it: `500ms`, `10s`, `2min`, `1h`, `10 seconds`."""
+    """The seconds of a duration in Spark's notation: `500ms`, `10s`, `2min`, `1h`, `10 seconds`."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", str(value).lower())
     if match is None or match[2] not in _TIME_UNIT_SECONDS:
         raise ValueError("is not a duration: write a number and a unit, such as 500ms, 10s, 2min or 1h")
@@ -51,7 +51,7 @@ def parse_duration(value: Any) -> float:
 
 
 def parse_bytes(value: Any) -> int:
-    """Bytes of a size as Spark writes it: `64m`, `1g`, `65536`."""
+    """The bytes of a size in Spark's notation: `64m`, `1g`, `65536`."""
     match = re.fullmatch(r"\s*(\d+)\s*(?:([bkmgt])(?:i?b)?)?\s*", str(value).lower())
     if match is None:
         raise ValueError("is not a size: write a number of bytes, or one with a unit, such as 64m or 1g")
@@ -59,47 +59,47 @@ def parse_bytes(value: Any) -> int:
 
 
 EVERY_STEP = 10_000_000
-"""In place of a number of rows: no step is as large."""
+"""A number of rows that means every step, because no step is larger."""
 
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 
 
 class StepwellSettings(BaseSettings):
-    """`stepwell.*`. A field `a_b` is the key `stepwell.a.b`. Durations are held in seconds, sizes in bytes."""
+    """The settings `stepwell.*`. The field `a_b` is the key `stepwell.a.b`. Durations are in seconds, and sizes in bytes."""
 
     model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="forbid", validate_default=True)
 
-    # Workers own the state; a task per worker and region runs in every step, so far more than the cores only costs.
-    # The bound keeps a slip of the keyboard from starting a step of a million tasks.
+    # Workers own the state. Every step runs one task per worker and region, so far more workers than cores only cost time.
+    # The bound prevents a typing error from starting a step of a million tasks.
     workers: int = Field(default=1, ge=1, le=1024)
-    # Replay after a crash takes at most about this long again. Below 100 ms checkpoints would never stop.
+    # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
-    # Where a backlog is read, larger steps are faster and answer later: 100k rows take about 0.2 s, 400k 0.7 s.
+    # Under a backlog, larger steps have a higher throughput and a longer latency: 100k rows take about 0.2 s, 400k take 0.7 s.
     step_rows_max: int = Field(default=400_000, ge=1, le=10_000_000)
-    # Bounds the memory of a step where messages are large: keys and values of its input, as they are in Kafka. With messages of 1 MB a
-    # service takes 110 MB above its base at 16m, 140 at 32m, 450 at 128m.
+    # This bounds the memory of a step if messages are large. It counts the keys and values of the input as they are in Kafka. With messages
+    # of 1 MB a service takes 110 MB above its base at 16m, 140 MB at 32m and 450 MB at 128m.
     step_bytes_max: Bytes = Field(default="128m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
-    # A step of at most so many rows runs in the driver, without a Spark job. -1: every step on a machine of one or two cores, where the
-    # driver was faster at all sizes; small ones on a larger machine, where Spark's tasks have more cores than the driver can use. The
-    # largest value is every step, too.
+    # A step of at most this many rows runs in the driver, without a Spark job. -1 means every step on a machine with one or two cores, where
+    # the driver was faster at all sizes. On a larger machine -1 means small steps only, because Spark's tasks can use more cores than the
+    # driver. The largest value means every step, too.
     step_driver_rows_max: int = Field(default=-1, ge=-1, le=EVERY_STEP)
-    # Of output topics that Stepwell creates; an existing topic keeps its own number.
+    # The number of partitions of an output topic that Stepwell creates. An existing topic keeps its own number.
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
-    # -1 is the broker's own default.
+    # -1 means the broker's default.
     topics_replication_factor: int = Field(default=-1, ge=-1, le=100)
-    # The units of placement, fixed for the life of the state: enough for even shares of a hundred workers. A record's key
-    # has two bytes for the shard.
+    # The units of placement, whose number is fixed for the life of the state. There are enough of them to give a hundred workers even
+    # shares. A record's key has two bytes for the shard.
     shards: int = Field(default=4096, ge=1, le=1 << 16)
-    # Every output message says its step in a header; leaving it out saves 0.7 us a message.
+    # Every output message has its step in a header. Leaving it out saves 0.7 us per message.
     message_step_header: bool = True
-    # What a malformed message does where its table does not say.
+    # What happens to a malformed message if its table does not say.
     on_error: OnError = "fail"
-    # A running service whose endpoint has not answered for so long is taken for dead, and may be fenced.
+    # If the endpoint of a running service has not answered for this long, the service is considered dead and may be fenced.
     takeover_silence: Duration = Field(default="30s", ge=1, le=86400)  # type: ignore[assignment]
-    # `stepwell steps N` can answer for at least so many steps back; the step log is truncated behind them.
+    # `stepwell steps N` can answer for at least this many last steps. The step log is truncated before them.
     steps_kept: int = Field(default=100_000, ge=1)
-    # The control endpoint on loopback; 0 takes a free port.
+    # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
 
     @field_validator("shards")
@@ -119,7 +119,7 @@ STEPWELL_KEYS: Mapping[str, str] = {_key(name): name for name in StepwellSetting
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a run. `kafka` has the client's own names (without `kafka.`), `spark` has full names."""
+    """All settings of a run. `kafka` has the names that the Kafka client uses (without `kafka.`), and `spark` has full names."""
 
     stepwell: StepwellSettings
     kafka: dict[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ _ENVIRONMENT_KAFKA_PREFIX = "STEPWELL_KAFKA_"
 def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
     """The settings of a run from the project file's `configuration`, the environment and `flags` (by full key).
 
-    Raises SettingsError with the key and where its value came from.
+    Raises SettingsError, which names the key and the place that its value came from.
     """
     flags = flags or {}
     for keys, origin in ((flags, "a flag"), (configuration, "spark-pipeline.yml")):
@@ -213,7 +213,7 @@ def _load_stepwell(configuration: Mapping[str, str], flags: Mapping[str, str]) -
         layered = Layered(**from_flags)
     except ValidationError as error:
         raise _explain(error, flags) from None
-    # A module-level class, so that settings pickle.
+    # The class is at module level, so that settings can be pickled.
     return StepwellSettings.model_construct(**layered.model_dump())
 
 

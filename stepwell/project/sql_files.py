@@ -1,7 +1,7 @@
 """A project's SQL files -> definitions, by Spark's own splitter and parser.
 
-Spark's pipelines split a file at its semicolons, parse each statement and remember its line; what is done here is
-only to read the parsed commands. `SET key = value` is in force for the flows that follow it in the same file.
+Spark's own code splits a file at its semicolons, parses each statement and remembers its line. This module only reads
+the parsed commands. `SET key = value` applies to the flows that follow it in the same file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATEMENTS = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORAR
 
 @dataclass
 class _File:
-    """What has been read so far; `conf` are the SETs above the statement at hand."""
+    """What has been read so far. `conf` has the settings of the SET statements above the current statement."""
 
     name: str
     statement: str = ""
@@ -41,7 +41,7 @@ class _File:
 
 
 def read_sql(text: str, file_name: str, spark: SparkSession) -> tuple[list[OutputDefinition], list[FlowDefinition]]:
-    """The outputs and flows of one file. Raises ProjectError with the line of the statement, or of the syntax error."""
+    """The outputs and flows of one file. Raises ProjectError with the line of the statement or of the syntax error."""
     splitter = spark._jvm.org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext
     file = _File(file_name)
     try:
@@ -62,7 +62,7 @@ def read_sql(text: str, file_name: str, spark: SparkSession) -> tuple[list[Outpu
 
 
 def _syntax_error(error: PySparkException, text: str, file_name: str) -> ProjectError:
-    """The error with its line in the file: Spark prints the statement that failed, and counts lines from its start."""
+    """The error with its line in the file. Spark prints the statement that failed, and counts lines from the start of that statement."""
     parts = re.split(r"== SQL[^=\n]*==\n", str(error), maxsplit=1)
     printed = parts[1] if len(parts) > 1 else ""
     statement = "\n".join(line for line in printed.splitlines() if not re.fullmatch(r"-*\^+", line)).rstrip("\n")

@@ -1,8 +1,8 @@
 """Table properties and sink options -> what a source reads and what an output writes.
 
-Guarantees: every property is known and every combination makes sense, or an error names the table, file and line. A
-Kafka table with `subscribe` is a source and takes no flow; with `topic` it is an output. A view without a topic is
-kept and can be queried.
+Guarantees: every property is known and every combination makes sense; otherwise an error names the table, file and
+line. A Kafka table with `subscribe` is a source and cannot have a flow. With `topic` it is an output. A view without a
+topic is kept and can be queried.
 """
 
 from __future__ import annotations
@@ -54,25 +54,27 @@ _PAYLOAD_TYPES = (
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What an input handle reads. `schema` has the table's columns with their nullability: a null in a NOT NULL column
-    is malformed. `key` is empty for `append`, and for a changelog without one."""
+    """What an input handle reads. `schema` has the table's columns with their nullability, because a message with a null
+    in a NOT NULL column is malformed. `key` is empty for `append`, and for a changelog without a key."""
 
     handle: str
     topic: str
     mode: Mode
     key: tuple[str, ...]
     schema: StructType
-    starting_offsets: str  # earliest, latest, or Spark's JSON {"topic": {"0": 12}}, where -2 is earliest, -1 latest
+    starting_offsets: (
+        str  # earliest, latest, or Spark's JSON {"topic": {"0": 12}}, in which -2 means earliest and -1 latest
+    )
     on_error: OnError
-    dead_letter_topic: str | None  # set where on_error is dead-letter
+    dead_letter_topic: str | None  # it is set if on_error is dead-letter
     location: Location
     format: Literal["json"] = "json"
 
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """What an output handle writes. `partitions` is for the creation of a topic that is missing; None takes the
-    setting's. `key` columns exist in the view; upsert has at least one."""
+    """What an output handle writes. `partitions` is used if the topic is missing and is created; None means the value of
+    the setting. The columns in `key` exist in the view. The mode upsert has at least one."""
 
     handle: str
     topic: str
@@ -88,7 +90,7 @@ def is_source(output: OutputDefinition) -> bool:
 
 
 def source_spec(output: OutputDefinition, definitions: Definitions, settings: Settings) -> SourceSpec:
-    """The source that a table with `subscribe` is. Raises ProjectError."""
+    """The source that a table with `subscribe` describes. Raises ProjectError."""
     reader = _Properties(output, settings)
     if "topic" in reader.values:
         raise reader.error(
@@ -134,7 +136,7 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
 
 
 def output_spec(output: OutputDefinition, schema: StructType, settings: Settings) -> OutputSpec | None:
-    """Where a view, table or sink with the columns `schema` is published; None where it is only kept.
+    """The output to which a view, table or sink with the columns `schema` is published; None if it is only kept.
 
     Raises ProjectError."""
     reader = _Properties(output, settings)
@@ -160,12 +162,12 @@ def output_spec(output: OutputDefinition, schema: StructType, settings: Settings
 
 
 def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -> tuple[str, ...]:
-    """The declared key of a view, published or not; empty where there is none."""
+    """The declared key of a view, whether it is published or not. Empty if there is none."""
     return _Properties(output, settings).key(schema)
 
 
 def check_columns(schema: StructType, name: str, location: Location) -> None:
-    """Raises UnsupportedError for a type that no message can carry, ProjectError for two columns of one name."""
+    """Raises UnsupportedError for a type that no message can carry, and ProjectError for two columns with the same name."""
     check_names(schema, name, location)
     for column in schema.fields:
         unsupported = _unsupported(column.dataType)
@@ -179,7 +181,7 @@ def check_columns(schema: StructType, name: str, location: Location) -> None:
 
 
 def check_names(schema: StructType, view: str, location: Location) -> None:
-    """Raises ProjectError for two columns of one name: nothing could tell them apart (Spark ignores case)."""
+    """Raises ProjectError for two columns with the same name, because they cannot be distinguished. Spark ignores case in names."""
     seen: set[str] = set()
     for column in schema.fields:
         if column.name.lower() in seen:
@@ -195,7 +197,7 @@ def _unsupported(data_type: DataType) -> DataType | None:
     if isinstance(data_type, StructType):
         return next(filter(None, (_unsupported(field.dataType) for field in data_type.fields)), None)
     if isinstance(data_type, StringType) and data_type != StringType():
-        return data_type  # a collation, CHAR(n), VARCHAR(n): equality or padding of their own
+        return data_type  # a collation, CHAR(n) or VARCHAR(n), which have other rules for equality or padding
     return None if isinstance(data_type, _PAYLOAD_TYPES) else data_type
 
 
@@ -204,7 +206,7 @@ def _lower(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Properties:
-    """One table's properties, by lower-case name (Spark's options ignore case), and errors that name the table."""
+    """The properties of one table, by lower-case name (Spark's options ignore case), and errors that name the table."""
 
     def __init__(self, output: OutputDefinition, settings: Settings) -> None:
         self.output = output
@@ -228,7 +230,7 @@ class _Properties:
                 raise self.error(f"{name} is not a property of {what}", hint)
 
     def _check_client(self, name: str, value: str) -> None:
-        """All output of a step is one transaction, so there is one broker; its settings stand in one place."""
+        """Refuses a client setting that differs from the pipeline's. All output of a step is one transaction, so there is only one broker."""
         key = name[len("kafka.") :]
         if self.settings.kafka.get(key.lower()) != value:
             raise self.error(

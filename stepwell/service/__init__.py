@@ -1,1 +1,1 @@
-"""The running service's control endpoint, and how the other commands find and ask it."""
+"""The control endpoint of the running service, and how the other commands find it and use it."""

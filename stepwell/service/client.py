@@ -1,4 +1,4 @@
-"""How a command asks the service of a project."""
+"""The client by which a command talks to the service of a project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NotRunning(StepwellError):
 
 
 class ControlClient:
-    """Speaks to the service whose endpoint file lies in `folder`."""
+    """Talks to the service whose endpoint file is in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class ControlClient:
         return self._call("POST", f"/{what}")
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
-        """The first status that `until` accepts; None when the service ended meanwhile. Raises StepwellError at the deadline."""
+        """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -55,7 +55,7 @@ class ControlClient:
             time.sleep(LOOK_SECONDS)
 
     def wait_for_end(self, endpoint: Endpoint, seconds: float) -> dict[str, Any] | None:
-        """Until the service's process is gone: its last status, or None where it left none. Raises StepwellError at the deadline."""
+        """Waits until the service's process has ended. Returns its last status, or None. Raises StepwellError at the deadline."""
         deadline = time.monotonic() + seconds
         while not process_is_gone(endpoint.pid):
             if time.monotonic() > deadline:
@@ -67,12 +67,12 @@ class ControlClient:
         return self.last_run(endpoint.pid)
 
     def last_run(self, pid: int | None = None) -> dict[str, Any] | None:
-        """How the last run ended; with `pid`, only that process's."""
+        """How the last run ended. With `pid`, only the run of that process counts."""
         found = read_last_run(self._folder)
         return found if found is not None and pid in (None, found.get("pid")) else None
 
     def endpoint(self) -> Endpoint:
-        """Where the service answers, or did. Raises NotRunning."""
+        """The endpoint where the service answers, or answered when it last ran. Raises NotRunning."""
         endpoint = read_endpoint(self._folder)
         if endpoint is None:
             last = self.last_run()
@@ -83,7 +83,7 @@ class ControlClient:
     def _call(self, method: str, path: str) -> dict[str, Any]:
         endpoint = self.endpoint()
         answer = _request(endpoint, method, path)
-        if answer is None or answer.status_code == UNAUTHORIZED:  # a stranger may have got a dead service's port
+        if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
             raise NotRunning(
                 f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
                 "Start it again with `stepwell run`.",
@@ -104,7 +104,7 @@ def _request(endpoint: Endpoint, method: str, path: str) -> httpx.Response | Non
 
 
 def process_is_gone(pid: int) -> bool:
-    """Whether it has ended; a zombie has."""
+    """Whether the process has ended. A zombie process has ended."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -1,6 +1,6 @@
-"""Where a service answers: a file of mode 0600 in the project's storage holds its address and its token.
+"""The endpoint of a service. A file of mode 0600 in the project's storage holds its address and its token.
 
-Whoever can read the file may control the service; nobody else can, though the port is open to every user of the machine.
+Only a user who can read the file can control the service, although the port is open to every user of the machine.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import httpx
 ENDPOINT_FILE = "endpoint.json"
 
 ANSWER_SECONDS_MAX = 5.0
-"""The endpoint's thread shares an interpreter with the loop, which may encode a large step."""
+"""An answer may take this long, because the endpoint's thread shares the interpreter with the loop, which may be encoding a large step."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`url`: http://127.0.0.1:PORT. `token` goes into the Authorization header."""
+    """`url` is http://127.0.0.1:PORT. `token` is sent in the Authorization header."""
 
     url: str
     token: str
@@ -34,7 +34,7 @@ class Endpoint:
         return Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
 
     def write(self, folder: Path) -> None:
-        """Replaces the file at once, never readable by others, not even while it is written."""
+        """Replaces the file atomically. Other users can never read it, not even while it is being written."""
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{ENDPOINT_FILE}.{os.getpid()}"
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -43,19 +43,19 @@ class Endpoint:
         draft.rename(folder / ENDPOINT_FILE)
 
     def write_unless_served(self, folder: Path) -> None:
-        """As `write`, but leaves the file of a service that is alive: a run that has not claimed the pipeline yet may find that it must not."""
+        """Like `write`, but keeps the file of a service that is alive, because a run that has not claimed the pipeline yet may be rejected."""
         other = read_endpoint(folder)
         if other is None or who_answers(other.url) is None:
             self.write(folder)
 
     def remove(self, folder: Path) -> None:
-        """Only if it is still ours."""
+        """Removes the file if it still belongs to this endpoint."""
         if read_endpoint(folder) == self:
             (folder / ENDPOINT_FILE).unlink(missing_ok=True)
 
 
 def read_endpoint(folder: Path) -> Endpoint | None:
-    """What the last service wrote; it may be gone. None where there is no file, or no such file."""
+    """The endpoint that the last service wrote, which may have ended. None if there is no file, or none that can be read as an endpoint."""
     try:
         found = json.loads((folder / ENDPOINT_FILE).read_text())
         return Endpoint(str(found["url"]), str(found["token"]), int(found["pid"]))
@@ -64,12 +64,12 @@ def read_endpoint(folder: Path) -> Endpoint | None:
 
 
 def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
-    """Of a service, which speaks plain http: certificates to verify with would be read, 17 ms of CPU, for nothing."""
+    """Sends a request to a service, which uses plain HTTP. So no certificates are loaded, which would take 17 ms of CPU time."""
     return httpx.request(method, url, headers=headers, timeout=ANSWER_SECONDS_MAX, trust_env=False, verify=False)
 
 
 def who_answers(url: str) -> dict[str, Any] | None:
-    """What `/alive` says at this address; None where nobody answers, or somebody else."""
+    """The answer of `/alive` at this address; None if nothing answers, or another program."""
     try:
         found = request("GET", url + "/alive").json()
         return found if isinstance(found, dict) and "pipeline" in found else None

@@ -1,8 +1,9 @@
-"""Who holds the pipeline now, and whether a new run may take it over.
+"""Which run holds the pipeline now, and whether a new run may take it over.
 
-The last claim in the step log names the holder: host, process, endpoint. A holder that answers is left alone. One whose process is known to
-be gone can be fenced at once. Of one that cannot be asked (another host) silence is the only sign: no new record in the step log for as
-long as `stepwell.takeover.silence` says. `--take-over` asks nothing. Being wrong costs the older run, never the data: it is fenced.
+The last claim in the step log names the holder: its host, process and endpoint. A holder that answers keeps the pipeline. A holder whose
+process is known to have ended can be fenced at once. Any other holder, for example one on another host, may be fenced if the step log has
+had no new record for `stepwell.takeover.silence`. With `--take-over` nothing is checked. A wrong decision ends the older run, because it
+is fenced, but it never damages the data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from stepwell.service.client import process_is_gone
 from stepwell.service.endpoint import who_answers
 
 LOOK_SECONDS = 0.5
-"""Between two looks at the log of a holder that may be dead."""
+"""The time between two looks at the step log while a holder may be dead."""
 
 
 class HeldByAnother(StepwellError):
@@ -37,8 +38,8 @@ def wait_for_turn(
     take_over: bool,
     say: Callable[[str], None],
 ) -> int | None:
-    """Returns when the pipeline may be claimed: the epoch of the holder that was found silent, None where nobody ever held it.
-    Raises HeldByAnother."""
+    """Waits until the pipeline may be claimed. Returns the epoch of the holder that may be replaced, or None if the pipeline never had a
+    holder. Raises HeldByAnother."""
     state = read_log()
     claim = state.claim
     if claim is None:
@@ -75,5 +76,5 @@ def _held(pipeline: str, claim: Claim, why: str) -> HeldByAnother:
 
 
 def _is_gone(claim: Claim) -> bool:
-    """Whether the holder's process ran on this host and is there no more (or only as a zombie)."""
+    """Whether the holder's process ran on this host and has ended (or is only a zombie)."""
     return claim.host == socket.gethostname() and process_is_gone(claim.pid)

@@ -1,7 +1,7 @@
 """How the last run of a project ended: its last status, in a file beside the state.
 
-A service that is gone answers no question; who asks then should hear why it is gone. A run that was killed leaves the file of the run
-before it, so the process is named in it.
+A service that has ended cannot answer, but a command can read from this file why it ended. A run that was killed does not write the file,
+which is then that of an earlier run. So the file also names the process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LAST_RUN_FILE = "last_run.json"
 
 
 def write_last_run(folder: Path, status: dict[str, Any]) -> None:
-    """Replaces the file as a whole. A disk that is full may be the very reason why the run ended: then the file stays as it was, with a
-    warning, and what ended the run is still reported."""
+    """Replaces the whole file. A full disk may be the reason why the run ended. Then the file stays as it was, a warning is logged, and the
+    reason why the run ended is still reported."""
     draft = folder / f".{LAST_RUN_FILE}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def write_last_run(folder: Path, status: dict[str, Any]) -> None:
 
 
 def read_last_run(folder: Path) -> dict[str, Any] | None:
-    """The status, with the process as `pid`; None where no run has ended."""
+    """The status, with the process id as `pid`; None if no run has ended yet."""
     try:
         found = json.loads((folder / LAST_RUN_FILE).read_text())
         return found if isinstance(found, dict) else None

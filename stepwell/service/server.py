@@ -1,8 +1,8 @@
 """The control endpoint: HTTP on loopback, in a thread beside the loop.
 
-GET  /alive                               who runs here; no token, so that a second run can ask
+GET  /alive                               which run this is; it needs no token, so that a second run can ask
 GET  /status, /metrics                    what the pipeline does
-POST /pause /resume /stop /checkpoint     asks the loop; it answers at once, the loop follows at the next boundary
+POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from stepwell.service.endpoint import Endpoint
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")
 START_SECONDS_MAX = 10.0
-"""For a server on loopback to begin to listen; measured 0.05 s."""
+"""The time for a server on loopback to begin to listen. It was measured as 0.05 s."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class ControlServer:
-    """Listens from `start` to `close`; `endpoint` says where."""
+    """Listens from `start` to `close`. `endpoint` says where."""
 
     def __init__(self, requests: Requests, board: StatusBoard, port: int = 0) -> None:
         self._requests, self._board = requests, board
@@ -91,7 +91,7 @@ class ControlServer:
 
 
 def metrics(board: StatusBoard) -> bytes:
-    """The status's figures as Prometheus has them."""
+    """The numbers of the status in Prometheus's text format."""
     registry = CollectorRegistry()
     shown = board.show()
     plain = (

@@ -1,1 +1,1 @@
-"""Spark's session and the archive of its classes."""
+"""The Spark session, and the archive of the JVM's classes."""

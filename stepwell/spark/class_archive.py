@@ -1,7 +1,7 @@
-"""Where the archive of the classes that Spark's JVM loads is (class data sharing). With it a session starts in two thirds of the time.
+"""The place of the archive of the classes that Spark's JVM loads (class data sharing). With it a session starts in two thirds of the time.
 
-It lies in the Python environment, because it is valid for one Java and one Spark. The JVM checks that itself, and ignores an archive that does
-not fit. `make_class_archive.py` makes it.
+The archive is in the Python environment, because it is valid for one version of Java and one of Spark. The JVM itself checks this, and
+ignores an archive that does not fit. `make_class_archive.py` makes the archive.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import xxhash
 FOLDER = Path(sys.prefix) / "share" / "stepwell"
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-"""Without it the JVM logs a line for each class that it leaves out."""
+"""Without these options the JVM logs a line for each class that it leaves out."""
 
 
 def archive() -> Path | None:
-    """Where the archive for this Java and this Spark is, or would be; None where there is no Java."""
+    """The path of the archive for this Java and this Spark, whether it exists or not; None if there is no Java."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     if not java.is_file():
@@ -32,6 +32,6 @@ def archive() -> Path | None:
 
 
 def java_options() -> str:
-    """For a JVM that uses the archive; empty where there is none."""
+    """The options for a JVM that uses the archive; empty if there is no archive."""
     found = archive()
     return f'"-XX:SharedArchiveFile={found}" -Xshare:auto {QUIET}' if found is not None and found.exists() else ""

@@ -1,14 +1,14 @@
-"""Settings of Spark that a project may not change."""
+"""The settings of Spark that a project may not change."""
 
 from __future__ import annotations
 
-# One time zone everywhere: functions that depend on it would otherwise differ from one machine to the next.
+# There is one time zone everywhere. Otherwise functions that depend on it would differ between machines.
 TIME_ZONE_KEY = "spark.sql.session.timeZone"
-# What a project may not change, because steps would be slower or wrong. It is in force in every session of the process.
+# A project may not change these, because steps would be slower or wrong. They apply to every session of the process.
 FIXED_SQL = {
     TIME_ZONE_KEY: "UTC",
-    # It sums small decimals as unscaled longs and averages them as doubles; our sums are exact without that.
+    # The excluded rule sums small decimals as unscaled longs and averages them as doubles. Stepwell's sums are exact without it.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates",
-    # Plans over sources marked streaming are only resolved here, never run by Structured Streaming.
+    # Plans over sources marked as streaming are only analysed. Structured Streaming never runs them.
     "spark.sql.streaming.unsupportedOperationCheck": "false",
 }

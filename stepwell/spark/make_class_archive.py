@@ -1,4 +1,4 @@
-"""Makes the archive of the JVM's classes, unless it exists.
+"""Makes the archive of the JVM's classes if it does not exist.
 
 python -m stepwell.spark.make_class_archive      takes about 15 s and 150 MB, once per Python environment
 """
@@ -16,11 +16,11 @@ from stepwell.spark.class_archive import QUIET, archive
 from stepwell.spark.session import make_session
 
 EXIT_SECONDS_MAX = 120.0
-"""For the JVM to end after it has written the archive: this takes 10 s on a quiet machine."""
+"""The time for the JVM to write the archive and end. This takes 10 s on an idle machine."""
 
 
 def make(place: Path) -> None:
-    """Starts a session, plans and runs something in it, and ends its JVM, which writes what it has loaded."""
+    """Starts a session, plans and runs a query in it, and ends its JVM. On its way out the JVM writes the classes that it has loaded."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}")
     session = make_session("classes", java_options=f'"-XX:ArchiveClassesAtExit={draft}" {QUIET}')

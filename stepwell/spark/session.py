@@ -1,8 +1,8 @@
-"""The Spark session of a pipeline: classic, local, in UTC, quiet.
+"""The Spark session of a pipeline: classic, local, in UTC, and without output.
 
-A step is one RDD job, so what matters here is what an RDD job meets: unix sockets and a daemon of our own in place of
-TCP and a garbage collection after each task (71 -> 41 ms for two stages). The UI, the progress bar and the WARN lines
-are off. The session starts in 3 to 20 s; a process makes one.
+A step is one RDD job, so the settings here concern RDD jobs. Unix sockets replace TCP, and Stepwell's own daemon avoids
+a garbage collection after each task (71 -> 41 ms for two stages). The UI, the progress bar and the WARN lines are off.
+The session starts in 3 to 20 s. A process makes one session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 _FIXED = {
     **FIXED_SQL,
     "spark.sql.unsupportedOperationCheck": "false",
-    # Two attempts of a task at once would only wait for each other's database lock.
+    # Two concurrent attempts of a task would only wait for each other's database lock.
     "spark.speculation": "false",
     "spark.python.unix.domain.socket.enabled": "true",
 }
@@ -34,18 +34,18 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
-    # Blobs are compressed Arrow already where that pays; the network is loopback.
+    # Exchange messages are compressed by Arrow already where that is worthwhile, and the network is loopback.
     "spark.shuffle.compress": "false",
 }
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Whether `error`, or what caused it, says that the JVM did not answer: then nothing is wrong with the definition at hand.
+    """Whether `error`, or one of its causes, says that the JVM did not answer. In this case the error is not that of a definition.
 
-    Py4J turns a connection that breaks into a Py4JError without a cause; an exception of the JVM is a Py4JJavaError, and a call that does
-    not exist brings a trace."""
+    Py4J turns a broken connection into a Py4JError without a cause. An exception of the JVM is a Py4JJavaError, and a call that does not
+    exist has a trace."""
     waiting: list[BaseException | None] = [error]
-    met: set[int] = set()  # causes may go in a circle
+    met: set[int] = set()  # the chain of causes may have a cycle
     while waiting:
         found = waiting.pop()
         if found is None or id(found) in met:
@@ -60,7 +60,7 @@ def connection_lost(error: BaseException) -> bool:
 
 
 def cores() -> int:
-    """The cores that this process may use, which in a container are fewer than the machine's."""
+    """The number of cores that this process may use. In a container it can be lower than the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -70,21 +70,21 @@ def make_session(
     daemon_module: str | None = DAEMON_MODULE,
     java_options: str | None = None,
 ) -> SparkSession:
-    """The process's session with a project's `spark.*` settings; `daemon_module` None leaves Spark's own daemon, `java_options` None takes
-    the archive of classes if there is one."""
+    """The process's session, with a project's `spark.*` settings. With `daemon_module` None, Spark's own daemon is used. With `java_options`
+    None, the archive of classes is used if there is one."""
     chosen = {**_DEFAULTS, **(settings or {}), **_FIXED}
     chosen.setdefault("spark.master", f"local[{cores()}]")
     if daemon_module is not None:
         chosen.setdefault("spark.python.daemon.module", daemon_module)
-    # Python workers find our packages also where they run from a checkout.
+    # Python workers must find Stepwell's packages also if they run from a checkout.
     chosen.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(_python_path()))
     options = chosen.get("spark.driver.extraJavaOptions", "")
     if "log4j2.configurationFile" not in options:
         options = f"-Dlog4j2.configurationFile={_LOG4J_FILE.as_uri()} {options}"
     ours = class_archive.java_options() if java_options is None else java_options
-    # Of two options of a kind the JVM takes the last: the project's.
+    # If an option occurs twice, the JVM uses the last one, which is the project's.
     chosen["spark.driver.extraJavaOptions"] = f"{ours} {options}".strip()
-    # Spark would take whatever `python3` is on the path; the tasks need this environment.
+    # The tasks need this environment, but Spark would use whatever `python3` is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():

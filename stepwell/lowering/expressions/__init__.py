@@ -1,10 +1,10 @@
 """Catalyst's expressions -> DuckDB SQL with Spark's semantics: ANSI mode, session time zone UTC.
 
-Guarantees: an expression that `emit` accepts gives, for every row, the value Spark gives, or raises where Spark raises
-(tests/stepwell/expressions compares them on edge values). One it does not know, it refuses by name.
+Guarantees: an expression that `emit` accepts has Spark's value for every row, and raises where Spark raises. (tests/stepwell/expressions
+compares the two on edge values.) `emit` refuses an expression that it does not know, and names it.
 
-`TABLE` has one row for each expression class. A rule gets the node and its children's fragments, in Spark's order. docs/contributing.md says
-how to add one.
+`TABLE` has one entry for each expression class. A rule gets the node and the fragments of its children, in Spark's order.
+docs/contributing.md says how to add a rule.
 """
 
 from __future__ import annotations

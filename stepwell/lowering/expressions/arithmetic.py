@@ -1,7 +1,7 @@
-"""+, -, *, /, %, div, pmod, unary minus over integers, floats, decimals and intervals; bits.
+"""+, -, *, /, %, div, pmod and unary minus over integers, floats, decimals and intervals; bitwise operators.
 
-DuckDB's integer operators raise on overflow as Spark's do in ANSI mode. Its decimals are another matter (decimals.py). Division by
-zero must be looked for: DuckDB makes an infinity of it, Spark an error, floats included; but a null dividend is null first.
+DuckDB's integer operators raise on overflow, as Spark's do in ANSI mode. Decimals need rules of their own (decimals.py). Division by zero
+is tested explicitly: DuckDB returns an infinity, but Spark raises an error, for floats too. If the dividend is null, the result is null.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def intervals_sum(symbol: str, left: Fragment, right: Fragment) -> Fragment:
 
 
 def negated(operand: Fragment, error: str) -> str:
-    """SQL for the negative of an integer or interval; the least of them has none, and is an error."""
+    """SQL for the negative of an integer or interval. The least value of the type has none, and raises `error`."""
     least = f"CAST({-(1 << 63) if pa.types.is_duration(operand.type) else -(1 << (operand.type.bit_width - 1))} AS {duck_type(operand.type)})"
     return cast(f"CASE WHEN {operand.sql} = {least} THEN {error} ELSE 0 - {operand.sql} END", operand.type)
 
 
 def unless_zero(dividend: Fragment, divisor: Fragment, quotient: str, type_: pa.DataType, error: str) -> Fragment:
-    """`quotient`, and `error` where the divisor is zero and the dividend not null."""
+    """`quotient`, or `error` where the divisor is zero and the dividend is not null."""
     if divisor.literal and divisor.value is not None and divisor.value != 0:
         return derived(cast(quotient, type_), type_, dividend, divisor)
     zero = f"CASE WHEN {dividend.sql} IS NOT NULL THEN {error} END"
@@ -78,7 +78,7 @@ def _remainder(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         remainder, type_ = decimals.remainder(left, right)
         return unless_zero(left, right, remainder, type_, REMAINDER_BY_ZERO)
     if pa.types.is_integer(left.type):
-        # The least integer % -1 overflows in DuckDB and is 0 in Spark.
+        # The least integer % -1 overflows in DuckDB. In Spark it is 0.
         if right.literal and right.value != -1:
             remainder = f"({left.sql} % {right.sql})"
         else:
@@ -91,7 +91,7 @@ def _remainder(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _pmod(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """r = a % n; (r + n) % n where r is negative."""
+    """The positive remainder. With r = a % n it is r, or (r + n) % n where r is negative."""
     left, right = arguments
     remainder = _remainder(node, arguments)
     if pa.types.is_decimal(left.type):
@@ -99,7 +99,7 @@ def _pmod(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     elif pa.types.is_integer(left.type):
         type_ = left.type
         total = f"({remainder.sql}::HUGEINT + {right.sql}::HUGEINT)"
-        if type_.bit_width >= 32:  # Java adds these in their own width: the sum wraps
+        if type_.bit_width >= 32:  # Java adds these types in their own width, so the sum wraps
             least = -(1 << (type_.bit_width - 1))
             total = (
                 f"CASE WHEN {total} < {least}::HUGEINT THEN {total} + {1 << type_.bit_width}::HUGEINT ELSE {total} END"

@@ -1,5 +1,5 @@
-"""Casts as Spark's ANSI mode has them. `_RULES` is looked up by the kinds of the two types; what is not there, Spark's analyser
-refuses, or we do.
+"""Casts as in Spark's ANSI mode. `_RULES` is indexed by the kinds of the two types. A cast that is not in it is refused by Spark's analyser
+or by Stepwell.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from stepwell.lowering.expressions.fragment import (
 
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
-EXACT_DIGITS_MAX = 15  # a decimal of as many digits is two exact doubles, whose quotient is rounded once
-SECONDS_MAX = ((1 << 63) - 1) // SECOND_US  # Spark's conversion of seconds saturates beyond
+EXACT_DIGITS_MAX = 15  # such a decimal is the quotient of two exact doubles, which is rounded once
+SECONDS_MAX = ((1 << 63) - 1) // SECOND_US  # beyond this, Spark's conversion of seconds saturates
 
 
 def kind(type_: pa.DataType) -> str:
@@ -58,7 +58,7 @@ def _integer_integer(operand: Fragment, target: pa.DataType) -> Fragment:
 
 
 def _float_integer(operand: Fragment, target: pa.DataType) -> Fragment:
-    """Toward zero; only a value whose floor and ceiling both fit. 2^63 itself passes Spark's test, and saturates."""
+    """Rounds toward zero. The floor and the ceiling of the value must both fit. 2^63 itself passes Spark's test, and saturates."""
     top = 1 << (target.bit_width - 1)
     value = cast(operand.sql, pa.float64())
     least, most = float(-top), float(top if target.bit_width == 64 else top - 1)
@@ -77,7 +77,7 @@ def _float_float(operand: Fragment, target: pa.DataType) -> Fragment:
 
 
 def _decimal_integer(operand: Fragment, target: pa.DataType) -> Fragment:
-    """Toward zero."""
+    """Rounds toward zero."""
     top = 1 << (target.bit_width - 1)
     whole = f"CAST(CASE WHEN {operand.sql} < 0 THEN ceil({operand.sql}) ELSE floor({operand.sql}) END AS HUGEINT)"
     if operand.type.scale == 0:
@@ -95,7 +95,7 @@ def _decimal_float(operand: Fragment, target: pa.DataType) -> Fragment:
 
 
 def _decimal_string(operand: Fragment, target: pa.DataType) -> Fragment:
-    """DuckDB writes no zero before the point where the type has no digits there."""
+    """Adds the zero before the point, which DuckDB omits where the type has no digits there."""
     written = f"CAST({operand.sql} AS VARCHAR)"
     if operand.type.precision == operand.type.scale:
         written = f"replace({written}, '.', '0.')"
@@ -135,7 +135,7 @@ def _by(function: str, raises: bool = False) -> Callable[[Fragment, pa.DataType]
 
 
 def _float_string(operand: Fragment, target: pa.DataType) -> Fragment:
-    """DuckDB writes a double as Java does where Java writes no exponent."""
+    """Uses DuckDB's text of a double where Java writes no exponent, because the two are equal there."""
     if pa.types.is_float32(operand.type):
         return call("spark_write_single", target, operand)
     plain = f"abs({operand.sql}) >= 1e-3::DOUBLE AND abs({operand.sql}) < 1e7::DOUBLE"
@@ -143,12 +143,12 @@ def _float_string(operand: Fragment, target: pa.DataType) -> Fragment:
 
 
 def _usually(condition: str, quick: str, function: str, operand: Fragment) -> Fragment:
-    """DuckDB's own text where it is Spark's, else ours."""
+    """DuckDB's own text where it equals Spark's, and otherwise that of Stepwell's function."""
     return derived(f"(CASE WHEN {condition} THEN {quick} ELSE {function}({operand.sql}) END)", pa.string(), operand)
 
 
 def _moment_string(function: str, type_: str) -> Callable[[Fragment, pa.DataType], Fragment]:
-    """DuckDB writes the years from 1 to 9999 as Spark does."""
+    """The rule of a cast from a date or timestamp to text. DuckDB writes the years from 1 to 9999 as Spark does."""
     first, end = f"{type_} '0001-01-01'", f"{type_} '9999-12-31'"
     return lambda operand, target: _usually(
         f"{operand.sql} >= {first} AND {operand.sql} < {end}", f"CAST({operand.sql} AS VARCHAR)", function, operand
@@ -164,7 +164,7 @@ def _timestamp_date(operand: Fragment, target: pa.DataType) -> Fragment:
 
 
 def _same(operand: Fragment, target: pa.DataType) -> Fragment:
-    """In UTC a timestamp with a zone and one without are the same number."""
+    """Keeps the number: in UTC it is the same for a timestamp with a zone and for one without."""
     return derived(operand.sql, target, operand)
 
 

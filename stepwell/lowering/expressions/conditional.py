@@ -1,5 +1,5 @@
-"""Choices between expressions. DuckDB's CASE and COALESCE evaluate a branch only for the rows that take it (with its optimiser off,
-see engine/expressions/evaluate.py), as Spark does: a branch that would raise is safe."""
+"""Choices between expressions. With its optimiser off (see engine/expressions/evaluate.py), DuckDB evaluates a branch of CASE and COALESCE
+only for the rows that take it, as Spark does. So a branch that raises for other rows does no harm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
 
 
 def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
-    """Spark has cast the branches to one type; void may stand beside it."""
+    """The type of all branches. Spark has cast them to one type, but some may be void."""
     return next((a.type for a in arguments if not pa.types.is_null(a.type)), pa.null())
 
 
@@ -38,12 +38,12 @@ def _coalesce(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _pass(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """A node that tells Spark's code generator or optimiser something, and changes no value."""
+    """A node that informs Spark's code generator or optimiser, and changes no value."""
     return arguments[0]
 
 
 def _is_nan(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """False for null."""
+    """isnan: false for null."""
     return derived(f"COALESCE(isnan({arguments[0].sql}), FALSE)", pa.bool_(), *arguments)
 
 
@@ -55,7 +55,7 @@ def _nanvl(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _normalize(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """One zero and one NaN: what is grouped or joined by."""
+    """The value with one form of zero and one form of NaN, as grouping and joining need it."""
     operand = arguments[0]
     zero, nan = cast("0", operand.type), cast("'nan'", operand.type)
     sql = f"CASE WHEN {operand.sql} = 0 THEN {zero} WHEN isnan({operand.sql}) THEN {nan} ELSE {operand.sql} END"
@@ -63,7 +63,7 @@ def _normalize(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _extreme(function: str) -> Rule:
-    """Greatest and least: nulls are passed over. -0.0 and 0.0 are equal: the first of them stays, as in Spark."""
+    """The rule of greatest or least. Nulls are skipped. -0.0 and 0.0 are equal, and the first of them is the result, as in Spark."""
     better = ">" if function == "greatest" else "<"
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

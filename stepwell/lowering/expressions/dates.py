@@ -1,7 +1,7 @@
 """Dates, timestamps and intervals, in UTC.
 
-A timestamp is computed with as microseconds (`epoch_us`, `make_timestamp`), a day-time interval is microseconds already. DuckDB's own
-calendar is the proleptic Gregorian one, as Spark's.
+Rules compute with a timestamp as microseconds (`epoch_us`, `make_timestamp`). A day-time interval is a number of microseconds already.
+DuckDB's calendar is the proleptic Gregorian one, like Spark's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MINUTE_US, HOUR_US = 60 * SECOND_US, 3600 * SECOND_US
 
 
 def _part(sql: str) -> Rule:
-    """An integer of a date."""
+    """The rule of an integer field of a date."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return derived(cast(sql.format(arguments[0].sql), INT), INT, *arguments)
@@ -46,7 +46,7 @@ def micros(operand: Fragment) -> str:
 
 
 def _clock(unit_us: int, count: int) -> Rule:
-    """Hours, minutes or seconds of a timestamp."""
+    """The rule of the hours, minutes or seconds of a timestamp."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         of_day = f"((({micros(arguments[0])} % {DAY_US}) + {DAY_US}) % {DAY_US})"
@@ -85,7 +85,7 @@ def _subtract_timestamps(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fra
 
 
 def _add_months(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """The day of month is cut to the month's last."""
+    """add_months: a day beyond the end of the new month becomes its last day."""
     date, months = arguments
     return derived(f"CAST({date.sql} + to_months({cast(months.sql, INT)}) AS DATE)", DATE, date, months, raises=True)
 
@@ -115,7 +115,7 @@ def _next_day(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     found = [i for i, day in enumerate(days) if word in (day, day[:3], day[:2])]
     if not found:
         raise unsupported(node, f"day of week {word!r}", "name a day: MON, TUE, ...")
-    # Monday is 1 of isodow; the next one is one to seven days away.
+    # isodow counts from Monday = 1. The next such day is one to seven days away.
     sql = f"CAST({date.sql} + CAST(7 - (isodow({date.sql}) - 1 - {found[0]} + 7) % 7 AS INTEGER) AS DATE)"
     return derived(sql, DATE, date)
 
@@ -130,7 +130,7 @@ _TIME_UNITS = {
 
 
 def _truncation(operand: Fragment, unit: Any, units: dict[str, tuple[str, ...]]) -> Fragment:
-    """To the unit's start; null where there is no such unit."""
+    """Truncates to the start of the unit. The result is null if there is no such unit."""
     target = operand.type
     name = next((name for name, words in units.items() if str(unit).upper() in words), None)
     if name is None or unit is None:
@@ -147,7 +147,7 @@ def _trunc_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
 
 
 def _pattern(node: TreeNode, operand: Fragment, reading: bool) -> str | None:
-    """A datetime pattern, tried out now, so that dry-run refuses what is not supported."""
+    """A datetime pattern. It is parsed here, so that `dry-run` refuses one that is not supported."""
     pattern = literal_value(node, operand, "the pattern")
     if pattern is None:
         return None
@@ -166,7 +166,7 @@ _STRFTIME = {
 
 
 def _strftime(pattern: str) -> str | None:
-    """DuckDB's form of a pattern; None if a field has none."""
+    """The pattern in DuckDB's form; None if one of its fields has none."""
     out = []
     for written, count in times.tokens(pattern):
         field = written.replace("%", "%%") if not count else _STRFTIME.get(written * count)
@@ -191,7 +191,7 @@ def _date_format(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _from_unix_time(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     seconds, pattern = arguments
     _pattern(node, pattern, reading=False)
-    # Spark multiplies without looking: the product wraps. No calendar reaches there.
+    # Spark multiplies without a check, so the product wraps. No date is large enough for that.
     moment = f"make_timestamp({seconds.sql} * {SECOND_US})"
     return call("spark_date_format", STRING, moment, pattern, raises=True) if not seconds.raises else derived(
         f"spark_date_format({moment}, {pattern.sql})", STRING, *arguments, raises=True
@@ -207,7 +207,7 @@ def _get_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _unix_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Seconds since 1970, cut toward 1970."""
+    """Seconds since 1970, rounded toward 1970."""
     operand, pattern = arguments
     if pa.types.is_string(operand.type):
         if not node.get("failOnError", True):
@@ -221,7 +221,7 @@ def _unix_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
 
 
 def _from_units(unit_us: int) -> Rule:
-    """timestamp_seconds, _millis, _micros of integers."""
+    """The rule of timestamp_seconds, timestamp_millis or timestamp_micros for integers."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand = arguments[0]
@@ -260,7 +260,7 @@ def _make_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """make_dt_interval(days, hours, mins, secs); secs is a decimal of microseconds."""
+    """make_dt_interval(days, hours, mins, secs), where secs is a decimal with six digits after the point."""
     days, hours, minutes, seconds = arguments
     parts = [
         f"{days.sql}::HUGEINT * {DAY_US}",
@@ -287,7 +287,7 @@ def _multiply_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragm
 
 
 def _divide_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Rounded half up, away from zero."""
+    """An interval divided by a number, rounded half up, away from zero."""
     interval, divisor = arguments
     if not pa.types.is_integer(divisor.type):
         raise unsupported(node, f"an interval over {divisor.type}", "divide by an integer")
@@ -300,7 +300,7 @@ def _divide_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
 
 
 def _interval_part(unit_us: int, modulus: int | None, type_: pa.DataType) -> Rule:
-    """Days (whole), hours, minutes of a day-time interval, with its sign."""
+    """The rule of the days, hours or minutes of a day-time interval. The result is an integer with the interval's sign."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         whole = f"({arguments[0].sql} // {unit_us})"
@@ -341,7 +341,7 @@ def _months_between(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
 
 
 def _precise(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """What `window` makes of timestamps: microseconds, and back."""
+    """The conversions that `window` adds: from a timestamp to microseconds, and back."""
     operand = arguments[0]
     target = arrow_type(node["toType"])
     if pa.types.is_int64(target):
@@ -350,7 +350,7 @@ def _precise(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _name(names: str) -> Rule:
-    """Three letters of a month's or day's name."""
+    """The rule of a month's or day's name, cut to three letters."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return derived(f"strftime({arguments[0].sql}, {text(names)})", STRING, *arguments)

@@ -1,7 +1,7 @@
-"""Arithmetic of decimals with Spark's result types: exact, then rounded half up to the result's scale.
+"""Arithmetic of decimals with Spark's result types. The result is exact, and is then rounded half up to the scale of its type.
 
-The short way is DuckDB's own decimals, which hold 38 digits, wherever the exact result fits. The long way writes both operands as text
-and computes with Python's integers (engine/expressions/functions.py): slow and right.
+Wherever the exact result fits into 38 digits, DuckDB's own decimals are used: this is the fast path. The slow path writes both operands as
+text and computes with Python's integers (engine/expressions/functions/).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pyarrow as pa
 from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions.fragment import Fragment, cast, derived
 
-SCALE_KEPT_MIN = 6  # Spark gives up digits after the point down to this many, so that those before it fit
+SCALE_KEPT_MIN = 6  # Spark drops digits after the point, but keeps this many, so that the digits before it fit
 
 
 def bounded(precision: int, scale: int) -> pa.Decimal128Type:
-    """The type Spark gives a result that exactly would need (precision, scale)."""
+    """Spark's type of a result whose exact value would need (precision, scale)."""
     if precision <= DECIMAL_DIGITS_MAX:
         return pa.decimal128(precision, scale)
     before = precision - scale
@@ -48,7 +48,7 @@ def _long(symbol: str, left: Fragment, right: Fragment, type_: pa.Decimal128Type
     return cast(call, type_)
 
 
-SCALA_DIGITS_MAX = 34  # Spark's negative of a wider decimal is rounded to as many
+SCALA_DIGITS_MAX = 34  # Spark rounds the negative of a wider decimal to this many digits
 
 
 def negative(operand: Fragment) -> str:
@@ -58,10 +58,10 @@ def negative(operand: Fragment) -> str:
 
 
 def quotient(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
-    """SQL for a divisor that is not zero.
+    """SQL of the quotient, for a divisor that is not zero, and its type.
 
-    The short way divides whole numbers of 128 bits, twice the dividend to round half up. It needs the numbers to fit, shifted;
-    and few enough digits in all that Spark's first rounding, to 39 digits, can make no half where there was none."""
+    The fast path divides 128-bit integers. It doubles the dividend, so that it can round half up. The shifted numbers must fit, and the
+    digits must be so few that Spark's first rounding, to 39 digits, cannot create a half that was not there."""
     a, b = left.type, right.type
     scale = max(SCALE_KEPT_MIN, a.scale + b.precision + 1)
     type_ = bounded(a.precision - a.scale + b.scale + scale, scale)
@@ -76,13 +76,13 @@ def quotient(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
 
 
 def _whole(operand: Fragment) -> str:
-    """The decimal's digits as a whole number of 128 bits."""
+    """The decimal's digits as a 128-bit integer."""
     scale = operand.type.scale
     return f"CAST({operand.sql} * CAST({10**scale} AS DECIMAL({scale + 1},0)) AS HUGEINT)"
 
 
 def _one(scale: int) -> str:
-    """The least positive decimal of the scale: a whole number times it is a decimal."""
+    """The least positive decimal of the scale. An integer times this value is a decimal."""
     return f"CAST('{decimal.Decimal((0, (1,), -scale)):f}' AS DECIMAL(38,{scale}))"
 
 
@@ -92,7 +92,7 @@ def remainder_type(a: pa.Decimal128Type, b: pa.Decimal128Type) -> pa.Decimal128T
 
 
 def remainder(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
-    """SQL for a divisor that is not zero."""
+    """SQL of the remainder, for a divisor that is not zero, and its type."""
     a, b = left.type, right.type
     type_ = remainder_type(a, b)
     scale = max(a.scale, b.scale)

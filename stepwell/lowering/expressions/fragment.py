@@ -1,9 +1,9 @@
-"""A piece of DuckDB SQL with what its parent must know about it.
+"""A piece of DuckDB SQL, with the facts that its parent needs.
 
-The invariants every rule keeps:
-- `sql` stands as an operand anywhere: it is a column, a call, or in parentheses;
-- its value is of DuckDB type `duck_type(type)` exactly, so that rules can rely on widths and scales;
-- `raises` is true if some row could make it raise; only then must a parent that is lazy in Spark guard it.
+Every rule keeps these invariants:
+- `sql` can be used as an operand anywhere, because it is a column, a call, or in parentheses.
+- Its value has exactly the DuckDB type `duck_type(type)`, so that rules can rely on widths and scales.
+- `raises` is true if some row could make it raise. Only then must a parent that Spark evaluates lazily guard it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from engine.model.circuit import Column
 from stepwell.catalyst.tree import TreeNode
 
 SQL_CHARACTERS_MAX = (
-    1_000_000  # an operand is written more than once by some rules: a limit against blow-up when nested
+    1_000_000  # some rules write an operand more than once, so the text of nested expressions could explode
 )
 
 
 class UnsupportedExpression(Exception):
-    """An expression that has no rule. The caller adds view, file and line."""
+    """There is no rule for an expression. The caller adds the view, file and line."""
 
     def __init__(self, kind: str, text: str, advice: str) -> None:
         super().__init__(f"expression {kind}{f' ({text})' if text else ''} is not supported: {advice}")
@@ -35,7 +35,7 @@ class UnsupportedExpression(Exception):
 
 @dataclass(frozen=True)
 class Fragment:
-    """`value` is the literal's value where the expression is a literal (None for NULL, else a Python value)."""
+    """`value` is the value of a literal: None for NULL, otherwise a Python value."""
 
     sql: str
     type: pa.DataType
@@ -49,7 +49,7 @@ Rule = Callable[[TreeNode, tuple[Fragment, ...]], Fragment]
 
 
 def derived(sql: str, type_: pa.DataType, *operands: Fragment, raises: bool = False) -> Fragment:
-    """A fragment over operands: raises if it says so or if one of them does."""
+    """A fragment over operands. It can raise if `raises` is set or if one of the operands can raise."""
     if len(sql) > SQL_CHARACTERS_MAX:
         raise UnsupportedExpression("tree", f"{len(sql)} characters of SQL", "split the expression over several views")
     return Fragment(sql, type_, raises or any(operand.raises for operand in operands))
@@ -66,7 +66,7 @@ def cast(sql: str, type_: pa.DataType) -> str:
 
 
 def text(value: str) -> str:
-    """A string literal. NUL ends DuckDB's SQL text: it is put in by `chr`."""
+    """A string literal. `chr` writes the character NUL, because NUL would end DuckDB's SQL text."""
     parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
     return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
 
@@ -84,8 +84,8 @@ def literal_value(node: TreeNode, fragment: Fragment, what: str) -> Any:
 
 
 def strict(rule: Rule, last_first: bool = False) -> Rule:
-    """A rule for an expression that is null when an operand is. Spark does not evaluate an operand after a null one, so
-    one that can raise is evaluated only where those before it are not null. Division looks at its last operand first."""
+    """The rule of an expression that is null if one of its operands is null. Spark does not evaluate the operands after a null one. So an
+    operand that can raise is evaluated only where the operands before it are not null. Division evaluates its last operand first."""
 
     def guarded(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         order = list(reversed(arguments)) if last_first else list(arguments)
@@ -100,12 +100,12 @@ def strict(rule: Rule, last_first: bool = False) -> Rule:
 
 
 def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: bool = False) -> Fragment:
-    """A call of a DuckDB function, or of one of engine/expressions/functions, whose value is of the type already."""
+    """A call of a DuckDB function, or of one in engine/expressions/functions. The function itself returns a value of this type."""
     written = ", ".join(operand if isinstance(operand, str) else operand.sql for operand in operands)
     fragments = [operand for operand in operands if isinstance(operand, Fragment)]
     return derived(f"{function}({written})", type_, *fragments, raises=raises)
 
 
 def floor_divide(sql: str, by: int) -> str:
-    """Integer division that rounds down, as Java's floorDiv; DuckDB's // cuts toward zero."""
+    """Integer division that rounds down, like Java's floorDiv. DuckDB's // rounds toward zero."""
     return f"(({sql} - (({sql} % {by}) + {by}) % {by}) // {by})"

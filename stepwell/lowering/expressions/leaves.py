@@ -26,7 +26,7 @@ def _literal(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _value(node: TreeNode, type_: pa.DataType, written: Any) -> Any:
-    """The Python value of what Spark wrote; dates as days, timestamps and intervals as microseconds."""
+    """The Python value of Spark's text. Dates are days; timestamps and intervals are microseconds."""
     if pa.types.is_boolean(type_):
         return str(written) == "true"
     if pa.types.is_integer(type_) or pa.types.is_duration(type_) or pa.types.is_interval(type_):

@@ -1,7 +1,7 @@
-"""Abs, rounding, roots, powers, logarithms, bits shifted.
+"""Absolute values, rounding, roots, powers, logarithms and shifts.
 
-exp, log and pow are Java's to the last bit (engine/expressions/functions/fdlibm.py). Trigonometric functions are not here: their last bit
-depends on the library and the processor, and a step's output must not.
+exp, log and pow equal Java's to the last bit (engine/expressions/functions/fdlibm.py). Trigonometric functions are missing because their
+last bit depends on the library and the processor, and the output of a step must not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _abs(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def rounded_type(type_: pa.Decimal128Type, digits: int) -> pa.Decimal128Type:
-    """Rounding may need one digit more before the point."""
+    """The result type of a rounding, which may need one more digit before the point."""
     before = type_.precision - type_.scale + 1
     if digits < 0:
         return pa.decimal128(min(max(before, -digits + 1), DECIMAL_DIGITS_MAX), 0)
@@ -51,7 +51,7 @@ def rounded_type(type_: pa.Decimal128Type, digits: int) -> pa.Decimal128Type:
 
 
 def _round(mode: str) -> Rule:
-    """`mode` is Python's name of the rounding."""
+    """The rule of a rounding. `mode` is the name that Python's decimal module gives it."""
     word = mode.removeprefix("ROUND_").lower()
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -79,7 +79,7 @@ def _round(mode: str) -> Rule:
 
 
 def _toward(mode: str) -> Rule:
-    """Floor and ceiling to a whole number."""
+    """The rule of floor or ceiling to a whole number."""
     function = {decimal.ROUND_FLOOR: "floor", decimal.ROUND_CEILING: "ceil"}[mode]
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -108,7 +108,7 @@ def _decimal_toward(operand: Fragment, digits: int, mode: str, type_: pa.Decimal
 
 
 def _toward_digits(mode: str) -> Rule:
-    """floor(x, n) and ceil(x, n) of decimals."""
+    """The rule of floor(x, n) or ceil(x, n) for decimals."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand = arguments[0]
@@ -131,7 +131,7 @@ def _exp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _log(function: str, divisor: float | None = None) -> Rule:
-    """Null where there is no logarithm."""
+    """The rule of a logarithm. The result is null where the logarithm is not defined."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand = arguments[0]
@@ -152,7 +152,7 @@ def _pow(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """NaN and the zeros are their own signs."""
+    """The sign of a number. The sign of NaN and of both zeros is the value itself."""
     operand = arguments[0]
     if not pa.types.is_floating(operand.type):
         raise unsupported(node, str(operand.type), "cast to DOUBLE")
@@ -168,7 +168,7 @@ def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _shift(direction: str) -> Rule:
-    """Java counts the places modulo the width, and lets bits fall out."""
+    """The rule of a shift. Java takes the number of places modulo the width, and drops the bits that are shifted out."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand, places = arguments

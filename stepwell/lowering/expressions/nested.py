@@ -1,4 +1,4 @@
-"""Structs and arrays: made, and looked into."""
+"""Structs and arrays: constructors and access to their parts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _array(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _item(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """arr[i], from 0."""
+    """arr[i], which counts from 0."""
     array, index = arguments
     value = f"{array.sql}[{cast(index.sql, pa.int64())} + 1]"
     if node["failOnError"]:
@@ -66,7 +66,7 @@ def _item(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _element_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """element_at(arr, i), from 1; from the end where negative. `split_part` has an empty string beyond the ends."""
+    """element_at(arr, i), which counts from 1, or from the end if i is negative. `split_part` returns an empty string beyond the ends."""
     array, index = arguments[:2]
     type_ = array.type.value_type
     default = node.get("defaultValueOutOfBound")
@@ -86,7 +86,7 @@ def _size(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _contains(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Null if it is not found among elements of which some are null."""
+    """array_contains: null if the value is not found and some elements are null."""
     array, value = arguments
     nulls = f"len(list_filter({array.sql}, lambda x: x IS NULL)) > 0"
     found = f"list_contains({array.sql}, {value.sql})"

@@ -1,7 +1,7 @@
 """Functions that Spark's optimiser replaces by a call of a Java method (`Invoke`, `StaticInvoke`), by their class in the analysed plan.
 
-A refusal of such a call names the function as the user wrote it. The table serves texts only: what is missing in it is named
-less well. It follows the classes that extend RuntimeReplaceable in Spark 4.3 and whose replacement is an Invoke or StaticInvoke.
+A refusal of such a call names the function as the user wrote it. Only texts use this table. A function that is missing in it is refused
+with a less helpful name. The table has the classes of Spark 4.3 that extend RuntimeReplaceable and become an Invoke or StaticInvoke.
 """
 
 from __future__ import annotations

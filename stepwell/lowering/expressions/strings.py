@@ -1,4 +1,4 @@
-"""Strings, binary, patterns. Positions count code points, as in Spark."""
+"""Strings, binary values and patterns. Positions count code points, as in Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRINGS = pa.list_(pa.field("element", STRING))
 
 
 def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
-    """A function of strings whose arguments are Spark's, in Spark's order."""
+    """The rule of a function of strings that takes Spark's arguments in Spark's order."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         if any(pa.types.is_binary(argument.type) for argument in arguments):
@@ -36,7 +36,7 @@ def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
 
 
 def _bytes(function: str, type_: pa.DataType) -> Rule:
-    """A function of bytes."""
+    """The rule of a function of bytes."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return call(function, type_, *arguments)
@@ -58,7 +58,7 @@ def _octets(factor: int) -> Rule:
 
 
 def _trim(function: str) -> Rule:
-    """Spaces, or any of the characters given; not other white space."""
+    """The rule of a trim. It removes spaces, or the given characters, but no other white space."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         characters = arguments[1].sql if len(arguments) > 1 else "' '"
@@ -77,7 +77,7 @@ def _substring(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _concat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Null if any part is null."""
+    """concat: null if any part is null."""
     if not arguments:
         return Fragment("''", STRING, literal=True, value="")
     type_ = arguments[0].type
@@ -91,7 +91,7 @@ def _concat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _concat_ws(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Nulls are left out, and so are the nulls within arrays; a null separator makes null."""
+    """concat_ws: it skips nulls, also those inside arrays. If the separator is null, the result is null."""
     separator, *parts = arguments
     if not any(pa.types.is_list(part.type) for part in parts):
         return derived(
@@ -118,7 +118,7 @@ def _instr(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _locate(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """A null start finds nothing: 0."""
+    """locate: if the start is null, the result is 0, which means not found."""
     what, value, start = arguments
     if start.literal and start.value is not None:
         return call("spark_locate", INT, *arguments)
@@ -137,7 +137,7 @@ def _reverse(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _regular(function: str, type_: pa.DataType) -> Rule:
-    """A function whose second argument is a Java pattern; a constant one is translated now, so that dry-run refuses it."""
+    """The rule of a function whose second argument is a Java pattern. A constant pattern is translated here, so that `dry-run` can refuse it."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         pattern = literal_value(node, arguments[1], "the pattern")
@@ -170,7 +170,7 @@ def _like(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _like_many(combine: str, negated: bool) -> Rule:
-    """LIKE ALL and LIKE ANY of constant patterns."""
+    """The rule of LIKE ALL or LIKE ANY with constant patterns."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         if node.get("patterns") is None:
@@ -188,7 +188,7 @@ def _like_many(combine: str, negated: bool) -> Rule:
 
 
 def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Static Java methods that the optimiser calls, by their class and name."""
+    """A call of a static Java method that the optimiser has put in, recognised by class and name."""
     owner = str(node["staticObject"]).rsplit(".", 1)[-1].rstrip("$")
     match owner, node["functionName"]:
         case "Base64", "encode":

@@ -1,5 +1,5 @@
-"""Aggregate: grouping keys and arguments become columns of a Map, the calls one Aggregate node, and what stands above
-the calls (`sum(x) / count(*) + 1`) a projection that waits for the nodes above.
+"""Aggregate: grouping keys and arguments become columns of a Map, and the calls become one Aggregate node. What is
+computed from the calls (`sum(x) / count(*) + 1`) becomes a pending projection.
 
                     Relation (pending: result expressions)
                        |
@@ -9,8 +9,9 @@ the calls (`sum(x) / count(*) + 1`) a projection that waits for the nodes above.
                        |
                      child
 
-Three forms are not an Aggregate node: without calls it is a Distinct of the keys; what Spark made of a dropDuplicates
-(`first` of every other column) is one again; with count(DISTINCT a, b) and nothing else it is a Distinct below a count.
+Three forms become other nodes. An Aggregate without calls becomes a Distinct of the keys. The form that Spark makes of a
+dropDuplicates (`first` of every other column) becomes a deduplication again. If count(DISTINCT a, b) is the only call,
+the Aggregate becomes a count over a Distinct.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
-        # A key that is a constant in every row is written as one: it tells no rows apart.
+        # Spark writes a key as a literal if it is constant in every row. Such a key distinguishes no rows.
         kept = deduplicate.by_key(context, child, [expression_id(key) for key in grouping if key.kind != "Literal"])
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     calls = _calls(results, number, context.analysed)
@@ -95,7 +96,7 @@ def _count_distinct_rows(
     calls: dict[Hashable, Call],
     results: Sequence[Output],
 ) -> Relation:
-    """count(DISTINCT a, b): the distinct rows of keys and arguments, none of them null, are counted."""
+    """count(DISTINCT a, b): counts the distinct rows of keys and arguments in which no argument is null."""
     first = next(iter(calls.values()))
     if len(calls) > 1 or first.function != "count":
         raise UnsupportedPlan(
@@ -130,7 +131,7 @@ def _type_of(context: Lowering, child: Relation, tree: TreeNode) -> pa.DataType:
 
 
 def _calls(results: Sequence[Output], number: int | None, analysed: Analysed) -> dict[Hashable, Call]:
-    """Every different aggregate call in the results, in order of appearance. `number`: see `number_column`."""
+    """The different aggregate calls in the results, in order of appearance. For `number` see `number_column`."""
     calls: dict[Hashable, Call] = {}
     for output in results:
         for tree in output.tree.walk():
@@ -146,7 +147,7 @@ def _results(
     calls: dict[Hashable, Call],
     results: Sequence[Output],
 ) -> Relation:
-    """The result expressions over the columns of the Aggregate node: keys first, then calls."""
+    """The result expressions over the columns of the Aggregate node, which are the keys and then the calls."""
     columns = [output.tree for output in relation.outputs]
     known: dict[Hashable, TreeNode] = {canonical(tree): column for tree, column in zip(grouping, columns, strict=False)}
     known.update(zip(calls, columns[len(grouping) :], strict=False))
@@ -158,10 +159,10 @@ def _results(
 
 
 def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNode]:
-    """If this is what Spark makes of dropDuplicates: the value of each result in the row that is kept, by the result's id. Else empty.
+    """If Spark made this node of a dropDuplicates: the value of each result in the row that is kept, by the result's id. Otherwise empty.
 
-    Spark (ReplaceDeduplicateWithAggregate) groups by the keys and takes `first` of every other column, in a new column. A user's own
-    first(x) AS x is none, because its column stands in the analysed plan."""
+    Spark (ReplaceDeduplicateWithAggregate) groups by the keys, and puts `first` of every other column into a new column. The column of
+    a user's own first(x) AS x is not new, because it occurs in the analysed plan."""
     if "Deduplicate" not in analysed.kinds or node.children[0].kind == "Expand":
         return {}
     values: dict[int, TreeNode] = {}
@@ -179,7 +180,7 @@ def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNod
 
 
 def _first_argument(tree: TreeNode) -> TreeNode | None:
-    """x, if `tree` is first(x) without FILTER, nulls included."""
+    """x if `tree` is first(x) without FILTER and with nulls; otherwise None."""
     if tree.kind != "AggregateExpression" or len(tree.children) != 1:
         return None
     function = tree.children[0]

@@ -1,4 +1,4 @@
-"""The aggregate functions: what a call in the plan is for the engine, and the type of its result as Spark has it."""
+"""The aggregate functions: the engine's form of a call in the plan, and Spark's type of its result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FUNCTIONS: dict[str, AggregateFunction] = {
     "Min": "min",
     "Max": "max",
 }
-# Spark's rules for results of decimals: ten more digits for a sum, four more digits behind the point for an average.
+# Spark's types for decimals: a sum has ten more digits, and an average has four more digits after the point.
 _SUM_DIGITS_MORE = 10
 _AVERAGE_SCALE_MORE = 4
 
@@ -36,7 +36,7 @@ _INSTEAD: dict[str, str] = {
     "PivotFirst": _PIVOT_REMEDY,
 }
 _ELSE = "Use count, sum, avg, min or max, or compute it outside"
-# Where the SQL name is not the class's name with underscores.
+# The SQL names that are not the name of the class with underscores.
 _SQL_NAMES = {
     "StddevSamp": "stddev_samp",
     "StddevPop": "stddev_pop",
@@ -52,7 +52,7 @@ _SQL_NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """`arguments` is empty for count(*). `filter`: only rows for which it is true count."""
+    """An aggregate call. `arguments` is empty for count(*). Only the rows for which `filter` is true are aggregated."""
 
     function: AggregateFunction
     arguments: tuple[TreeNode, ...]
@@ -60,14 +60,14 @@ class Call:
     filter: TreeNode | None
 
     def counted(self) -> TreeNode | None:
-        """The condition under which a row counts; None if every row does. Only the nulls of several arguments are in
-        it: those of a single one are left to the engine."""
+        """The condition under which a row is aggregated; None if every row is. It tests for nulls only if there are
+        several arguments, because the engine itself skips the nulls of a single one."""
         present = [call("IsNotNull", child=argument) for argument in self.arguments] if len(self.arguments) > 1 else []
         return conjunction((*([self.filter] if self.filter else []), *present))
 
     def argument(self, type_of: Callable[[TreeNode], Any]) -> TreeNode | None:
-        """The one expression that the engine aggregates, null where the row does not count; None is count(*).
-        `type_of`: the type of an argument, in Catalyst's form."""
+        """The one expression that the engine aggregates; None means count(*). It is null where `counted` is not true.
+        `type_of` returns the type of an argument in Catalyst's form."""
         condition = self.counted()
         value = self.arguments[0] if len(self.arguments) == 1 else None
         if condition is None:
@@ -83,8 +83,8 @@ class Call:
 
 
 def read_call(tree: TreeNode, number: int | None, analysed: Analysed) -> Call:
-    """The call of an AggregateExpression. `number`: the column of Spark's rewrite of several count(DISTINCT), if the call stands in its
-    upper Aggregate."""
+    """The call of an AggregateExpression. `number` is the column that numbers the copies in Spark's rewrite of several count(DISTINCT), if
+    the call is in the upper Aggregate of that rewrite."""
     function, *filters = tree.children
     condition = filters[0] if filters else None
     if number is not None and _of_one_row(function, condition, number):
@@ -107,7 +107,7 @@ def read_call(tree: TreeNode, number: int | None, analysed: Analysed) -> Call:
 
 
 def result_type(made: Call, argument: pa.DataType | None) -> pa.DataType:
-    """The type of the result. `argument` is None for count(*)."""
+    """Spark's type of the result. `argument` is None for count(*)."""
     if made.function == "count":
         return pa.int64()
     assert argument is not None
@@ -136,8 +136,8 @@ def _decimal(function: str, precision: int, scale: int) -> pa.DataType:
 
 def _of_one_row(function: TreeNode, condition: TreeNode | None, number: int) -> bool:
     """Whether this is `first(x) FILTER (WHERE gid = 0)` over the inner of the two Aggregates that Spark makes of
-    several count(DISTINCT), where `number` is the id of gid: each group has exactly one row with gid = 0 there, so that
-    first, like max, is that row's value."""
+    several count(DISTINCT). `number` is the id of gid. In that inner Aggregate each group has exactly one row with
+    gid = 0, so both first and max return the value of that row."""
     if function.kind != "First" or condition is None or condition.kind != "EqualTo":
         return False
     column, zero = condition.children
@@ -145,9 +145,9 @@ def _of_one_row(function: TreeNode, condition: TreeNode | None, number: int) -> 
 
 
 def _spoken(kind: str, analysed: Analysed) -> str:
-    """CollectList -> collect_list."""
+    """The function's name in SQL: CollectList -> collect_list."""
     if kind == "First" and "First" not in analysed.kinds and "AnyValue" in analysed.kinds:
-        return "any_value"  # the optimiser has replaced it
+        return "any_value"  # the optimiser has replaced it by another class
     if kind in _SQL_NAMES:
         return _SQL_NAMES[kind]
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("_")

@@ -1,6 +1,6 @@
-"""Rows that need no source: OneRowRelation and Range. They are in the circuit itself, as Arrow IPC.
+"""Rows that need no source: OneRowRelation and Range. The circuit itself holds them, as Arrow IPC.
 
-A constant has at least one column: Arrow keeps no number of rows without one.
+A constant has at least one column, because an Arrow table without columns loses its number of rows.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.trees import expression_id
 
-# The rows are part of the circuit, which travels to every worker and is written beside the state: a few megabytes at
-# most.
+# The rows are part of the circuit, which is sent to every worker and stored beside the state. So they may take a few
+# megabytes at most.
 CONSTANT_ROWS_MAX = 1_000_000
 
 
 def lower_one_row(context: Lowering, node: TreeNode) -> Relation:
-    """One row without columns: the column that it has is offered to no one."""
+    """One row without columns. Its node has a column, but no other node can refer to it."""
     relation = context.add(constant(pa.table({"c0": pa.array([0], pa.int8())})), [context.fresh()])
     return Relation(relation.node, relation.columns, ())
 

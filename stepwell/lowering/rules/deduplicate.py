@@ -1,13 +1,13 @@
 """Deduplicate and Distinct.
 
-`dropDuplicates(keys)` keeps one row of every key; Spark keeps whichever comes first. Here the input decides which row it is:
+`dropDuplicates(keys)` keeps one row for every key. Spark keeps whichever row comes first. In a circuit the input decides:
 
-- If the input only inserts, the first row of each key stays, and the least in canonical order of those that come in one step. It is never taken
-  back, so the view can be an append-only topic.
-- If the input can retract, it is the least row in canonical order, which is a function of the content alone.
+- If the input only inserts, the first row of each key is kept. If several rows of a key come in one step, the least of
+  them in canonical order is kept. It is never retracted, so the view can be published to an append-only topic.
+- If the input can retract, the least row in canonical order is kept, which is a function of the content alone.
 
-`engine/operators/distinct.py` computes both. In a plan it is a Deduplicate over a streaming relation, and an Aggregate of
-`first` over a plain one (`rules/aggregate.py` sends those here).
+`engine/operators/distinct.py` computes both. In Spark's plan, dropDuplicates is a Deduplicate over a streaming relation,
+and an Aggregate of `first` over a plain one. `rules/aggregate.py` recognises the second form and calls this module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def lower_distinct(context: Lowering, node: TreeNode) -> Relation:
 
 
 def by_key(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
-    """One row of every combination of values of the outputs `keys`; the others come along."""
+    """One row for every combination of values of the outputs `keys`, with all its outputs."""
     outputs = []
     for output in child.outputs:
         reference = attribute(output.id, "", None)

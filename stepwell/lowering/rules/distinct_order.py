@@ -1,15 +1,16 @@
-"""Spark's plan of several count(DISTINCT), put into an order of its own.
+"""Puts Spark's plan of several count(DISTINCT) into an order that depends only on the query.
 
-Spark expands every row once for each set of distinct columns and numbers the copies (`gid`); the order of the copies,
-of their columns and so the numbers follow the hash of expression ids, which differs from session to session. Here they
-follow the order in which the query uses them, so that the same query always has the same circuit.
+Spark expands every row into one copy for each set of distinct columns, and numbers the copies (`gid`). The order of the
+copies and of their columns, and therefore the numbers, follow the hash of expression ids, which differs from session to
+session. This module replaces it by the order in which the query uses the columns and copies, so that the same query
+always has the same circuit.
 
-    Aggregate            uses of columns and of `gid = n`, in the order of the query: they decide
+    Aggregate            uses of columns and of `gid = n`, in the order of the query, which decides all others
       Aggregate          grouping columns and calls, in the order of those uses
         Expand           columns in the order of the Aggregate above, copies by their new number
 
-The rewrite is recognised by its column of numbers (`number_column`) and not by that column's name alone: a user may call a column
-`gid` too, and may group by it over a ROLLUP, which is an Expand as well.
+The rewrite is recognised by the column that numbers the copies (`number_column`). The name of that column does not
+suffice, because a user may call a column `gid` too, and may group by it over a ROLLUP, which is also an Expand.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _GROUP_NUMBER = "gid"
 
 
 def number_column(node: TreeNode, analysed: Analysed) -> int | None:
-    """The id of the column that numbers the copies, if the Aggregate `node` is the upper one of Spark's rewrite; else None.
+    """The id of the column that numbers the copies if the Aggregate `node` is the upper one of Spark's rewrite; otherwise None.
 
-    Spark makes that column in the optimiser, as an integer that is written into each copy, and puts it last among the grouping
-    columns of the inner Aggregate (RewriteDistinctAggregates)."""
+    Spark's optimiser adds that column as an integer literal in each copy, and makes it the last grouping column of the inner
+    Aggregate (RewriteDistinctAggregates)."""
     inner = node.children[0]
     if inner.kind != "Aggregate" or inner.children[0].kind != "Expand" or not inner["groupingExpressions"]:
         return None
@@ -44,7 +45,7 @@ def number_column(node: TreeNode, analysed: Analysed) -> int | None:
 
 
 def in_order_of_use(node: TreeNode, number: int) -> TreeNode:
-    """The upper Aggregate of the rewrite, with the two nodes below it in order of use. `number`: its `number_column`."""
+    """The upper Aggregate of the rewrite, with the two nodes below it in the order of use. `number` is its `number_column`."""
     inner = node.children[0]
     expand = inner.children[0]
     renumbered = _renumbered(node["aggregateExpressions"], number)
@@ -77,7 +78,7 @@ def _expand(expand: TreeNode, uses: dict[int, int], number: int, renumbered: dic
 
 
 def _renumbered(results: Iterable[TreeNode], number: int) -> dict[str, str]:
-    """Old number -> new number, in order of use. 0, the copy for aggregates that are not distinct, stays."""
+    """Old number -> new number, in the order of use. The number 0 is the copy for aggregates without DISTINCT, and stays 0."""
     numbers = {"0": "0"}
     for tree in results:
         for part in tree.walk():
@@ -88,7 +89,7 @@ def _renumbered(results: Iterable[TreeNode], number: int) -> dict[str, str]:
 
 
 def _group_number(tree: TreeNode, number: int) -> str | None:
-    """n, if `tree` is `gid = n`."""
+    """n if `tree` is `gid = n`; otherwise None."""
     if tree.kind != "EqualTo" or tree.children[0].kind != "AttributeReference" or tree.children[1].kind != "Literal":
         return None
     return str(tree.children[1]["value"]) if expression_id(tree.children[0]) == number else None

@@ -1,5 +1,5 @@
-"""Expand: every input row once for each list of projections; Spark uses it for several count(distinct), ROLLUP and
-CUBE."""
+"""Expand: it emits every input row once for each list of projections. Spark uses it for ROLLUP, CUBE and several
+count(DISTINCT)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 
 def _typed(tree: TreeNode, type_: object) -> TreeNode:
-    """A NULL takes the type of its column, so that all copies have equal types."""
+    """`tree`, in which a NULL gets the type of its column, so that all copies have equal types."""
     if tree.kind == "Literal" and tree["value"] is None:
         return literal(None, type_)
     return tree

@@ -1,4 +1,4 @@
-"""Filter: the condition waits in the relation, so that it and the projections around it become one Map."""
+"""Filter: the condition stays pending in the relation, so that it and the projections around it become one Map."""
 
 from __future__ import annotations
 

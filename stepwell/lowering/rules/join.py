@@ -1,8 +1,8 @@
-"""Join: inner, semi and anti joins, and the existence join that an IN or EXISTS under OR becomes.
+"""Join: inner, semi and anti joins, and the existence join that Spark makes of an IN or EXISTS under OR.
 
-The condition is taken apart by `join_condition`: equalities between the sides are the key, by which both sides are
-partitioned and stored; the rest is the residual, looked at for pairs with equal keys. Without any equality all rows
-have one key, so that all meet on one worker: right, and noted, for it does not scale.
+`join_condition` splits the condition. The equalities between the sides are the key, by which both sides are partitioned
+and stored. The rest is the residual, which is evaluated for pairs with equal keys. Without an equality all rows have the
+same key and meet on one worker. The result is correct, but a note is made because this does not scale.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CORRELATED_REMEDY = (
 
 @dataclass(frozen=True)
 class Sides:
-    """Both inputs settled, with the positions of the key's columns in each."""
+    """Both inputs, settled, and the positions of the key's columns in each of them."""
 
     left: Relation
     right: Relation
@@ -65,8 +65,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 
 def _sides_of(node: TreeNode, kind: str) -> tuple[TreeNode, TreeNode]:
-    """Both children. A semi or anti join without a condition only asks whether the right side has a row, so Spark puts a LocalLimit there
-    (LimitPushDown); the answer is the same without it. A user's own LIMIT is a GlobalLimit."""
+    """Both children. A semi or anti join without a condition only asks whether the right side has a row. So Spark puts a LocalLimit there
+    (LimitPushDown), which is dropped here because it does not change the result. A user's own LIMIT is a GlobalLimit."""
     left, right = node.children
     if kind in ("LeftSemi", "LeftAnti") and node.get("condition") is None and right.kind == "LocalLimit":
         right = right.children[0]
@@ -101,7 +101,7 @@ def semi(context: Lowering, left: Relation, right: Relation, condition: Conditio
 
 
 def existence(context: Lowering, left: Relation, right: Relation, condition: Condition, exists: int) -> Relation:
-    """Every left row, with a column that says whether it has a match: those with one and those without, together."""
+    """Every left row, with a column that says whether it has a match. It is the union of the rows with and without a match."""
     marked = []
     for anti, value in ((False, "true"), (True, "false")):
         found = semi(context, left, right, condition, anti=anti)
@@ -129,7 +129,7 @@ def _ids(relation: Relation) -> frozenset[int]:
 
 
 def _exists_id(node: TreeNode) -> int:
-    """The id of the column that an existence join adds; the join type is no tree, so that it is read as Spark wrote
-    it."""
+    """The id of the column that an existence join adds. The join type is not a tree, so the id is read from Spark's own
+    form of it."""
     identifier: int = node["joinType"]["exists"][0]["exprId"]["id"]
     return identifier

@@ -1,9 +1,9 @@
-"""A join's condition taken apart: equalities between the sides, the NOT IN form, and the rest.
+"""Splits the condition of a join into equalities between the sides, the NOT IN form, and the rest.
 
-`a = b` and `a <=> b` are equalities where one operand reads only the left side and the other only the right. NOT IN is
-`a = b OR isnull(a = b)`: true or unknown. Spark itself rewrites equalities of floating-point numbers to compare -0.0
-and NaN as keys, and then writes `a <=> b` as `coalesce(a, 0.0) = coalesce(b, 0.0) AND isnull(a) = isnull(b)`: two
-plain equalities.
+`a = b` and `a <=> b` are equalities if one operand reads only the left side and the other only the right side. NOT IN
+is `a = b OR isnull(a = b)`, which means true or unknown. Spark itself rewrites equalities of floating-point numbers, so
+that -0.0 and NaN compare as keys. It then writes `a <=> b` as two plain equalities:
+`coalesce(a, 0.0) = coalesce(b, 0.0) AND isnull(a) = isnull(b)`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepwell.lowering.trees import call, canonical, conjuncts, references
 
 @dataclass(frozen=True, eq=False)
 class Equality:
-    """`left` reads the left side only, `right` the right side only."""
+    """`left` reads only the left side, and `right` only the right side."""
 
     left: TreeNode
     right: TreeNode
@@ -29,7 +29,7 @@ class Equality:
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """The conjunction of all three."""
+    """A join's condition. It is the conjunction of the three fields."""
 
     equalities: tuple[Equality, ...]
     not_in: tuple[Equality, ...]
@@ -37,7 +37,7 @@ class Condition:
 
 
 def take_apart(condition: TreeNode | None, left: frozenset[int], right: frozenset[int]) -> Condition:
-    """`left` and `right`: ids of the columns of each side."""
+    """Splits `condition`. `left` and `right` are the ids of the columns of each side."""
     equalities: list[Equality] = []
     not_in: list[Equality] = []
     residual: list[TreeNode] = []

@@ -1,6 +1,6 @@
-"""Constructs of Spark that have no rule yet: what each is called in a query, and the way around where there is one.
+"""Constructs of Spark that have no rule yet: what each is called in a query, and a workaround if there is one.
 
-A module that lowers one of them takes its line out of `CONSTRUCTS` and puts one into `RULES`.
+When a construct gets a rule, its line in `CONSTRUCTS` is deleted and a line is added to `RULES`.
 """
 
 from __future__ import annotations
@@ -75,5 +75,5 @@ def lower(context: Lowering, node: TreeNode) -> NoReturn:
 
 
 def _made_by_spark(context: Lowering, window: TreeNode) -> bool:
-    """Whether the user wrote no OVER here: Spark numbers the rows of a subquery with LIMIT for each row around it."""
+    """Whether Spark added this window itself. It does so to number the rows of a correlated subquery with LIMIT."""
     return all(context.analysed.made_by_spark(expression_id(item)) for item in window["windowExpressions"])

@@ -1,4 +1,4 @@
-"""Project: the outputs wait in the relation, so that a chain of filters and projections becomes one Map."""
+"""Project: the outputs stay pending in the relation, so that a chain of filters and projections becomes one Map."""
 
 from __future__ import annotations
 

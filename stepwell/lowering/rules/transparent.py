@@ -1,8 +1,9 @@
-"""Nodes that leave the rows as they are: order, partitioning, hints, names. A table of rows with weights has none of
-these. A WindowGroupLimit is a hint too: the Filter above its Window removes the same rows.
+"""Nodes that do not change the rows: order, partitioning, hints and names. A Z-set has none of these. A WindowGroupLimit
+is a hint too, because the Filter above its Window removes the same rows.
 
-An order has one use in a view: it decides which rows a LIMIT takes. So a Sort may not be left out below a LIMIT. The rule of a LIMIT has to find
-the Sort itself, take its order, and lower the Sort's child; if it lowers the Sort instead, that is an error and not a view with other rows.
+An order has one use in a view: it decides which rows a LIMIT keeps. So a Sort below a LIMIT may not be left out. The
+rule of a LIMIT has to find the Sort, use its order, and lower the child of the Sort. If it lowers the Sort instead, an
+error is raised, because otherwise the view would have other rows.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
 
 LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
-"""Nodes whose rows depend on the order of what is below."""
+"""The nodes whose rows depend on the order of the rows below them."""
 
 _FORGET_ORDER = frozenset(
     {"Sort", "Aggregate", "Join", "Union", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"}
 )
-"""Nodes above which an order from below means nothing in SQL. Any other node may pass it on, and counts as if it did."""
+"""The nodes above which an order from below has no meaning in SQL. Any other node may keep it, and is treated as if it did."""
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
@@ -25,7 +26,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 
 def lower_sort(context: Lowering, node: TreeNode) -> Relation:
-    """Leaves the order out. Raises AssertionError below a LIMIT: its rule has lowered the Sort without taking the order."""
+    """Leaves out the order. Raises AssertionError below a LIMIT, whose rule has then lowered the Sort without using its order."""
     reader = next((above.kind for above in context.above if above.kind in LIMITS | _FORGET_ORDER), None)
     if reader in LIMITS:
         raise AssertionError(

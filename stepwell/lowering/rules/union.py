@@ -1,4 +1,4 @@
-"""Union: UNION ALL by position. Spark has cast the columns to common types before; nothing is cast here."""
+"""Union: UNION ALL by position. Spark has already cast the columns to common types, so nothing is cast here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 
 def unite(context: Lowering, relations: Sequence[Relation]) -> Relation:
-    """The rows of all; the columns are known above by the ids of the first."""
+    """The rows of all `relations`. The nodes above refer to the columns by the ids of the first relation."""
     settled = [context.settle(relation) for relation in relations]
     first = settled[0]
     if len(settled) == 1:
@@ -25,7 +25,7 @@ def unite(context: Lowering, relations: Sequence[Relation]) -> Relation:
     for position, other in enumerate(settled[1:], start=2):
         if context.builder.types(other.node) != types:
             if context.refusals:
-                return first  # a stand-in: its columns mean nothing
+                return first  # a stand-in, whose columns have no meaning
             theirs = ", ".join(map(str, context.builder.types(other.node)))
             raise UnsupportedPlan(
                 "Union",

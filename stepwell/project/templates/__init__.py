@@ -1,4 +1,4 @@
-"""What `stepwell init` writes: a small project that runs as it is."""
+"""What `stepwell init` writes: a small project that runs without changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell.project.templates import starter
 
 
 def write_project(folder: Path, name: str) -> list[Path]:
-    """Writes the starter project; returns its files. The folder is new or empty."""
+    """Writes the starter project and returns its files. The folder must be new or empty."""
     written = []
     for relative, text in starter.FILES.items():
         path = folder / relative

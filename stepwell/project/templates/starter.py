@@ -1,4 +1,4 @@
-"""The starter project, file by file. `$name` stands for the project's name, `$$` for a dollar."""
+"""The files of the starter project. `$name` stands for the project's name, and `$$` for a dollar sign."""
 
 from __future__ import annotations
 
