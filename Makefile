@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BELOW_SPARK := tests/base tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
+BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
@@ -18,7 +18,7 @@ test: $(STAMP)
 	@mkdir -p build
 	@$(BIN)/python -m pytest $(BELOW_SPARK) > build/tests-below-spark.log 2>&1 & below=$$!; \
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(BELOW_SPARK)); above=$$?; \
-	wait $$below; below=$$?; echo; echo "tests/base, tests/faults, tests/storage, tests/io_kafka, tests/simulator:"; cat build/tests-below-spark.log; \
+	wait $$below; below=$$?; echo; echo "tests/faults, tests/storage, tests/io_kafka, tests/simulator:"; cat build/tests-below-spark.log; \
 	test $$above -eq 0 -a $$below -eq 0
 
 check: lint types test

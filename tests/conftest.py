@@ -26,7 +26,7 @@ for name in [name for name in os.environ if name.startswith("STEPWELL_") and nam
 hypothesis.settings.register_profile("stepwell", deadline=None)
 hypothesis.settings.load_profile("stepwell")
 
-ROOMS = ("base", "faults", "storage", "io_kafka", "engine", "coordinator", "stepwell")
+ROOMS = ("faults", "storage", "base", "io_kafka", "engine", "coordinator", "stepwell")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
