@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.model.circuit import Source
+from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_schema
 from stepwell.lowering.builder import CircuitBuilder
@@ -22,9 +23,10 @@ CARELESS: Mapping[str, Rule] = {**RULES, **dict.fromkeys(LIMITS, transparent.low
 
 def _lowered(spark: SparkSession, query: str, rules: Mapping[str, Rule]) -> Lowering:
     bench = Workbench(spark).tables("t", "u").view("v", query)
-    tree = bench.project().views[0].flows[0].tree
-    context = Lowering(tree, CircuitBuilder(), rules, lambda leaf: _source(context, leaf, bench))
-    context.lower(tree)
+    flow = bench.project().views[0].flows[0]
+    analysed = Analysed.read(flow.analysed_json)
+    context = Lowering(flow.tree, analysed, CircuitBuilder(), rules, lambda leaf: _source(context, leaf, bench))
+    context.lower(flow.tree)
     return context
 
 
