@@ -181,7 +181,7 @@ def test_input_that_expired_under_a_replay_is_an_error(play: Playground) -> None
     written = play.read("out")
     place = TopicPartition(f"{play.prefix}in", 0, 1)
     play.admin.delete_records([place])[place].result()
-    with pytest.raises(OffsetGone, match=f"'{play.prefix}in' partition 0: offset 0 is not there.*expired"):
+    with pytest.raises(OffsetGone, match=f"'{play.prefix}in' partition 0: offset 0 does not exist.*expired"):
         play.run(resolved)
     assert play.read("out") == written
 

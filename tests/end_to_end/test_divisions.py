@@ -230,7 +230,7 @@ def test_a_step_with_output_is_replayed_whole_where_the_bound_is_lower_now(
     play.send("in", sums.rows(0, 8))
     resolved = sums.project(play, rows=8)
     with monkeypatch.context() as crash, pytest.raises(InterruptedError):
-        crash.setattr(Pipeline, "_checkpoint", interrupted)
+        crash.setattr(Checkpointing, "do", interrupted)
         play.run(resolved)
     assert play.log(resolved).steps == 1
     play.send("in", sums.rows(8, 8))
