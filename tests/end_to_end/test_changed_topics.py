@@ -39,7 +39,9 @@ def test_input_that_expired_before_it_was_read_stops_the_run(play: Playground) -
     place = TopicPartition(f"{play.prefix}in", 0, 7)
     play.admin.delete_records([place])[place].result()
     for _ in range(2):
-        stops(play, resolved, OffsetGone, r"in' partition 0: offset 4 does not exist.*\[7, 10\).*expired.*--full-refresh")
+        stops(
+            play, resolved, OffsetGone, r"in' partition 0: offset 4 does not exist.*\[7, 10\).*expired.*--full-refresh"
+        )
     assert play.read("out") == before
     play.run(resolved, full_refresh=True)
     assert play.check(resolved) == {"sums": 3}

@@ -174,7 +174,7 @@ def test_a_step_log_that_lost_records_is_told(play: Playground, pipeline: Resolv
     more(play, pipeline, 0)
     messages = play.read(pipeline.spec.log_topic, prefixed=False)
     for below, fault, text in (
-        (messages[2].offset, BrokenStepLog, "what came before was deleted"),
+        (messages[2].offset, BrokenStepLog, "the records before it were deleted"),
         (-1, OffsetGone, "does not exist, the partition holds"),
     ):
         place = TopicPartition(pipeline.spec.log_topic, 0, below)

@@ -372,9 +372,10 @@ class Leaderless(Consumer):
 def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """This happens while a broker restarts: at the start, when a commit is in doubt, and when the log is searched for a
     successor. The wait is bounded."""
-    monkeypatch.setattr(step_log_reader, "Consumer", Leaderless)
     monkeypatch.setattr(Leaderless, "answers", [code] * 3)
-    writer = Doubting(pipe.settings, f"{pipe.prefix}pipeline", pipe.log)
+    settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: Leaderless(dict(config))))
+    log = Doubting(settings, pipe.id, pipe.log)
+    writer = PipelineWriter(log)
     writer.start(pipeline="p", host="here", pid=os.getpid())
     pipe.step(writer, 0)
 
@@ -384,7 +385,7 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "a connection was lost"))
 
     writer.append([pipe.division(1, 0)])
-    writer.instead = leaderless_after
+    log.instead = leaderless_after
     pipe.step(writer, 1, divide=False)
     assert not Leaderless.answers
     Leaderless.answers.extend([code] * 3)
@@ -392,7 +393,7 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
     pipe.check_exactly(2)
     Leaderless.answers.extend([code] * 1000)
     with pytest.raises(NoLeader, match="no leader while reading the step log"):
-        step_log_reader.StepLogReader(pipe.settings, pipe.log, timeout_s=0.3).read()
+        step_log_reader.StepLogReader(settings, pipe.log, timeout_s=0.3).read()
 
 
 @pytest.mark.parametrize("delay_ms", [None, 1])
