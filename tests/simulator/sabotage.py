@@ -468,7 +468,7 @@ def working_layer_kept_by_open() -> Iterator[None]:
         kept = next((folder.name for folder in path.iterdir() if folder.name.startswith("layer-")), None)
         return real(path, old) if kept is None or old.frozen is not None else replace(old, working=kept)
 
-    with broken(database, "_with_working", with_working), broken(database, "_sweep", lambda path: None):
+    with broken(database, "_with_working", with_working), broken(database, "_remove_layers", lambda path: None):
         yield
 
 
