@@ -416,7 +416,7 @@ def killed_fold_not_synced() -> Iterator[None]:
     real = database.Database.fold
 
     def fold(self: Any) -> VersionId:
-        present = database._peek(self.path)
+        present = database._read_description(self.path)
         self._check_open(present)
         return present.last if present.frozen is None else real(self)
 

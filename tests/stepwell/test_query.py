@@ -32,7 +32,6 @@ from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec
 from stepwell.planning.plans import ResolvedProject, resolve
 from stepwell.project.loading import load_project
-from storage import database
 from storage.database import Database
 from tests.conftest import Broker
 from tests.stepwell.folder import SPEC, write
@@ -136,7 +135,7 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     assert first == second
     last = first[-1]
     later = VersionId(last.version + 1, last.step, "later")
-    opened = [Database.open(path, last, epoch=9, identity=database._peek(path).identity) for path, _ in databases]
+    opened = [Database.open(path, last, epoch=9, identity=Database.owner(path)) for path, _ in databases]
     opened[0].commit(later)
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
     with pytest.raises(NoState, match="different checkpoints"):
