@@ -55,7 +55,8 @@ class Pace:
 @dataclass(frozen=True)
 class PipelineSpec:
     """`storage` is the folder of the databases. Intervals are in seconds. `replication` is the replication factor of topics that are created;
-    -1 is the broker's default. `driver_rows_max`: see engine/run/step_runner.py. Users cannot set `pace`; tests make it faster."""
+    -1 is the broker's default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see
+    engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -70,7 +71,9 @@ class PipelineSpec:
     step_header: bool = True
     replication: int = -1
     steps_kept: int = 100_000
-    driver_rows_max: int = 0
+    register_s: float = 60.0
+    silence_s: float = 5.0
+    progress_s: float = 30.0
     pace: Pace = Pace()
 
     @property

@@ -27,7 +27,7 @@ from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit
 from engine.model.placement import Placement
-from engine.run import database_jobs
+from engine.resident.crew import Crew
 from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -78,10 +78,10 @@ def prepare(
     return setup, identities
 
 
-def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
+def open_latest(crew: Crew, state: StepLogState) -> VersionId:
     """Fences every database, and opens the latest version that all workers have. Raises StateLost if the step log does not reach that
     version: no version may hold a step whose output is not committed (invariant 6)."""
-    fenced = database_jobs.fence_all(context, setup)
+    fenced = crew.fence()
     reached("recovery.versions")
     version = common_version({worker: found.versions for worker, found in fenced.items()})
     if version.step > state.steps:
@@ -95,7 +95,7 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
-    database_jobs.open_all(context, setup, version, fenced)
+    crew.open(version, fenced)
     reached("recovery.opened")
     return version
 

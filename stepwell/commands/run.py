@@ -23,6 +23,7 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec, log_topic_of
 from coordinator.status import StatusBoard
+from engine.resident.spark_launcher import spark_cluster
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
@@ -110,7 +111,7 @@ def _serve(
         for topic in make_missing_inputs(pipeline):
             note(f"the local broker had no topic {topic}: it has now, empty")
         signals.at_a_checkpoint = True
-        Pipeline(pipeline, session.sparkContext, requests, board).run(
+        Pipeline(pipeline, spark_cluster(session.sparkContext, project.name), requests, board).run(
             available_now=available_now,
             endpoint=server.endpoint.url,
             full_refresh=full_refresh,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from engine.run.sources import SourceTable
@@ -12,16 +10,7 @@ from io_kafka.formats import SourceFormat
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.planning.plans import ResolvedProject
-from stepwell.project.settings import EVERY_STEP
 from stepwell.project.tables import OutputSpec, SourceSpec
-from stepwell.spark.session import cores
-
-DRIVER_CORES_MAX = 2
-"""Up to this many cores, the driver is faster than a Spark job at every size: on two cores, steps of 400k rows ran at 490k rows/s in the
-driver, and at 300k rows/s in Spark jobs."""
-
-DRIVER_ROWS_MAX = 20_000
-"""The limit on a larger machine. With fewer rows, a Spark job takes longer than the driver alone."""
 
 
 def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
@@ -42,15 +31,10 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
         steps_kept=settings.steps_kept,
-        driver_rows_max=_driver_rows_max(settings.step_driver_rows_max),
+        register_s=settings.worker_register,
+        silence_s=settings.worker_silence,
+        progress_s=settings.worker_progress,
     )
-
-
-def _driver_rows_max(asked: int) -> int:
-    every_step = asked == EVERY_STEP or (asked < 0 and cores() <= DRIVER_CORES_MAX)
-    if every_step:
-        return sys.maxsize
-    return asked if asked >= 0 else DRIVER_ROWS_MAX
 
 
 def _input(source: SourceSpec) -> InputTopic:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from engine.run.database_jobs import Folded
+
 from coordinator.checkpointing import bytes_of
 from coordinator.status import StepTimes
 from coordinator.step_output import StepResult
 from coordinator.stepping import step_times
-from engine.run.database_jobs import Folded
 from engine.run.tasks import TaskSetup
 
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
+from engine.run.reports import RegionReport
 
 from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.step_output import StepResult, gather
@@ -13,7 +14,6 @@ from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Output, Source
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, to_bytes
-from engine.run.reports import RegionReport
 from engine.run.sources import SourceReport
 
 TYPES = (pa.int64(),)

@@ -32,6 +32,7 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
+from engine.resident.spark_launcher import spark_cluster
 from examples.batch import Comparison, TopicMessage, batch_answer, compare, published
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -92,7 +93,7 @@ class Running:
 
     def __init__(self, resolved: Resolved, context: Any, options: Mapping[str, Any]) -> None:
         self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
-        self.pipeline = Pipeline(resolved.spec, context, self.requests, self.board)
+        self.pipeline = Pipeline(resolved.spec, spark_cluster(context, resolved.spec.name), self.requests, self.board)
         self.fault: BaseException | None = None
         self.options = options
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -218,7 +219,9 @@ class Playground:
     def run(self, resolved: Resolved, **options: Any) -> dict[str, Any]:
         """Takes what is there, makes a checkpoint; the last status."""
         board = StatusBoard(resolved.spec.name)
-        pipeline = Pipeline(resolved.spec, self.spark.sparkContext, Requests(), board)
+        pipeline = Pipeline(
+            resolved.spec, spark_cluster(self.spark.sparkContext, resolved.spec.name), Requests(), board
+        )
         pipeline.run(**{"available_now": True, **options})
         return board.show()
 
@@ -262,11 +265,9 @@ class Playground:
 
         return lambda inputs, boundaries: [answer(inputs, ends) for ends in boundaries]
 
-    def twin(
-        self, resolved: Resolved, story: Story, workers: int, driver_rows_max: int | None = None
-    ) -> dict[str, str]:
+    def twin(self, resolved: Resolved, story: Story, workers: int) -> dict[str, str]:
         """Runs the pipeline again without a fault, over the divisions of `story`, with state and output topics of its own; the oracle's twin."""
-        other = renamed(resolved, "-twin", workers, driver_rows_max)
+        other = renamed(resolved, "-twin", workers)
 
         def divide(step: int, *_: Any) -> Division | None:
             ranges = sorted((*place, *span) for place, span in story.ranges.get(step, {}).items())
@@ -359,11 +360,10 @@ def as_bytes(value: Value) -> bytes | None:
     return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
-def renamed(resolved: Resolved, suffix: str, workers: int, driver_rows_max: int | None = None) -> Resolved:
+def renamed(resolved: Resolved, suffix: str, workers: int) -> Resolved:
     """The same circuit over the same input, as another pipeline with state and output topics of its own."""
     spec = resolved.spec
     outputs = tuple(replace(o, topic=o.topic + suffix) for o in spec.outputs)
-    driver_rows_max = spec.driver_rows_max if driver_rows_max is None else driver_rows_max
     return Resolved(
         resolved.project,
         replace(
@@ -372,6 +372,5 @@ def renamed(resolved: Resolved, suffix: str, workers: int, driver_rows_max: int 
             storage=spec.storage / suffix,
             outputs=outputs,
             workers=workers,
-            driver_rows_max=driver_rows_max,
         ),
     )

@@ -29,12 +29,9 @@ def project(
     rows: int = 2,
     workers: int = 1,
     total: str = "sum(n)",
-    in_spark: bool = False,
 ) -> Resolved:
-    """`rows`: of a step, at most. `in_spark`: steps so small would run in the driver."""
+    """`rows`: of a step, at most."""
     conf: dict[str, Any] = {"stepwell.step.rows.max": rows, "stepwell.workers": workers}
-    if in_spark:
-        conf["stepwell.step.driver.rows.max"] = 0
     return play.resolve(files(source, total), conf)
 
 

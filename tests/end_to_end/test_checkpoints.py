@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engine.run.database_jobs import Folded
+from engine.run.step_runner import StepRunner
 
 from base.version import VersionId
 from coordinator.checkpointing import Checkpointing
@@ -14,8 +16,6 @@ from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.recoveries import RECOVERIES_MAX
 from engine.errors import StaleTask
 from engine.run import database_jobs
-from engine.run.database_jobs import Folded
-from engine.run.step_runner import StepRunner
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.state import BrokenStepLog, StepLogState

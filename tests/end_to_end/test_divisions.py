@@ -13,6 +13,7 @@ from coordinator.checkpointing import Checkpointing
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
+from engine.resident.spark_launcher import spark_cluster
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.division import Limits
 from io_kafka.step_log.records import DivisionRecord, Record
@@ -65,7 +66,12 @@ def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -
             if step == 1:
                 requests.ask("stop")
 
-    Pipeline(resolved.spec, play.spark.sparkContext, requests, StopsAfterStep1(resolved.spec.name)).run()
+    Pipeline(
+        resolved.spec,
+        spark_cluster(play.spark.sparkContext, resolved.spec.name),
+        requests,
+        StopsAfterStep1(resolved.spec.name),
+    ).run()
     state = play.log(resolved)
     assert ([record.step for record in state.pending], state.steps, state.checkpoints[-1].step) == ([2], 2, 2)
     assert play.run(resolved)["steps_replayed"] == 0
@@ -109,7 +115,9 @@ def test_available_now_takes_what_was_there_when_it_began(play: Playground) -> N
                 play.send("in", sums.rows(4, 6))
 
     board = SendsMore(resolved.spec.name)
-    Pipeline(resolved.spec, play.spark.sparkContext, Requests(), board).run(available_now=True)
+    Pipeline(resolved.spec, spark_cluster(play.spark.sparkContext, resolved.spec.name), Requests(), board).run(
+        available_now=True
+    )
     assert board.show()["rows"] == 4
     assert play.run(resolved)["rows"] == 6
     assert play.check(resolved) == {"sums": 3}

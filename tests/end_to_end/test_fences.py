@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.run.spark_step import region_task, source_task
 from pyspark import RDD
 
 from coordinator import stepping
 from coordinator.errors import CircuitChanged, LayoutChanged
 from engine.run import spark_step
 from engine.run.exchange import ExchangeMessage
-from engine.run.spark_step import region_task, source_task
 from engine.run.tasks import StepInput
 from io_kafka.clients.writer import Fenced
 from io_kafka.step_log.output_progress import DigestMismatch

@@ -15,9 +15,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from engine.run.spark_step import InputBrokenOff
 from py4j.protocol import Py4JError
 
-from engine.run.spark_step import InputBrokenOff
 from tests.simulator.scheduler import Killed, Process, Strand
 
 ATTEMPTS_MAX = 4  # Spark's default for a task

@@ -22,6 +22,7 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from engine.model.circuit import Circuit
+from engine.resident.spark_launcher import spark_cluster
 from examples.batch import TopicMessage, batch_answer, compare
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -66,7 +67,9 @@ class Auction:
 
     def run(self) -> None:
         spec = pipeline_spec(self.project, self.circuit)
-        Pipeline(spec, self.spark.sparkContext, Requests(), StatusBoard(spec.name)).run(available_now=True)
+        Pipeline(spec, spark_cluster(self.spark.sparkContext, spec.name), Requests(), StatusBoard(spec.name)).run(
+            available_now=True
+        )
 
 
 @pytest.fixture

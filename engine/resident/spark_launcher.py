@@ -1,0 +1,78 @@
+"""Starts each worker as a Spark job of one task, which lives as long as the worker.
+
+A job belongs to a thread of the driver, which waits for it. Cancelling its job group interrupts the task and makes Spark end its Python process.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+from engine.resident.entry import Assignment, resident_task
+from engine.resident.launcher import Cluster
+from engine.resident.sockets import SocketTransport
+
+LOOPBACK = "127.0.0.1"
+
+FAILURE_CHARACTERS_MAX = 2000
+"""Of Spark's text about a failed job, which has the stack traces of the JVM."""
+
+
+class SparkJob:
+    """Made by SparkLauncher."""
+
+    def __init__(self, context: Any, assignment: Assignment, group: str) -> None:
+        self._context, self._group = context, group
+        self._failure: str | None = None
+        self._thread = threading.Thread(target=self._run, args=(assignment,), name=group, daemon=True)
+        self._thread.start()
+
+    @property
+    def failure(self) -> str | None:
+        return self._failure
+
+    def cancel(self) -> None:
+        """From a thread of its own, because a JVM that has ended or hangs does not answer."""
+        threading.Thread(target=self._cancel, name=f"cancel {self._group}", daemon=True).start()
+
+    def _run(self, assignment: Assignment) -> None:
+        try:
+            self._context.setJobGroup(self._group, "Stepwell worker", interruptOnCancel=True)
+            self._context.parallelize([0], 1).mapPartitions(partial(resident_task, assignment)).collect()
+            self._failure = "the job has ended"
+        except Exception as fault:
+            self._failure = str(fault)[:FAILURE_CHARACTERS_MAX] or type(fault).__name__
+
+    def _cancel(self) -> None:
+        try:
+            self._context.cancelJobGroup(self._group)
+        except Exception as fault:
+            self._failure = self._failure or str(fault)[:FAILURE_CHARACTERS_MAX]
+
+
+class SparkLauncher:
+    """Starts workers on a SparkContext. `name` makes the names of its job groups unique."""
+
+    def __init__(self, context: Any, name: str) -> None:
+        self._context, self._name = context, name
+        self._started = 0
+
+    @property
+    def slots(self) -> int | None:
+        """In local mode the number in `local[N]`; None on a cluster, where executors come and go."""
+        master = str(self._context.master)
+        if not master.startswith("local"):
+            return None
+        inside = master.partition("[")[2].rstrip("]").split(",")[0]
+        return int(inside) if inside.isdigit() else None
+
+    def start(self, assignment: Assignment) -> SparkJob:
+        self._started += 1
+        return SparkJob(self._context, assignment, f"stepwell {self._name} {assignment.term} {self._started}")
+
+
+def spark_cluster(context: Any, name: str) -> Cluster:
+    """The executors of a SparkContext. In local mode everything stays on loopback."""
+    host = LOOPBACK if str(context.master).startswith("local") else str(context.getConf().get("spark.driver.host"))
+    return Cluster(SparkLauncher(context, name), partial(SocketTransport, host))
