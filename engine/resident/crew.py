@@ -58,7 +58,7 @@ from engine.resident.messages import (
 )
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.start_faults import NoSlots, UnequalWorkers
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Transport
+from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
 from storage.database import FencedState
@@ -114,12 +114,14 @@ class Crew:
         self.setup, self.term = setup, term
         self._outside = setup.kafka.outside
         self._launcher, self._transport, self._limits = launcher, transport, limits
+        self._events = Events(transport)
         self._token = secrets.token_hex(16)
         self._liveness = Liveness(limits.liveness)
         self._jobs: list[Job] = []
         self._members: dict[int, _Member] = {}
         self._strangers: list[Connection] = []
         self._given_at: float | None = None
+        self._serial = -1
         self._slowest_step_s = 0.0
         self._paused = False
         self._pulse = CoordinatorPulse(
@@ -174,8 +176,10 @@ class Crew:
             self._ask(Resume(), Resumed)
             self._paused = False
         self._given_at = self._outside.monotonic()
+        self._serial += 1
         self._send_to_all(
             RunStep(
+                serial=self._serial,
                 step=given.step,
                 ranges=given.ranges,
                 on_error=dict(given.on_error),
@@ -301,10 +305,12 @@ class Crew:
     # Events
 
     def _poll(self, seconds: float) -> None:
-        events = self._transport.poll(seconds)
-        for event in events:
+        event = self._events.next(seconds)
+        heard = event is not None
+        while event is not None:
             self._take(event)
-        if not events:  # what has arrived is judged before a silence
+            event = self._events.next(0.0)
+        if not heard:  # a silence is judged only if nothing waits to be read
             verdict = self._liveness.verdict(self._outside.monotonic(), self._slowest_step_s)
             if verdict is not None:
                 _log.warning("a worker is given up", worker=verdict.worker, term=str(self.term), reason=verdict.reason)

@@ -108,7 +108,7 @@ class ThreadLauncher:
 
     def _live(self, assignment: Assignment, job: ThreadJob) -> None:
         def end(reason: str) -> None:
-            job.end = reason
+            job.end = job.end or reason
 
         transport = SocketTransport(LOOPBACK)
         try:
