@@ -271,13 +271,14 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
         closing(made),
         pytest.raises(NoSlots, match="3 workers need 3 task slots at once, and 2 workers have registered"),
     ):
-        made.start()
+        made.launch()
+        made.wait_for_workers()
     launcher.join()
     few = ThreadLauncher(lambda: Log(PARTITIONS))
     few.slots = 2
     made = crew(setup_of(tmp_path, 3, PARTITIONS), few)
     with closing(made), pytest.raises(NoSlots, match="Spark's master has 2 task slots"):
-        made.start()
+        made.launch()
     assert not few.jobs
 
 
@@ -287,7 +288,8 @@ def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: p
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     made = crew(setup_of(tmp_path, 1, PARTITIONS), launcher)
     with closing(made), pytest.raises(UnequalWorkers, match=r"edition 2 \(coordinator: 1"):
-        made.start()
+        made.launch()
+        made.wait_for_workers()
     launcher.join()
 
 
