@@ -11,8 +11,9 @@ from contextlib import closing
 import pyarrow as pa
 import pytest
 
+from base.term import Term
 from engine.resident.frames import STRANGER_BYTES_MAX, Frame
-from engine.resident.messages import Address, Rows, Stop, Term
+from engine.resident.messages import Address, Rows, Stop
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events
 
