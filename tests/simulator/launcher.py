@@ -61,6 +61,9 @@ class SimReader:
     ) -> list[RawBatch]:
         return self._reader.read(ranges, bytes_max=bytes_max)
 
+    def close(self) -> None:
+        self._reader.close()
+
 
 class SimJob:
     """The job of one worker. `strand`: None if its task never comes."""
