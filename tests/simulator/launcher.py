@@ -27,6 +27,9 @@ SOON_POINTS = 60
 CANCEL_POINTS = (0, 0, 5, 30)
 """After how many points a job that is cancelled ends its process."""
 
+ASLEEP_POINTS = (0, 100, 400)
+"""The same for a process that is stopped. It may go on before that."""
+
 
 class Surroundings(Protocol):
     """What jobs ask of their world."""
@@ -43,6 +46,7 @@ class Surroundings(Protocol):
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def kill(self, process: Process, why: str) -> None: ...
     def end(self, process: Process) -> None: ...
+    def wake_later(self, process: Process) -> None: ...
 
 
 def kill(world: Surroundings, process: Process, why: str) -> None:
@@ -79,8 +83,13 @@ class SimJob:
         world, process = self._world, self.process
         world.point("cancel")
         process.is_given_up = True
-        if process.alive and not world.fate("cancel", ("never",)):
-            world.alarm(world.rng.choice(CANCEL_POINTS), lambda: kill(world, process, "its job is cancelled"))
+        if not process.alive:
+            return
+        if process.stopped:
+            world.wake_later(process)
+        if not world.fate("cancel", ("never",)):
+            points = world.rng.choice(ASLEEP_POINTS if process.stopped else CANCEL_POINTS)
+            world.alarm(points, lambda: kill(world, process, "its job is cancelled"))
 
 
 class SimLauncher:

@@ -1,7 +1,7 @@
 """Who runs next: one strand at a time, chosen by the seed.
 
-A *strand* is a flow of control of a simulated process: the coordinator's loop, a worker, its fold, a pulse. Real code has frames of its own, so a strand
-is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever another
+A *strand* is a flow of control of a simulated process: the coordinator's loop, a worker, its fold, a pulse. Real code has frames of its own, so
+a strand is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever another
 process, a disk or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a seed gives the
 same run again.
 
@@ -57,6 +57,10 @@ class Process:
     @epoch.setter
     def epoch(self, epoch: int) -> None:
         self._epoch = epoch
+
+    @property
+    def term(self) -> tuple[int, int]:
+        return self.epoch, self.attempt
 
 
 class Strand:

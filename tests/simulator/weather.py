@@ -51,6 +51,7 @@ class Weather:
     network: float
     task: float
     crash_point: float
+    sleep: float
     crash_targets: tuple[str, ...]
     crash_places: tuple[str, ...]
     weights: dict[str, float]
@@ -74,9 +75,10 @@ class Weather:
             interference=rng.choice((0.02, 0.04, 0.08)),
             switching=rng.choice((0.02, 0.1)),
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
-            network=0.0 if calm else rng.choice((0, 0.001, 0.003, 0.01)),
+            network=0.0 if calm else rng.choice((0, 0.003, 0.01, 0.02)),
             task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
+            sleep=rng.choice((0, 0.3, 0.6)),
             crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
             weights={**BENIGN, **ACTIVE, **({} if calm else faults)},

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from coordinator.errors import RecoveryFailed
 from coordinator.loop import Pipeline
@@ -96,7 +95,7 @@ class World:
         self.broker.create(circuit.INPUT, PARTITIONS)
         self.disk.root.add("state", Folder())  # the storage folder's own place is the user's
         self.disk.root.sync()
-        for _ in range(self.rng.randint(0, 4)):
+        for _ in range(self.rng.choice((0, 4, 12))):
             self._producers.send()
         scheduler, weather = self.scheduler, self.weather
         scheduler.interference, scheduler.switching = weather.interference, weather.switching
@@ -155,10 +154,16 @@ class World:
             self._maybe_crash(place, PLACE_CHANCE)
 
     def _maybe_crash(self, place: str, chance: float) -> None:
-        if self.rng.random() < chance:
+        process = self.acting()
+        if self.rng.random() >= chance:
+            return
+        if process.owner is not None and self.rng.random() < self.weather.sleep:
+            self.count("a worker falls asleep at a point")
+            self.stop(process, f"at {place}")
+        else:
             self.count(f"crash at {place}")
-            self.kill(self.acting(), f"at {place}")
-            self.scheduler.point(place)
+            self.kill(process, f"at {place}")
+        self.scheduler.point(place)
 
     def pass_time(self, seconds: float) -> None:
         self.scheduler.wait(None, seconds)
