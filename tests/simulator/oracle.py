@@ -40,6 +40,8 @@ class Description:
     versions: tuple[Version, ...]
     layers: int
     """Counts openings, freezes and fences."""
+    opened: int
+    """What `layers` was at the last opening."""
     working: str | None
     frozen: str | None
     freezing: Version | None
@@ -290,9 +292,12 @@ class Oracle:
             assert version[1] <= self.written, f"{environment.folder}: {version} holds a step that is not written"
         assert now.freezing is None or now.freezing in self.intended, f"{now.freezing} is frozen and was not intended"
         worker = int(folder[-2].split(".")[1] if folder[-2].startswith(".") else folder[-2])
-        self._check_term(worker, process, environment)
+        if former != now:  # a late worker may sync what it finds
+            self._check_term(worker, process, environment)
         if former is not None and now.working is None and now.layers > former.layers:
             self.fenced[worker] = process.term
+        if former is not None and now.opened > former.opened:
+            assert self.fenced.get(worker) == process.term, f"{process.name} opens {environment.folder} without a fence"
         self._check_content(environment.now.records, now, worker)
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
@@ -372,7 +377,7 @@ def description(records: Records) -> Description:
     versions = tuple(_version(version) for version in plain["versions"])
     freezing = None if plain["freezing"] is None else _version(plain["freezing"])
     return Description(
-        plain["epoch"], versions, plain["layers_made"], plain["working"], plain["frozen"], freezing, plain["laid"] is not None
+        plain["epoch"], versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"], freezing, plain["laid"] is not None
     )  # fmt: skip
 
 

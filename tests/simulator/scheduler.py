@@ -1,9 +1,9 @@
 """Who runs next: one strand at a time, chosen by the seed.
 
 A *strand* is a flow of control of a simulated process: the coordinator's loop, a worker, its fold, a pulse. Real code has frames of its own, so
-a strand is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever another
-process, a disk or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a seed gives the
-same run again.
+a strand is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever
+another process, a disk, a network or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a
+seed gives the same run again.
 
 Time is a number. It grows a little at every point, and jumps to the next deadline where all strands wait.
 
