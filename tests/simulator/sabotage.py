@@ -131,7 +131,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         real(self, action, at, workers)
         if action.step >= self._writer.state.steps:
-            for division in self._inputs.choose_ahead(self._writer.state, action.step):
+            for division in self._inputs.choose_ahead(self._writer.state, action.step)[:1]:
                 _remember(self._writer, self._inputs.record(self._writer.state, self._writer.epoch, division))
                 self._inputs.recorded()
 
@@ -745,6 +745,16 @@ WEATHER: dict[str, dict[str, Any]] = {
         "checkpoint_s": 0.01,
         "weights": {**BENIGN, **ACTIVE, "machine": 8.0},
     },
+    # A worker has to come so late that its coordinator's port belongs to another one.
+    "strangers_accepted": {
+        "task": 0.4,
+        "network": 0.0,
+        "client": 0.0,
+        "weights": {**BENIGN, **ACTIVE, "kill": 1.0, "second": 1.0},
+    },
+    # A worker has to lose its coordinator without being told, and its job must not be cancelled.
+    "worker_that_outlives_its_coordinator": {"task": 0.3, "network": 0.05},
+    "silent_worker_waited_for": {"network": 0.05},
     # A worker has to sleep before it opens its database, until its replacement's steps are written.
     "late_worker_opens_again": {
         "crash_places": (),
