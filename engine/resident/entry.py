@@ -78,7 +78,6 @@ def live(
     pulse = WorkerPulse(control, assignment.term, worker.progress.beat, assignment.silence_s, end_process, outside)
     pulse.start()
     try:
-        worker.take(events)
         worker.run()
         linger(events, control)
     except CoordinatorGone as gone:
