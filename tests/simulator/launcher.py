@@ -69,6 +69,10 @@ class SimReader:
         self._reader.close()
 
 
+class TaskEnded(Exception):
+    """As Spark's exception of a job."""
+
+
 class SimJob:
     """The job of one worker. `strand`: None if its task never comes."""
 
@@ -76,8 +80,8 @@ class SimJob:
         self._world, self.process, self._strand = world, process, strand
 
     @property
-    def failure(self) -> str | None:
-        return "the task has ended" if self._strand is not None and self._strand.done else None
+    def failure(self) -> Exception | None:
+        return TaskEnded("the task has ended") if self._strand is not None and self._strand.done else None
 
     def cancel(self) -> None:
         world, process = self._world, self.process

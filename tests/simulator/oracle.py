@@ -24,6 +24,7 @@ from tests.simulator.scheduler import Process
 LOG = "stepwell.p.steps"
 COMMITTED = "committed"
 _DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", b"\x00\x03"
+_ATTEMPTS = 1 << 20
 _STEP = b"\xff\xffstep"
 _TRAILER_BYTES, _TOMBSTONE_BYTES, _LENGTH_BYTES = 8, 4, 8
 
@@ -36,7 +37,7 @@ Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
 class Description:
     """What the oracle wants to know of a database."""
 
-    epoch: int
+    term: tuple[int, int]
     versions: tuple[Version, ...]
     layers: int
     """Counts openings, freezes and fences."""
@@ -160,7 +161,7 @@ class Oracle:
     def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
         """The next step of a worker's state; None if the database is not open in the present epoch."""
         present = description(environment.now.records)
-        if present.working is None or present.epoch != self.epoch:
+        if present.working is None or present.term[0] != self.epoch:
             return None
         for layer in self._layers(folder, environment, present, disk):
             if (stored := layer.get(_STEP)) is not None:
@@ -251,8 +252,8 @@ class Oracle:
             now = description(found.now.records)
             if folder[-1] in (now.working, now.frozen):
                 self._check_term(int(folder[-2]), process, environment)
-                assert process.epoch >= now.epoch, f"{process.name} of epoch {process.epoch} wrote {environment.folder}"
-            if folder[-1] == now.working and now.epoch == self.epoch:
+                assert process.term >= now.term, f"{process.name} of term {process.term} wrote {environment.folder}"
+            if folder[-1] == now.working and now.term[0] == self.epoch:
                 self._check_working(found, now, disk)
 
     def _check_term(self, worker: int, process: Process, environment: Environment) -> None:
@@ -283,9 +284,9 @@ class Oracle:
     def _described(self, folder: tuple[str, ...], environment: Environment, before: Records, process: Process) -> None:
         now = description(environment.now.records)
         former = description(before) if before else None
-        assert former is None or now.epoch >= former.epoch, f"the epoch of {environment.folder} falls"
-        assert former is None or process.epoch >= former.epoch, (
-            f"{process.name} of epoch {process.epoch} changed {environment.folder} of epoch {former.epoch}"
+        assert former is None or now.term >= former.term, f"the term of {environment.folder} falls"
+        assert former is None or process.term >= former.term, (
+            f"{process.name} of term {process.term} changed {environment.folder} of term {former.term}"
         )
         assert 1 <= len(now.versions) <= 2
         for version in (*now.versions, *(() if now.freezing is None else (now.freezing,))):
@@ -379,7 +380,8 @@ def description(records: Records) -> Description:
     versions = tuple(_version(version) for version in plain["versions"])
     freezing = None if plain["freezing"] is None else _version(plain["freezing"])
     return Description(
-        plain["epoch"], versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"], freezing, plain["laid"] is not None
+        divmod(plain["epoch"], _ATTEMPTS), versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"],
+        freezing, plain["laid"] is not None,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from unittest import mock
 
 from confluent_kafka import KafkaException
 
+from base.term import ATTEMPTS_MAX, Term
 from base.version import VersionId
 from coordinator import core, inputs, loop, positions, start, stepping
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
@@ -346,9 +347,9 @@ def stage_without_all_peers() -> Iterator[None]:
         if deadline is not None:
             real(self, done, deadline, what)
             return
-        for event in self._transport.poll(0.001):
-            if not self.take(event):
-                self._others(event)
+        event = self._events.next(0.001)
+        if event is not None and not self.take(event):
+            self._others(event)
 
     with broken(mesh.Mesh, "_wait", wait):
         yield
@@ -420,7 +421,7 @@ def _arrived(event: Any) -> bool:
 @contextmanager
 def recovery_with_the_workers_of_before() -> Iterator[None]:
     """A recovery goes on with the crew that has failed, if its connections are there."""
-    real_crew, real_close, real_start = loop.Pipeline._crew, crew.Crew.close, crew.Crew.start
+    real_crew, real_close, real_launch = loop.Pipeline._crew, crew.Crew.close, crew.Crew.launch
     kept: dict[int, Any] = {}  # by epoch
 
     def make(self: Any, setup: Any, attempt: int) -> Any:
@@ -437,14 +438,14 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
         kept[self._writer.epoch] = real_crew(self, setup, attempt)
         return kept[self._writer.epoch]
 
-    def start(self: Any) -> None:
+    def launch(self: Any) -> None:
         if not self._jobs:
-            real_start(self)
+            real_launch(self)
 
     with (
         broken(loop.Pipeline, "_crew", make),
         broken(crew.Crew, "close", lambda self: None),
-        broken(crew.Crew, "start", start),
+        broken(crew.Crew, "launch", launch),
     ):
         yield
 
@@ -511,8 +512,8 @@ def databases_fenced_once_in_an_epoch() -> Iterator[None]:
     fenced: set[tuple[str, int]] = set()
 
     def fence(path: Any, *, epoch: int, identity: Any) -> Any:
-        if (str(path), epoch) not in fenced:
-            fenced.add((str(path), epoch))
+        if (str(path), Term.of(epoch).epoch) not in fenced:
+            fenced.add((str(path), Term.of(epoch).epoch))
             return real(path, epoch=epoch, identity=identity)
         present = database._read_description(path)
         return database.FencedState(present.versions, present.layers_made)
@@ -523,13 +524,17 @@ def databases_fenced_once_in_an_epoch() -> Iterator[None]:
 
 @contextmanager
 def late_worker_opens_again() -> Iterator[None]:
-    """A worker of an attempt that was given up opens its database when its replacement has run steps, and throws them away."""
+    """A worker of an attempt that was given up opens its database when its replacement has run steps, and throws them away: its term counts
+    for as high, and how often the database was fenced is not compared."""
     real = database.Database.open
 
     def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, fenced: int) -> Any:
         return real(path, version, epoch=epoch, identity=identity)
 
-    with broken(database.Database, "open", staticmethod(opened)):
+    with (
+        broken(database.Database, "open", staticmethod(opened)),
+        broken(Term, "number", property(lambda self: self.epoch * ATTEMPTS_MAX)),
+    ):
         yield
 
 
