@@ -324,7 +324,7 @@ def step_run_twice() -> Iterator[None]:
     def regions(self: Any, database: Any, result: StageResult) -> None:
         inbox, _ = self._swap(result)
         with database.transaction() as transaction:
-            self.stage, given = 1, self._given
+            given = self._given
             task = self._setup.task(given.step, 1, self._worker, given.grown)
             self._outcome.add(tasks.run_stage(task, transaction, inbox, {}))
             self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
