@@ -188,7 +188,6 @@ class StepTask:
             for stage in range(1, self._setup.plan.stages):
                 if stage > 1:
                     inbox, waited_ms = self._swap(result)
-                self.stage = stage
                 began = time.perf_counter()
                 task = self._setup.task(self._given.step, stage, self._worker, self._given.grown)
                 result = run_stage(task, transaction, inbox, {})
@@ -207,6 +206,7 @@ class StepTask:
         self._is_swapping = True
         inbox = self._peers.swap(self._given.step, self.stage, result.rows)
         self._is_swapping = False
+        self.stage += 1
         return inbox, _ms(began, time.perf_counter())
 
 

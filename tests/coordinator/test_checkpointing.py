@@ -5,17 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from engine.run.database_jobs import Folded
-
 from coordinator.checkpointing import bytes_of
 from coordinator.status import StepTimes
 from coordinator.step_output import StepResult
 from coordinator.stepping import step_times
+from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
 
 
 def folded(tables: dict[int, int], disk: dict[str, int]) -> Folded:
-    return cast(Folded, SimpleNamespace(statistics=SimpleNamespace(table_bytes=tables, disk_bytes=disk)))
+    return Folded(versions=(), table_bytes=tables, disk_bytes=disk)
 
 
 def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:

@@ -17,9 +17,9 @@ from tests.simulator.weather import Weather
 from tests.simulator.world import World
 
 WEATHER = Weather(
-    workers=2, points=0, interference=0, switching=0.3, client=0, task=0, crash_point=0, crash_targets=(), crash_places=(),
-    weights={"marker": 1.0},
-    driver=0, checkpoint_s=0.001, rows=1, messages=0, snapshot_steps=1, available_now=1, step_bytes=None,
+    workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
+    crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
+    snapshot_steps=1, available_now=1, step_bytes=None,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 
@@ -54,9 +54,13 @@ class Script(World):
         while undone := self.broker.undone():
             self.broker.finish(undone[0])
 
-    def sleep(self, process: Process) -> None:
-        """It sleeps, and its successor comes."""
-        self.stop(process, "by the script")
+    def with_workers(self, run: Process) -> list[Process]:
+        return [run, *(process for process in self.processes if process.owner is run and process.alive)]
+
+    def sleep(self, run: Process) -> None:
+        """It sleeps with all its workers, as where their machine swaps, and its successor comes."""
+        for process in self.with_workers(run):
+            self.stop(process, "by the script")
         self.start(available_now=True)
 
 
@@ -90,7 +94,8 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         world.start(available_now=True)
         world.run_to_the_end(sleepers=True)
         before = world.oracle.seen.copy()
-        world.resume(first)
+        for process in world.with_workers(first):
+            world.resume(process)
         world.run_to_the_end()
         if point != "start.log_read":
             assert world.oracle.seen == before
