@@ -12,7 +12,7 @@ One thread uses it. Threads of its own only send pings (pulse.py) and wait for S
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -188,7 +188,7 @@ class Crew:
         """The results of the step that was given. Raises StepTooLarge if a worker raised it, and otherwise the fault of the lowest worker that
         had one; then every worker has answered."""
         assert self._given_at is not None, f"step {step} was not given"
-        self._wait_for(lambda member: STEP in member.answers, f"step {step}")
+        self._wait_for(STEP, f"step {step}")
         self._slowest_step_s = max(self._slowest_step_s, self._outside.monotonic() - self._given_at)
         self._given_at = None
         taken = {number: self._take_step(self._members[number], step) for number in self.numbers}
@@ -272,7 +272,7 @@ class Crew:
         for number, order in orders.items():
             self._members[number].connection.send(Frame(self.term, order))
         name = next(iter(orders.values())).kind
-        self._wait_for(lambda member: name in member.answers, name)
+        self._wait_for(name, name)
         for number in self.numbers:
             answer, _ = self._members[number].answers[name]
             if isinstance(answer, Failed):
@@ -289,9 +289,14 @@ class Crew:
         for number in self.numbers:
             self._members[number].connection.send(Frame(self.term, order))
 
-    def _wait_for(self, answered: Callable[[_Member], bool], what: str) -> None:
-        while not all(answered(self._members[number]) for number in self.numbers):
+    def _wait_for(self, name: str, what: str) -> None:
+        """Until all workers have answered orders of the kind `name`. `what` names what they do."""
+        asked_at = self._outside.monotonic()
+        while unanswered := [number for number in self.numbers if name not in self._members[number].answers]:
             self._poll(POLL_SECONDS)
+            stuck = self._liveness.stuck(unanswered, asked_at, self._outside.monotonic())
+            if stuck is not None:
+                raise TaskLost(f"{what}: worker {stuck.worker}: {stuck.reason}")
 
     # Events
 

@@ -18,11 +18,10 @@ from engine.resident.frames import Frame
 from engine.resident.messages import Address, Refuse, Register, Term, Welcome
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
-from engine.resident.transport import Arrived, Connection, Ended, Transport
+from engine.resident.transport import Arrived, Connection, Ended, Event, Transport
 from engine.resident.worker import CoordinatorGone, Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
-from storage.database import Database
 
 CONNECT_SECONDS_MAX = 10.0
 """For the connection to the coordinator, which listens before it starts a task."""
@@ -64,7 +63,7 @@ def live(
     outside = assignment.setup.kafka.outside
     try:
         control = transport.connect(assignment.coordinator, CONNECT_SECONDS_MAX)
-        number = register(assignment, transport, control)
+        number, events = register(assignment, transport, control)
     except (OSError, CoordinatorGone) as fault:
         end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
         return
@@ -73,6 +72,7 @@ def live(
     worker = Worker(
         assignment.setup, number, assignment.term, assignment.token, transport, control, make_reader, outside
     )
+    worker.take(events)
     pulse = WorkerPulse(control, assignment.term, worker.progress.beat, assignment.silence_s, end_process, outside)
     pulse.start()
     try:
@@ -83,11 +83,12 @@ def live(
         end_process(str(gone))
     finally:
         pulse.over = True
-        Database.close(assignment.setup.databases[number][0])
+        worker.close()
 
 
-def register(assignment: Assignment, transport: Transport, control: Connection) -> int | None:
-    """The number of the worker that this process is; None if it was refused. Raises CoordinatorGone."""
+def register(assignment: Assignment, transport: Transport, control: Connection) -> tuple[int | None, list[Event]]:
+    """(the number of the worker that this process is, what has arrived since); the number is None if it was refused. Raises
+    CoordinatorGone."""
     outside = assignment.setup.kafka.outside
     message = Register(
         token=assignment.token,
@@ -99,17 +100,18 @@ def register(assignment: Assignment, transport: Transport, control: Connection) 
     control.send(Frame(assignment.term, message))
     deadline = outside.monotonic() + REGISTER_SECONDS_MAX
     while (left := deadline - outside.monotonic()) > 0:
-        for event in transport.poll(left):
-            match event:
+        events = transport.poll(left)
+        while events:
+            match events.pop(0):
                 case Arrived(connection, Frame(_, Welcome(worker=worker))) if connection is control:
-                    return worker
+                    return worker, events
                 case Arrived(connection, Frame(_, Refuse(reason=reason))) if connection is control:
                     print(f"stepwell: this task was refused: {reason}", file=sys.stderr)
-                    return None
+                    return None, []
                 case Ended(connection, reason) if connection is control:
                     raise CoordinatorGone(reason)
                 case _:
-                    pass  # a ping, or a peer that has joined already
+                    pass  # a ping; peers join only when all workers are registered
     raise CoordinatorGone(f"no answer within {REGISTER_SECONDS_MAX:g} s")
 
 

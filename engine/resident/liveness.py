@@ -2,6 +2,7 @@
 
     dead      nothing has arrived from it for `silence_s`
     frozen    it lives but makes no progress for `progress_s`, while every other worker waits
+    stuck     it has not answered, and says for `progress_s` that it waits, as all who have not answered do: a message was lost
 
 The other reason for a verdict, a closed connection, needs no decision. A verdict may be wrong: a machine that swaps looks like a dead one. So
 nothing depends on it but speed. The verdict leads to a recovery, and what a condemned worker does later is fenced.
@@ -9,6 +10,7 @@ nothing depends on it but speed. The verdict leads to a recovery, and what a con
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from engine.resident.messages import Beat
@@ -33,8 +35,8 @@ class Verdict:
 class _Seen:
     heard_at: float
     progressed_at: float
+    waiting_since: float | None
     progress: tuple[int, int, int] = (-1, -1, -1)
-    waiting: bool = True
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Liveness:
 
     def heard(self, worker: int, now: float) -> None:
         """A frame of any kind has arrived from the worker."""
-        seen = self._seen.setdefault(worker, _Seen(now, now))
+        seen = self._seen.setdefault(worker, _Seen(now, now, now))
         seen.heard_at = now
 
     def beat(self, worker: int, beat: Beat, now: float) -> None:
@@ -54,7 +56,10 @@ class Liveness:
         seen, progress = self._seen[worker], (beat.step, beat.stage, beat.done)
         if progress != seen.progress or beat.waiting:
             seen.progress, seen.progressed_at = progress, now
-        seen.waiting = beat.waiting
+        if not beat.waiting:
+            seen.waiting_since = None
+        elif seen.waiting_since is None:
+            seen.waiting_since = now
 
     def verdict(self, now: float, slowest_step_s: float) -> Verdict | None:
         """The worker that must be replaced, if there is one. `slowest_step_s`: how long a slow step took lately."""
@@ -64,7 +69,7 @@ class Liveness:
             if silent_s > self.limits.silence_s:
                 return Verdict(worker, f"it has been silent for {silent_s:.1f} s (limit {self.limits.silence_s:g} s)")
             stuck_s = now - seen.progressed_at
-            if not seen.waiting and stuck_s > progress_s and self._others_wait(worker):
+            if seen.waiting_since is None and stuck_s > progress_s and self._others_wait(worker):
                 step, stage, _ = seen.progress
                 return Verdict(
                     worker,
@@ -72,5 +77,16 @@ class Liveness:
                 )
         return None
 
+    def stuck(self, unanswered: Collection[int], asked_at: float, now: float) -> Verdict | None:
+        """A verdict if all workers that have not answered an order of `asked_at` have said for `progress_s` that they wait."""
+        since = [self._seen[worker].waiting_since for worker in unanswered]
+        waiting_s = min((now - max(asked_at, at) for at in since if at is not None), default=0.0)
+        if None in since or waiting_s <= self.limits.progress_s:
+            return None
+        return Verdict(
+            min(unanswered),
+            f"it waits, and has not answered for {waiting_s:.1f} s (limit {self.limits.progress_s:g} s)",
+        )
+
     def _others_wait(self, worker: int) -> bool:
-        return all(seen.waiting for other, seen in self._seen.items() if other != worker)
+        return all(seen.waiting_since is not None for other, seen in self._seen.items() if other != worker)

@@ -11,7 +11,7 @@ A worker belongs to one term. After a fault that the run recovers from, the coor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,14 +105,23 @@ class Worker:
         while self.life.state is not State.STOPPED:
             self._carry_out(self._next_order())
 
+    def close(self) -> None:
+        """Frees what outlives the worker in its process, which Spark may use for another task."""
+        self._reader.close()
+        Database.close(self._folder)
+
     def _next_order(self) -> Message:
         while not self._orders:
             self.progress.waiting = True
-            for event in self._transport.poll(WAIT_SECONDS):
-                if not self._mesh.take(event):
-                    self._take(event)
+            self.take(self._transport.poll(WAIT_SECONDS))
         self.progress.waiting = False
         return self._orders.popleft()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Keeps the orders and the messages of peers among the events. Raises CoordinatorGone."""
+        for event in events:
+            if not self._mesh.take(event):
+                self._take(event)
 
     def _take(self, event: Event) -> None:
         """An event that belongs to no peer."""

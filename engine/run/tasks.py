@@ -91,6 +91,8 @@ class Reader(Protocol):
         self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
     ) -> list[RawBatch]: ...
 
+    def close(self) -> None: ...
+
 
 class StepAbandoned(Exception):
     """Another worker has failed in this step, so this one does not go on with it. Its state is unchanged."""

@@ -59,6 +59,9 @@ class Log:
     ) -> list[RawBatch]:
         return [self._batch(span) for span in ranges]
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def _batch(self, span: OffsetRange) -> RawBatch:
         values = self.partitions[span.partition][span.start : span.end]
         keys = pa.nulls(len(values), pa.binary())
