@@ -152,7 +152,7 @@ def failing(times: int, real: Callable[..., Any], after: Callable[[], None] = la
 
 
 def test_folds_that_fail_during_a_step_end_the_run(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator waits for a step, which is committed in the end, when it learns of the failure. A step is no progress of a checkpoint."""
+    """The coordinator waits for a step when it learns of the failure. The step is committed, and that is no progress of a checkpoint."""
     play.topic("in")
     resolved = sums.project(play)
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=0.1))
@@ -161,15 +161,14 @@ def test_folds_that_fail_during_a_step_end_the_run(play: Playground, monkeypatch
     lost, regions = Recoveries.lost, StepTask._regions
 
     def counted(recoveries: Recoveries, steps: int, folds_failed: int) -> str | None:
-        fails.clear()
         losses.append(folds_failed)
         return lost(recoveries, steps, folds_failed)
 
-    def until_the_loss(task: StepTask, *given: Any) -> None:
+    def until_the_fold_has_failed(task: StepTask, *given: Any) -> None:
         if fails.is_set():
-            before = len(losses)
             in_step.set()
-            wait_until(lambda: len(losses) > before)
+            wait_until(lambda: "fold" not in {thread.name for thread in threading.enumerate()})
+            fails.clear()
         regions(task, *given)
 
     def when_a_step_runs() -> None:
@@ -179,7 +178,7 @@ def test_folds_that_fail_during_a_step_end_the_run(play: Playground, monkeypatch
         assert in_step.wait(WAIT_SECONDS_MAX)
 
     monkeypatch.setattr(Recoveries, "lost", counted)
-    monkeypatch.setattr(StepTask, "_regions", until_the_loss)
+    monkeypatch.setattr(StepTask, "_regions", until_the_fold_has_failed)
     monkeypatch.setattr(Database, "fold", failing(RECOVERIES_MAX, Database.fold, when_a_step_runs))
     play.send("in", sums.rows(0, 2))
     with play.running(resolved, threads()) as run, pytest.raises(RecoveryFailed, match="the checkpoint before step"):
