@@ -12,12 +12,15 @@ from typing import Any
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator import stepping
 from coordinator.errors import CircuitChanged, LayoutChanged
 from engine.resident import sockets
 from engine.resident.frames import Frame
+from engine.resident.messages import RunStep
 from engine.resident.spark_launcher import SparkJob
+from engine.resident.worker import Worker
 from engine.run import tasks
 from engine.run.region import StageResult, StageTask
 from engine.run.tasks import StepTask
@@ -161,6 +164,28 @@ def test_a_worker_that_was_given_up_and_wakes_changes_nothing(play: Playground, 
     assert play.run(resolved)["steps_replayed"] == 0
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 6
+
+
+def test_a_step_that_a_worker_has_run_is_not_run_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the worker has forgotten that it has: its database has not."""
+    step, repeated = Worker._step, list[int]()
+
+    def twice(worker: Worker, order: RunStep) -> None:
+        step(worker, order)
+        if order.step == 2 and not repeated:
+            repeated.append(order.step)
+            worker.life.step = order.step
+            step(worker, order)
+
+    monkeypatch.setattr(Worker, "_step", twice)
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play)
+    with capture_logs() as said:
+        assert play.run(resolved, threads())["recoveries"] == 1
+    assert any("is at step 3, but the task is for step 2" in str(event.get("fault")) for event in said), said
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
 
 
 # Spark's processes, which live for the run
