@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -53,7 +54,8 @@ def test_a_life(shop: CommandLine) -> None:
     with running(shop) as service:
         described = shop.done("dry-run")
         assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
-        service.wait_until(lambda status: bool(status["rows"] == 320))
+        status = service.wait_until(lambda status: bool(status["rows"] == 320))
+        _shows_its_workers(shop, service, status)
         _pauses_and_resumes(shop)
         _answers_whoever_may_ask(shop)
         _refuses_a_second_run(shop, service)
@@ -66,6 +68,13 @@ def test_a_life(shop: CommandLine) -> None:
     assert read_endpoint(shop.folder / "storage" / "stepwell") is None
     _recovers_from_a_kill(shop)
     _stops_with_its_cause(shop)
+
+
+def _shows_its_workers(shop: CommandLine, service: Service, status: dict[str, Any]) -> None:
+    (worker,) = status["workers"]
+    assert worker["host"] == socket.gethostname()
+    assert worker["pid"] in {process.pid for process in service.family()}
+    assert f"{worker['pid']} on {worker['host']}" in shop("status").out
 
 
 def _pauses_and_resumes(shop: CommandLine) -> None:
