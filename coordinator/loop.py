@@ -138,8 +138,9 @@ class Pipeline:
         """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
         began = self._outside.monotonic()
         self._checkpoints.give_up_fold()
-        inputs.check_topics()
-        crew.start()
+        crew.launch()
+        inputs.check_topics()  # while the workers start
+        crew.wait_for_workers()
         self._board.update(workers=[{"host": member.host, "pid": member.pid} for member in crew.members])
         version = open_latest(crew, self._writer.state)
         record_completion(self._writer, version)

@@ -54,9 +54,10 @@ class Pace:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage` is the folder of the databases. Intervals are in seconds. `replication` is the replication factor of topics that are created;
-    -1 is the broker's default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see
-    engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
+    """`storage` is the folder of the databases. Intervals are in seconds. `workers`: the number that the run asks for; None means that of the
+    state, or `workers_default` for a new state. `replication` is the replication factor of topics that are created; -1 is the broker's
+    default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see engine/resident/liveness.py. Users
+    cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -65,7 +66,8 @@ class PipelineSpec:
     outputs: tuple[OutputTopic, ...]
     kafka: KafkaSettings
     limits: Limits
-    workers: int = 1
+    workers: int | None = None
+    workers_default: int | None = 1
     shards: int = SHARDS_DEFAULT
     checkpoint_interval_s: float = 10.0
     step_header: bool = True

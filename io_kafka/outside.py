@@ -49,7 +49,8 @@ class Thread(Protocol):
 class Outside:
     """Times are in seconds. `monotonic` never goes back, `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
 
-    `lower_priority` makes the calling thread give way to others. `settle_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
+    `lower_priority` makes the calling thread give way to others.
+    `settle_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
 
     producer: Callable[[Mapping[str, Any]], Producer]
     consumer: Callable[[Mapping[str, Any]], Consumer]

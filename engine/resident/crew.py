@@ -1,6 +1,6 @@
 """The workers of one term, as the coordinator sees them: it starts them, gives them orders, and takes their answers.
 
-    start -> fence -> open -> join -> give, collect | freeze | begin_fold, folded | pause, resume ... -> stop
+    launch -> fence -> open -> join -> give, collect | freeze | begin_fold, folded | pause, resume ... -> stop
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
 TaskLost is raised. Every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is
@@ -58,7 +58,7 @@ from engine.resident.messages import (
 )
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.start_faults import NoSlots, UnequalWorkers
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Transport
+from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
 from storage.database import FencedState
@@ -68,6 +68,9 @@ _log = structlog.get_logger("engine.resident.crew")
 
 POLL_SECONDS = 0.5
 """The longest wait of one call, after which heartbeats are judged."""
+
+FAILURE_CHARACTERS_MAX = 2000
+"""Of the text about a failed job. Spark's has the stack traces of the JVM."""
 
 RECOVERABLE = (StaleTask, TaskLost, NotOpen)
 """Faults after which a crew is replaced. They are raised as soon as they arrive, for the other workers may wait for ever."""
@@ -114,12 +117,14 @@ class Crew:
         self.setup, self.term = setup, term
         self._outside = setup.kafka.outside
         self._launcher, self._transport, self._limits = launcher, transport, limits
+        self._events = Events(transport)
         self._token = secrets.token_hex(16)
         self._liveness = Liveness(limits.liveness)
         self._jobs: list[Job] = []
         self._members: dict[int, _Member] = {}
         self._strangers: list[Connection] = []
         self._given_at: float | None = None
+        self._serial = -1
         self._slowest_step_s = 0.0
         self._paused = False
         self._pulse = CoordinatorPulse(
@@ -137,8 +142,8 @@ class Crew:
 
     # From the start to the first step
 
-    def start(self) -> None:
-        """Starts the workers, and waits until all have registered. Raises NoSlots or TaskLost."""
+    def launch(self) -> None:
+        """Starts the workers' jobs. Raises NoSlots if it is known that there are too few task slots."""
         slots = self._launcher.slots
         if slots is not None and slots < len(self.numbers):
             raise NoSlots(len(self.numbers), 0, slots, 0.0)
@@ -147,6 +152,10 @@ class Crew:
         )
         self._jobs = [self._launcher.start(assignment) for _ in self.numbers]
         self._pulse.start()
+
+    def wait_for_workers(self) -> None:
+        """Waits until all workers have registered. Raises NoSlots or TaskLost."""
+        slots = self._launcher.slots
         deadline = self._outside.monotonic() + self._limits.register_s
         while len(self._members) < len(self.numbers):
             left = deadline - self._outside.monotonic()
@@ -174,8 +183,10 @@ class Crew:
             self._ask(Resume(), Resumed)
             self._paused = False
         self._given_at = self._outside.monotonic()
+        self._serial += 1
         self._send_to_all(
             RunStep(
+                serial=self._serial,
                 step=given.step,
                 ranges=given.ranges,
                 on_error=dict(given.on_error),
@@ -301,10 +312,12 @@ class Crew:
     # Events
 
     def _poll(self, seconds: float) -> None:
-        events = self._transport.poll(seconds)
-        for event in events:
+        event = self._events.next(seconds)
+        heard = event is not None
+        while event is not None:
             self._take(event)
-        if not events:  # what has arrived is judged before a silence
+            event = self._events.next(0.0)
+        if not heard:  # a silence is judged only if nothing waits to be read
             verdict = self._liveness.verdict(self._outside.monotonic(), self._slowest_step_s)
             if verdict is not None:
                 _log.warning("a worker is given up", worker=verdict.worker, term=str(self.term), reason=verdict.reason)
@@ -381,7 +394,10 @@ class Crew:
     def _check_jobs(self) -> None:
         for job in self._jobs:
             if job.failure is not None:
-                raise TaskLost(f"the Spark job of a worker has ended before all workers registered: {job.failure}")
+                text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
+                raise TaskLost(
+                    f"the Spark job of a worker ended before all workers had registered: {text}"
+                ) from job.failure
 
 
 def _question_of(message: Message) -> str:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Frame
+from engine.resident.mesh import WAIT_SECONDS
 from engine.resident.messages import Address, Refuse, Register, Term, Welcome
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
-from engine.resident.transport import Arrived, Connection, Ended, Event, Transport
+from engine.resident.transport import Arrived, Connection, Ended, Events, Transport
 from engine.resident.worker import CoordinatorGone, Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
@@ -61,23 +62,23 @@ def live(
 ) -> None:
     """Registers, and works until the worker is stopped or refused. Calls `end_process` if the coordinator is gone."""
     outside = assignment.setup.kafka.outside
+    events = Events(transport)
     try:
         control = transport.connect(assignment.coordinator, CONNECT_SECONDS_MAX)
-        number, events = register(assignment, transport, control)
+        number = register(assignment, transport, events, control)
     except (OSError, CoordinatorGone) as fault:
         end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
         return
     if number is None:
         return
     worker = Worker(
-        assignment.setup, number, assignment.term, assignment.token, transport, control, make_reader, outside
+        assignment.setup, number, assignment.term, assignment.token, transport, events, control, make_reader, outside
     )
-    worker.take(events)
     pulse = WorkerPulse(control, assignment.term, worker.progress.beat, assignment.silence_s, end_process, outside)
     pulse.start()
     try:
         worker.run()
-        linger(transport, control)
+        linger(events, control)
     except CoordinatorGone as gone:
         pulse.over = True
         end_process(str(gone))
@@ -86,9 +87,8 @@ def live(
         worker.close()
 
 
-def register(assignment: Assignment, transport: Transport, control: Connection) -> tuple[int | None, list[Event]]:
-    """(the number of the worker that this process is, what has arrived since); the number is None if it was refused. Raises
-    CoordinatorGone."""
+def register(assignment: Assignment, transport: Transport, events: Events, control: Connection) -> int | None:
+    """The number of the worker that this process is; None if it was refused. Raises CoordinatorGone."""
     outside = assignment.setup.kafka.outside
     message = Register(
         token=assignment.token,
@@ -100,25 +100,24 @@ def register(assignment: Assignment, transport: Transport, control: Connection) 
     control.send(Frame(assignment.term, message))
     deadline = outside.monotonic() + REGISTER_SECONDS_MAX
     while (left := deadline - outside.monotonic()) > 0:
-        events = transport.poll(left)
-        while events:
-            match events.pop(0):
-                case Arrived(connection, Frame(_, Welcome(worker=worker))) if connection is control:
-                    return worker, events
-                case Arrived(connection, Frame(_, Refuse(reason=reason))) if connection is control:
-                    print(f"stepwell: this task was refused: {reason}", file=sys.stderr)
-                    return None, []
-                case Ended(connection, reason) if connection is control:
-                    raise CoordinatorGone(reason)
-                case _:
-                    pass  # a ping; peers join only when all workers are registered
+        match events.next(left):
+            case Arrived(connection, Frame(_, Welcome(worker=worker))) if connection is control:
+                return worker
+            case Arrived(connection, Frame(_, Refuse(reason=reason))) if connection is control:
+                print(f"stepwell: this task was refused: {reason}", file=sys.stderr)
+                return None
+            case Ended(connection, reason) if connection is control:
+                raise CoordinatorGone(reason)
+            case _:
+                pass  # a ping; peers join only when all workers are registered
     raise CoordinatorGone(f"no answer within {REGISTER_SECONDS_MAX:g} s")
 
 
-def linger(transport: Transport, control: Connection) -> None:
+def linger(events: Events, control: Connection) -> None:
     """Sends what is queued, until the coordinator closes the connection: a socket that is closed too early discards it."""
     while not control.is_gone():
-        if any(isinstance(event, Ended) and event.connection is control for event in transport.poll(1.0)):
+        event = events.next(WAIT_SECONDS)
+        if isinstance(event, Ended) and event.connection is control:
             return
 
 

@@ -14,7 +14,7 @@ class Job(Protocol):
     """The job of one worker."""
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> Exception | None:
         """Why the job has ended, if it has; None while it runs or waits for a task slot."""
 
     def cancel(self) -> None:

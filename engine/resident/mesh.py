@@ -14,7 +14,7 @@ from engine.analysis.stages import Channel
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Address, Hello, Rows, Term
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Transport
+from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.exchange import ExchangeMessage, from_buffer, to_buffer
 from engine.run.tasks import StepAbandoned
 
@@ -34,19 +34,21 @@ class Mesh:
     def __init__(
         self,
         transport: Transport,
+        events: Events,
         term: Term,
         token: str,
         channels: Sequence[Channel],
         others: Callable[[Event], None],
         now: Callable[[], float],
     ) -> None:
-        self._transport, self._term, self._token, self._now = transport, term, token, now
+        self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
         self._channels, self._others = tuple(channels), others
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
         self._peers: dict[int, Connection] = {}
         self._strangers: list[Connection] = []
         self._inbox: dict[tuple[int, int], dict[int, ExchangeMessage]] = {}
         self._lost: str | None = None
+        self._serial = -1  # of the order to run the present step
         self._worker = -1
 
     def join(self, worker: int, members: Mapping[int, Address]) -> None:
@@ -66,24 +68,26 @@ class Mesh:
         """See engine/run/tasks.py, Peers."""
         for peer, connection in self._peers.items():
             sent = rows.get(peer, {})
-            message = Rows(step=step, stage=stage, channels=tuple(self._numbers[channel] for channel in sent))
+            message = Rows(serial=self._serial, stage=stage, channels=tuple(self._numbers[channel] for channel in sent))
             connection.send(Frame(self._term, message, tuple(to_buffer(table) for table in sent.values())))
-        inbox = self._inbox.setdefault((step, stage), {})
+        inbox = self._inbox.setdefault((self._serial, stage), {})
         inbox[self._worker] = ExchangeMessage(self._worker, rows.get(self._worker, {}))
         self._wait(lambda: len(inbox) == len(self._peers) + 1, None, f"step {step}, stage {stage}")
-        del self._inbox[step, stage]
+        del self._inbox[self._serial, stage]
         if any(message.broken for message in inbox.values()):
             raise StepAbandoned(f"step {step}, stage {stage}")
         return tuple(inbox.values())
 
     def abandon(self, step: int, stage: int) -> None:
-        """See engine/run/tasks.py, Peers. What peers have sent for the step is discarded by `begin_step`."""
+        """See engine/run/tasks.py, Peers."""
         for connection in self._peers.values():
-            connection.send(Frame(self._term, Rows(step=step, stage=stage, channels=(), broken=True)))
+            connection.send(Frame(self._term, Rows(serial=self._serial, stage=stage, channels=(), broken=True)))
 
-    def begin_step(self, step: int) -> None:
-        """A step begins, possibly again. No peer sends anything for it before every worker has answered for the step before."""
-        self._inbox = {place: box for place, box in self._inbox.items() if place[0] >= step}
+    def begin_step(self, serial: int) -> None:
+        """A step begins. `serial` is the number of the order, because a step that failed may be run again. What is left of orders before it
+        is discarded: messages that nobody waited for, because the step had failed here too."""
+        self._serial = serial
+        self._inbox = {place: box for place, box in self._inbox.items() if place[0] >= serial}
 
     def take(self, event: Event) -> bool:
         """Takes an event that belongs to a peer. Returns False for any other. Raises TaskLost for a message that cannot be right."""
@@ -120,9 +124,13 @@ class Mesh:
         self._peers[message.worker] = connection
 
     def _deliver(self, peer: int, message: Rows, buffers: Sequence[Buffer]) -> None:
-        inbox = self._inbox.setdefault((message.step, message.stage), {})
+        if message.serial < self._serial:
+            return  # of a step that has failed here and is run again
+        inbox = self._inbox.setdefault((message.serial, message.stage), {})
         if peer in inbox or len(buffers) != len(message.channels):
-            raise TaskLost(f"worker {peer} has sent step {message.step}, stage {message.stage} twice, or not wholly")
+            raise TaskLost(
+                f"worker {peer} has sent stage {message.stage} of order {message.serial} twice, or not wholly"
+            )
         tables = {
             self._channels[number]: from_buffer(data) for number, data in zip(message.channels, buffers, strict=True)
         }
@@ -138,6 +146,6 @@ class Mesh:
             left = WAIT_SECONDS if deadline is None else min(WAIT_SECONDS, deadline - self._now())
             if left <= 0:
                 raise TaskLost(f"worker {self._worker} has waited {JOIN_SECONDS_MAX:g} s for {what}")
-            for event in self._transport.poll(left):
-                if not self.take(event):
-                    self._others(event)
+            event = self._events.next(left)
+            if event is not None and not self.take(event):
+                self._others(event)

@@ -77,9 +77,11 @@ class Join(_Message):
 
 
 class RunStep(_Message):
-    """See engine/run/tasks.py, StepInput."""
+    """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
+    is run again, and messages of the two tries must not mix."""
 
     kind: Literal["run_step"] = "run_step"
+    serial: int
     step: int
     ranges: tuple[OffsetRange, ...]
     on_error: dict[str, OnError]
@@ -236,11 +238,12 @@ class Hello(_Message):
 
 
 class Rows(_Message):
-    """What `stage` of a step sends to one peer, exactly once and also if there are no rows. The frame's buffers are the rows of `channels`,
-    which are positions in the plan's order of channels. `broken`: the stage has failed, so nobody may go on with the step."""
+    """What `stage` of a step sends to one peer, exactly once and also if there are no rows. `serial` is that of the order to run the step. The
+    frame's buffers are the rows of `channels`, which are positions in the plan's order of channels. `broken`: the stage has failed, so nobody
+    may go on with the step."""
 
     kind: Literal["rows"] = "rows"
-    step: int
+    serial: int
     stage: int
     channels: tuple[int, ...]
     broken: bool = False

@@ -15,8 +15,9 @@ from engine.resident.sockets import SocketTransport
 
 LOOPBACK = "127.0.0.1"
 
-FAILURE_CHARACTERS_MAX = 2000
-"""Of Spark's text about a failed job, which has the stack traces of the JVM."""
+
+class JobEnded(Exception):
+    """A worker's job has ended without an error."""
 
 
 class SparkJob:
@@ -24,12 +25,12 @@ class SparkJob:
 
     def __init__(self, context: Any, assignment: Assignment, group: str) -> None:
         self._context, self._group = context, group
-        self._failure: str | None = None
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(assignment,), name=group, daemon=True)
         self._thread.start()
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> Exception | None:
         return self._failure
 
     def cancel(self) -> None:
@@ -40,15 +41,15 @@ class SparkJob:
         try:
             self._context.setJobGroup(self._group, "Stepwell worker", interruptOnCancel=True)
             self._context.parallelize([0], 1).mapPartitions(partial(resident_task, assignment)).collect()
-            self._failure = "the job has ended"
+            self._failure = JobEnded("the job has ended")
         except Exception as fault:
-            self._failure = str(fault)[:FAILURE_CHARACTERS_MAX] or type(fault).__name__
+            self._failure = fault
 
     def _cancel(self) -> None:
         try:
             self._context.cancelJobGroup(self._group)
         except Exception as fault:
-            self._failure = self._failure or str(fault)[:FAILURE_CHARACTERS_MAX]
+            self._failure = self._failure or fault
 
 
 class SparkLauncher:

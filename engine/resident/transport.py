@@ -8,6 +8,7 @@ waits for the other end, so two workers that send to each other cannot block eac
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,3 +76,17 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Closes the listener and all connections."""
+
+
+class Events:
+    """What arrives, one by one. An event that raises an exception where it is handled does not take others with it."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._waiting: deque[Event] = deque()
+
+    def next(self, seconds: float) -> Event | None:
+        """The next event; None if there is none within `seconds`."""
+        if not self._waiting:
+            self._waiting.extend(self._transport.poll(seconds))
+        return self._waiting.popleft() if self._waiting else None

@@ -11,7 +11,7 @@ A worker belongs to one term. After a fault that the run recovers from, the coor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ from engine.resident.messages import (
     StepAbandoned as Abandoned,
 )
 from engine.resident.states import Life, State
-from engine.resident.transport import Arrived, Connection, Ended, Event, Transport
+from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.exchange import to_buffer
 from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
 from io_kafka.outside import Outside
@@ -87,13 +87,14 @@ class Worker:
         term: Term,
         token: str,
         transport: Transport,
+        events: Events,
         control: Connection,
         make_reader: Callable[[], Reader],
         outside: Outside,
     ) -> None:
         self._setup, self._number, self._term = setup, number, term
-        self._transport, self._control, self._outside = transport, control, outside
-        self._mesh = Mesh(transport, term, token, tuple(setup.plan.last_read), self._take, outside.monotonic)
+        self._events, self._control, self._outside = events, control, outside
+        self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, outside.monotonic)
         self._reader = make_reader()
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
@@ -113,23 +114,20 @@ class Worker:
     def _next_order(self) -> Message:
         while not self._orders:
             self.progress.waiting = True
-            self.take(self._transport.poll(WAIT_SECONDS))
+            event = self._events.next(WAIT_SECONDS)
+            if event is not None and not self._mesh.take(event):
+                self._take(event)
         self.progress.waiting = False
         return self._orders.popleft()
-
-    def take(self, events: Sequence[Event]) -> None:
-        """Keeps the orders and the messages of peers among the events. Raises CoordinatorGone."""
-        for event in events:
-            if not self._mesh.take(event):
-                self._take(event)
 
     def _take(self, event: Event) -> None:
         """An event that belongs to no peer."""
         if isinstance(event, Ended) and event.connection is self._control:
             raise CoordinatorGone(event.reason)
-        if isinstance(event, Arrived) and event.connection is self._control:
-            if event.frame.term == self._term and not isinstance(event.frame.message, Ping):
-                self._orders.append(event.frame.message)
+        match event:
+            case Arrived(connection, Frame(term, message)) if connection is self._control and term == self._term:
+                if not isinstance(message, Ping):
+                    self._orders.append(message)
 
     def _answer(self, message: Message, buffers: tuple[Buffer, ...] = ()) -> None:
         self._control.send(Frame(self._term, message, buffers))
@@ -197,7 +195,7 @@ class Worker:
             # It waits for no peer, so it has finished a step that was too large for another worker.
             self.life.repeat_step(order.step)
         self.life.begin_step(order.step)
-        self._mesh.begin_step(order.step)
+        self._mesh.begin_step(order.serial)
         given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max)
         task = StepTask(self._setup, given, self._number, _Watched(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0

@@ -138,6 +138,7 @@ class StepTask:
     def __init__(self, setup: TaskSetup, given: StepInput, worker: int, peers: Peers) -> None:
         self._setup, self._given, self._worker, self._peers = setup, given, worker, peers
         self._outcome = StepOutcome()
+        self._is_swapping = False
         self.stage = -1
 
     def run(self, reader: Reader, database: Database) -> StepOutcome:
@@ -150,7 +151,8 @@ class StepTask:
         except StepAbandoned:
             raise
         except BaseException:
-            if self.stage < self._setup.plan.stages - 1:
+            # Peers wait for this worker's messages of the stage, unless they have them already or it is the last stage.
+            if not self._is_swapping and self.stage < self._setup.plan.stages - 1:
                 self._peers.abandon(self._given.step, max(0, self.stage))
             raise
 
@@ -202,7 +204,9 @@ class StepTask:
 
     def _swap(self, result: StageResult) -> tuple[Sequence[ExchangeMessage], float]:
         began = time.perf_counter()
+        self._is_swapping = True
         inbox = self._peers.swap(self._given.step, self.stage, result.rows)
+        self._is_swapping = False
         return inbox, _ms(began, time.perf_counter())
 
 

@@ -55,8 +55,8 @@ from io_kafka.step_log.records import (
 )
 
 PENDING_STEPS_MAX = 2
-"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the workers run
-meanwhile."""
+"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
+workers run meanwhile."""
 
 CHECKPOINTS_KEPT = 2
 """A database can open at most two versions, so recovery needs no older ones."""

@@ -10,7 +10,12 @@ from io_kafka.formats import SourceFormat
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.planning.plans import ResolvedProject
+from stepwell.project.settings import Settings
 from stepwell.project.tables import OutputSpec, SourceSpec
+from stepwell.spark.session import cores
+
+WORKERS_DEFAULT_MAX = 8
+"""With more workers, a machine's one writer to Kafka is busy before the workers are."""
 
 
 def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
@@ -26,6 +31,7 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
         kafka=KafkaSettings.parse(project.settings.kafka),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
+        workers_default=_workers_default(project.settings),
         shards=settings.shards,
         checkpoint_interval_s=settings.checkpoint_interval,
         step_header=settings.message_step_header,
@@ -35,6 +41,12 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
     )
+
+
+def _workers_default(settings: Settings) -> int | None:
+    """A worker for each core in local mode. On a cluster the driver's cores say nothing."""
+    is_local = settings.spark.get("spark.master", "local").startswith("local")
+    return min(cores(), WORKERS_DEFAULT_MAX) if is_local else None
 
 
 def _input(source: SourceSpec) -> InputTopic:

@@ -67,9 +67,10 @@ class StepwellSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="forbid", validate_default=True)
 
-    # Workers own the state. Every step runs one task per worker and region, so far more workers than cores only cost time.
-    # The bound prevents a typing error from starting a step of a million tasks.
-    workers: int = Field(default=1, ge=1, le=1024)
+    # Workers own the state, and each is a Spark task that lives as long as the run. Without the setting, a state keeps its number, and a new
+    # pipeline in local mode gets a worker for each core, at most 8. On a cluster a new pipeline needs the setting. The bound prevents a typing
+    # error from asking for a million task slots.
+    workers: int | None = Field(default=None, ge=1, le=1024)
     # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
     # Under a backlog, larger steps have a higher throughput and a longer latency: 100k rows take about 0.2 s, 400k take 0.7 s.

@@ -76,8 +76,8 @@ class ThreadJob:
     end: str | None = None
 
     @property
-    def failure(self) -> str | None:
-        return self.end
+    def failure(self) -> Exception | None:
+        return None if self.end is None else RuntimeError(self.end)
 
     def cancel(self) -> None:
         """A thread ends when its connection does."""
@@ -108,7 +108,7 @@ class ThreadLauncher:
 
     def _live(self, assignment: Assignment, job: ThreadJob) -> None:
         def end(reason: str) -> None:
-            job.end = reason
+            job.end = job.end or reason
 
         transport = SocketTransport(LOOPBACK)
         try:
@@ -158,7 +158,8 @@ def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits:
 
 def opened(made: Crew) -> Crew:
     """The same, at the latest version that all databases have."""
-    made.start()
+    made.launch()
+    made.wait_for_workers()
     fenced = made.fence()
     version = max(set.intersection(*(set(found.versions) for found in fenced.values())))
     made.open(version, fenced)
