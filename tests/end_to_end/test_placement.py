@@ -18,7 +18,7 @@ WORKERS = (1, 2, 3, 5)
 
 def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers(play: Playground) -> None:
     everything.make_topics(play)
-    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60})
+    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": WORKERS[0]})
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
     runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
     for seed in (1, 2):  # the second round retracts and corrects what the first one made, and starts from a checkpoint

@@ -17,6 +17,7 @@ from functools import partial
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
+from engine.resident.spark_launcher import JobEnded
 from engine.resident.transport import Event
 from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
@@ -48,7 +49,7 @@ class ThreadJob:
         outside = replace(assignment.setup.kafka.outside, start_thread=self._start_thread, settle_memory=lambda: None)
         setup = replace(assignment.setup, kafka=replace(assignment.setup.kafka, outside=outside))
         self._assignment = replace(assignment, setup=setup)
-        self.failure: str | None = None
+        self.failure: Exception | None = None
         self.threads: list[threading.Thread] = []
         self._start_thread("worker", self._live)
 
@@ -58,7 +59,7 @@ class ThreadJob:
     def _live(self) -> None:
         try:
             live(self._assignment, self._transport, lambda: RangeReader(self._reader_settings), self._end)
-            self.failure = "the worker has ended"
+            self.failure = JobEnded("the worker has ended")
         except BaseException as end:
             self._note(end)
             raise
@@ -86,7 +87,7 @@ class ThreadJob:
     def _note(self, end: BaseException) -> None:
         if isinstance(end, Crash):
             self._launcher.crash = end
-        self.failure = self.failure or repr(end)
+        self.failure = self.failure or (end if isinstance(end, Exception) else JobEnded(repr(end)))
 
 
 class ThreadLauncher:
