@@ -166,17 +166,20 @@ def test_the_topics_are_named_once_in_a_run() -> None:
 
 
 def test_a_whole_step_is_divided_ahead_and_less_is_not() -> None:
-    run = Run({IN0: 11})
+    run = Run({IN0: 15})
     run.divide(run.inputs.choose(run.log, 0))
     ahead = run.inputs.choose_ahead(run.log, 0)
-    assert run.divide(ahead) == Division(1, (OffsetRange("in", 0, 4, 8),))
-    assert run.inputs.choose_ahead(run.log, 0) is None, "the next division is there already"
+    assert ahead == [Division(1, (OffsetRange("in", 0, 4, 8),)), Division(2, (OffsetRange("in", 0, 8, 12),))]
     run.log.write(0)
-    assert run.inputs.choose_ahead(run.log, 1) is None, "three messages are less than a step"
-    run.log.write(1)
-    run.divide(run.inputs.choose(run.log, 2))
+    for division in ahead:
+        run.divide(division)
+    assert run.inputs.choose_ahead(run.log, 0) == [], "the next divisions are there already"
+    for step in (1, 2):
+        assert run.inputs.choose_ahead(run.log, step) == [], "three messages are less than a step"
+        run.log.write(step)
+    run.divide(run.inputs.choose(run.log, 3))
     before = run.cluster.asked
-    assert run.inputs.choose_ahead(run.log, 2) is None
+    assert run.inputs.choose_ahead(run.log, 3) == []
     assert run.cluster.asked == before, "after less than a whole step there was no backlog, and nobody is asked"
 
 
