@@ -20,6 +20,7 @@ from typing import assert_never
 
 import structlog
 
+from base.term import Term
 from coordinator.checkpointing import Checkpointing
 from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.errors import RecoveryFailed
@@ -35,7 +36,6 @@ from engine.errors import StaleTask, TaskLost
 from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
-from engine.resident.messages import Term
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics

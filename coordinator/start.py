@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from base.term import Term
 from base.version import VersionId
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
@@ -192,7 +193,7 @@ def _make_databases(spec: PipelineSpec, workers: int, writer: PipelineWriter, lo
                 "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
             )
         with suppress(DatabaseExists):  # an older run that slept was faster; `take` tells whether it is this pipeline's
-            Database.create(folder, identity(worker), writer.epoch)
+            Database.create(folder, identity(worker), Term(writer.epoch, 0).number)
         _log.info("database created", worker=worker, folder=str(folder))
 
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import structlog
 
+from base.term import Term
 from base.version import VersionId
 from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
@@ -53,7 +54,6 @@ from engine.resident.messages import (
     StepDone,
     Stop,
     Stopped,
-    Term,
     Welcome,
 )
 from engine.resident.pulse import CoordinatorPulse

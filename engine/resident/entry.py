@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from base.term import Term
 from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Frame
 from engine.resident.mesh import WAIT_SECONDS
-from engine.resident.messages import Address, Refuse, Register, Term, Welcome
+from engine.resident.messages import Address, Refuse, Register, Welcome
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
 from engine.resident.transport import Arrived, Connection, Ended, Events, Transport

@@ -21,7 +21,8 @@ from typing import TypeAlias
 import pyarrow as pa
 from pydantic import ValidationError
 
-from engine.resident.messages import ANY_MESSAGE, Message, Term
+from base.term import Term
+from engine.resident.messages import ANY_MESSAGE, Message
 
 WIRE_VERSION = 1
 MAGIC = b"SW" + WIRE_VERSION.to_bytes(2)

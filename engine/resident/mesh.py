@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from base.term import Term
 from engine.analysis.stages import Channel
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
-from engine.resident.messages import Address, Hello, Rows, Term
+from engine.resident.messages import Address, Hello, Rows
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.exchange import ExchangeMessage, from_buffer, to_buffer
 from engine.run.tasks import StepAbandoned

@@ -21,16 +21,6 @@ from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
 
 
-class Term(NamedTuple):
-    """The attempt of an epoch. Every recovery begins a new attempt with new workers. A frame of another term is rejected."""
-
-    epoch: int
-    attempt: int
-
-    def __str__(self) -> str:
-        return f"{self.epoch}.{self.attempt}"
-
-
 class Address(NamedTuple):
     host: str
     port: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from base.term import Term
 from engine.resident.frames import Frame
-from engine.resident.messages import Beat, Ping, Term
+from engine.resident.messages import Beat, Ping
 from engine.resident.transport import Connection
 from io_kafka.outside import Outside
 

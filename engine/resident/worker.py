@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.fault import Fault
+from base.term import Term
 from engine.errors import StaleTask
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
@@ -45,7 +46,6 @@ from engine.resident.messages import (
     StepDone,
     Stop,
     Stopped,
-    Term,
 )
 from engine.resident.messages import (
     StepAbandoned as Abandoned,
@@ -148,14 +148,14 @@ class Worker:
                 self._step(order)
             case Fence():
                 found = Database.fence(
-                    self._folder, epoch=self._term.epoch, identity=self._setup.identity(self._number)
+                    self._folder, epoch=self._term.number, identity=self._setup.identity(self._number)
                 )
                 self._answer(Fenced(versions=found.versions, number=found.number))
             case Open(version=version, fenced=fenced):
                 self._database = Database.open(
                     self._folder,
                     version,
-                    epoch=self._term.epoch,
+                    epoch=self._term.number,
                     identity=self._setup.identity(self._number),
                     fenced=fenced,
                 )
@@ -234,7 +234,7 @@ class Worker:
                 versions=Database.versions(database.path), table_bytes=sizes.table_bytes, disk_bytes=sizes.disk_bytes
             )
             # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
-            Database.attach(database.path, epoch=self._term.epoch, identity=database.identity)
+            Database.attach(database.path, epoch=self._term.number, identity=database.identity)
         except Exception as error:
             message = Failed(doing="fold", fault=faults.to_wire(error))
         self._control.send_now(Frame(self._term, message))

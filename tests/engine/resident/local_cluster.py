@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from base.term import Term
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
@@ -18,7 +19,6 @@ from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
-from engine.resident.messages import Term
 from engine.resident.sockets import SocketTransport
 from engine.run.exchange import from_buffer
 from engine.run.sources import SourceTable

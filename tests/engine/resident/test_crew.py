@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from base.term import Term
 from base.version import VersionId
 from engine.errors import DataError, TaskLost
 from engine.model.placement import Placement
@@ -21,7 +22,7 @@ from engine.resident import entry, mesh, worker
 from engine.resident.crew import Crew
 from engine.resident.faults import WorkerMistake
 from engine.resident.frames import Frame
-from engine.resident.messages import Address, Beat, Fenced, Hello, Register, Rows, Term
+from engine.resident.messages import Address, Beat, Fenced, Hello, Register, Rows
 from engine.resident.sockets import SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Arrived, Ended, Events

@@ -8,11 +8,12 @@ import pytest
 
 import storage.database  # noqa: F401  with the modules above: every fault that a worker can have is defined in what they import
 from base.fault import Fault, exit_code_of
+from base.term import Term
 from engine.errors import DataError, EngineError
 from engine.resident import faults
 from engine.resident.faults import REGISTERED, WorkerMistake, from_wire, to_wire
 from engine.resident.frames import Frame
-from engine.resident.messages import Failed, Term
+from engine.resident.messages import Failed
 from io_kafka.errors import KafkaFault, StepTooLarge
 from io_kafka.offsets import TopicPartition
 from storage.errors import CorruptRecord, OtherFormat, StaleEpoch, StorageError

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.term import Term
 from base.version import VersionId
 from engine.resident import messages
 from engine.resident.frames import (
@@ -24,7 +25,7 @@ from engine.resident.frames import (
     decode,
     encode,
 )
-from engine.resident.messages import Address, Message, Term
+from engine.resident.messages import Address, Message
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
