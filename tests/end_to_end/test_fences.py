@@ -26,7 +26,7 @@ from engine.run.region import StageResult, StageTask
 from engine.run.tasks import StepTask
 from io_kafka.clients.writer import Fenced
 from io_kafka.step_log.output_progress import DigestMismatch
-from storage.errors import NotOpen, StaleEpoch
+from storage.errors import StaleEpoch
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved, Running, pids, wait_until
 from tests.end_to_end.threads import threads
@@ -149,7 +149,7 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
 
 
 def test_a_worker_that_was_given_up_and_wakes_changes_nothing(play: Playground, sleeper: Sleeper) -> None:
-    """It belongs to the same epoch as those that replaced it."""
+    """It belongs to the same epoch as those that replaced it, and to an older attempt."""
     play.topic("in")
     play.send("in", sums.rows(0, 8))
     resolved = without_checkpoints(sums.project(play, workers=2), progress_s=2.0)
@@ -160,7 +160,7 @@ def test_a_worker_that_was_given_up_and_wakes_changes_nothing(play: Playground, 
         play.send("in", sums.rows(8, 4))
         run.wait_until(lambda status: status["steps_run"] == 6)
     assert run.fault is None and run.board.show()["recoveries"] == 1
-    assert sleeper._inside or isinstance(sleeper.ends[0], NotOpen)
+    assert sleeper._inside or isinstance(sleeper.ends[0], StaleEpoch)
     assert play.run(resolved)["steps_replayed"] == 0
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 6
