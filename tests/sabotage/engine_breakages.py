@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew.py"
+LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/test_liveness.py"
+TEST_CREW = "tests/engine/resident/test_crew.py"
 MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker.py"
 HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/region.py", "engine/operators/aggregate.py"
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
@@ -508,6 +510,60 @@ ENGINE = (
         ),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
         tells="RecoveryFailed.*the checkpoint is for step",
+    ),
+    Breakage(
+        "silence-without-end",
+        "A worker that gives no sign of life is never given up.",
+        "9 bounded",
+        (Edit(LIVENESS, "            if silent_s > self.limits.silence_s:\n", "            if silent_s < 0:\n"),),
+        (f"{TEST_LIVENESS}::test_a_silent_worker_is_dead",),
+    ),
+    Breakage(
+        "frozen-worker-waited-for",
+        "A worker that makes no progress is waited for, as long as it lives.",
+        "9 bounded",
+        (Edit(LIVENESS, "stuck_s > progress_s and self._others_wait(worker):", "stuck_s < 0:"),),
+        (f"{TEST_LIVENESS}::test_a_worker_that_lives_and_makes_no_progress_while_all_others_wait_is_frozen",),
+    ),
+    Breakage(
+        "answers-of-any-term",
+        "The coordinator takes the answers of workers of another term.",
+        "5 fences",
+        (Edit(CREW, "                elif frame.term == self.term:\n", "                else:\n"),),
+        (f"{TEST_CREW}::test_an_answer_of_another_term_is_not_taken",),
+    ),
+    Breakage(
+        "token-not-compared",
+        "Whoever connects to the coordinator may become a worker.",
+        "5 fences",
+        (
+            Edit(
+                CREW,
+                "not isinstance(message, Register) or not secrets.compare_digest(message.token, self._token):",
+                "not isinstance(message, Register):",
+            ),
+        ),
+        (f"{TEST_CREW}::test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away",),
+    ),
+    Breakage(
+        "lengths-trusted",
+        "A frame may be as long as its first bytes say.",
+        "9 bounded",
+        (
+            Edit(
+                "engine/resident/frames.py",
+                "        if head_bytes > head_max or body_bytes > body_max:\n",
+                "        if head_bytes < 0 or body_bytes < 0:\n",
+            ),
+        ),
+        ("tests/engine/resident/test_frames.py::test_a_prefix_of_another_program_or_beyond_the_bounds_is_rejected",),
+    ),
+    Breakage(
+        "unequal-libraries",
+        "A worker may have other libraries than the coordinator.",
+        "2 determinism",
+        (Edit(CREW, "        if message.fingerprint != own:\n", "        if not message.fingerprint:\n"),),
+        (f"{TEST_CREW}::test_workers_with_other_libraries_are_refused",),
     ),
     Breakage(
         "probe-finds-one-row-per-hash",
