@@ -34,7 +34,7 @@ class ExpressionError(DataError):
     """An expression raised on a row for which Spark raises too. The caller adds the view and the step."""
 
     def __init__(self, error_class: str, text: str) -> None:
-        super().__init__(f"[{error_class}] {text}", "Mend the row, or guard against it in the view (CASE, nullif).")
+        super().__init__(f"[{error_class}] {text}", "Correct the row, or guard against it in the view (CASE, nullif).")
         self.error_class = error_class
         self.text = text
 

@@ -6,14 +6,22 @@ A job belongs to a thread of the driver, which waits for it. Cancelling its job 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
+
+import structlog
 
 from engine.resident.entry import Assignment, resident_task
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 
+_log = structlog.get_logger("engine.resident.spark_launcher")
+
 LOOPBACK = "127.0.0.1"
+
+FAULT_CHARACTERS_MAX = 500
+"""Of a fault in a log line: Spark's have the stack traces of the JVM."""
 
 
 class JobEnded(Exception):
@@ -71,6 +79,23 @@ class SparkLauncher:
     def start(self, assignment: Assignment) -> SparkJob:
         self._started += 1
         return SparkJob(self._context, assignment, f"stepwell {self._name} {assignment.term} {self._started}")
+
+
+def warm_up(context: Any) -> None:
+    """Starts the process from which Spark forks workers, in a thread beside whatever follows. It imports what workers need, which takes as long
+    as the first plans. A failure is only logged, because the first worker meets it again."""
+
+    def run() -> None:
+        try:
+            context.parallelize([0], 1).mapPartitions(_nothing).collect()
+        except Exception as fault:
+            _log.info("the warm-up of Spark's Python workers failed", fault=str(fault)[:FAULT_CHARACTERS_MAX])
+
+    threading.Thread(target=run, name="warm-up", daemon=True).start()
+
+
+def _nothing(items: Iterable[int]) -> Iterable[int]:
+    return items
 
 
 def spark_cluster(context: Any, name: str) -> Cluster:

@@ -25,7 +25,7 @@ _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 
 def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
-    """Check Java, Spark, broker, topics, disk and state, and say how to mend each."""
+    """Check Java, Spark, broker, topics, disk and state, and say how to correct each."""
     with reported(as_json):
         checks = examine(spec)
         failed = sum(check.level == "FAIL" for check in checks)
@@ -41,7 +41,7 @@ def examine(spec: Path | None) -> list[Check]:
     except StepwellError as error:
         return [
             *machine_checks(None),
-            Check("project", "FAIL", error.message, error.what_to_do or "Mend spark-pipeline.yml."),
+            Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml."),
         ]
     machine = machine_checks(project.storage)
     checks = [*machine, Check("project", "OK", f"{project.name}, {project.spec_file}")]
@@ -76,6 +76,8 @@ def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
 def _table(checks: list[Check]) -> Table:
     table = Table("", "", "", box=None, show_header=False, pad_edge=False)
     for check in checks:
-        mend = f"\n[dim]->[/] {escape(check.mend)}" if check.mend else ""
-        table.add_row(f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + mend)
+        what_to_do = f"\n[dim]->[/] {escape(check.what_to_do)}" if check.what_to_do else ""
+        table.add_row(
+            f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + what_to_do
+        )
     return table

@@ -23,7 +23,7 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import log_topic_of
 from coordinator.status import StatusBoard
-from engine.resident.spark_launcher import spark_cluster
+from engine.resident.spark_launcher import spark_cluster, warm_up
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
@@ -106,6 +106,7 @@ def _serve(
 ) -> None:
     with spark_session(project, project.state_folder / SPARK_LOG) as session:
         signals.install()  # a new SparkContext installs its own handler
+        warm_up(session.sparkContext)
         resolved = resolve(project, session)
         pipeline = pipeline_spec(resolved, lower(resolved))
         for topic in make_missing_inputs(pipeline):

@@ -10,12 +10,12 @@ Level = Literal["OK", "WARN", "FAIL"]
 
 @dataclass(frozen=True)
 class Check:
-    """WARN: the pipeline runs, but may stop. FAIL: the pipeline does not run, or loses data. Only these two have a `mend`."""
+    """WARN: the pipeline runs, but may stop. FAIL: the pipeline does not run, or loses data. Only these two have a `what_to_do`."""
 
     name: str
     level: Level
     found: str
-    mend: str = ""
+    what_to_do: str = ""
 
     def __post_init__(self) -> None:
-        assert (self.level == "OK") == (not self.mend), f"{self.name}: {self.level} {self.mend!r}"
+        assert (self.level == "OK") == (not self.what_to_do), f"{self.name}: {self.level} {self.what_to_do!r}"

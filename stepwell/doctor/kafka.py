@@ -86,9 +86,13 @@ def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_inter
         if isinstance(facts, KafkaFault):
             checks.append(_asked_in_vain(f"input {source.topic}", facts))
         elif facts is None:
-            mend = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
+            what_to_do = (
+                "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
+            )
             checks.append(
-                Check(f"input {source.topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", mend)
+                Check(
+                    f"input {source.topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", what_to_do
+                )
             )
         else:
             checks.append(_input_check(facts, source, checkpoint_interval_s))
@@ -136,14 +140,16 @@ def output_checks(topics: Topics, outputs: Sequence[OutputSpec]) -> list[Check]:
         elif facts is None:
             checks.append(Check(name, "OK", "will be made by the first run"))
         elif output.mode == "upsert" and not facts.compacted:
-            mend = "Set cleanup.policy=compact on the topic; without it, rows that do not change expire, or nothing ever does."
-            checks.append(Check(name, "WARN", "mode upsert, not compacted", mend))
+            what_to_do = "Set cleanup.policy=compact on the topic; without it, rows that do not change expire, or nothing ever does."
+            checks.append(Check(name, "WARN", "mode upsert, not compacted", what_to_do))
         elif output.mode != "upsert" and facts.compacted:
-            mend = "Set cleanup.policy=delete on the topic: rows of one key would vanish."
-            checks.append(Check(name, "FAIL", f"mode {output.mode}, compacted", mend))
+            what_to_do = "Set cleanup.policy=delete on the topic: rows of one key would vanish."
+            checks.append(Check(name, "FAIL", f"mode {output.mode}, compacted", what_to_do))
         elif output.partitions not in (None, facts.partitions):
-            mend = "Nothing alters a topic that is there: correct 'partitions', or name another topic."
-            checks.append(Check(name, "WARN", f"{_partitions(facts)}, and 'partitions' = {output.partitions}", mend))
+            what_to_do = "Nothing alters a topic that is there: correct 'partitions', or name another topic."
+            checks.append(
+                Check(name, "WARN", f"{_partitions(facts)}, and 'partitions' = {output.partitions}", what_to_do)
+            )
         else:
             checks.append(Check(name, "OK", f"{_partitions(facts)}, mode {output.mode}"))
     return checks
@@ -173,4 +179,4 @@ def _facts(topics: Topics, name: str) -> TopicFacts | KafkaFault | None:
 
 
 def _asked_in_vain(name: str, fault: KafkaFault) -> Check:
-    return Check(name, "FAIL", str(fault), "Mend the connection or the permission, and ask again.")
+    return Check(name, "FAIL", str(fault), "Correct the connection or the permission, and ask again.")

@@ -46,15 +46,15 @@ def reading_check() -> Check:
     """Checks for the C extension. Everything works without it, but every message costs more time."""
     if (reason := native.why_not()) is None:
         return Check("reading", "OK", "natively, without an object a message")
-    mend = f"Install a C compiler, then Stepwell again; or unset {native.SWITCH}. Input is read all the same, with more CPU."
-    return Check("reading", "WARN", f"not natively: {reason}", mend)
+    what_to_do = f"Install a C compiler, then Stepwell again; or unset {native.SWITCH}. Input is read all the same, with more CPU."
+    return Check("reading", "WARN", f"not natively: {reason}", what_to_do)
 
 
 def disk_check(storage: Path) -> Check:
     place = next(folder for folder in (storage, *storage.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free in {place}"
-    mend = "Make room, or move `storage:` of spark-pipeline.yml to a larger disk."
+    what_to_do = "Make room, or move `storage:` of spark-pipeline.yml to a larger disk."
     if free < DISK_FREE_MIN:
-        return Check("disk", "FAIL", found, mend)
-    return Check("disk", "WARN", found, mend) if free < DISK_FREE_SCARCE else Check("disk", "OK", found)
+        return Check("disk", "FAIL", found, what_to_do)
+    return Check("disk", "WARN", found, what_to_do) if free < DISK_FREE_SCARCE else Check("disk", "OK", found)

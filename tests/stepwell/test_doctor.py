@@ -69,7 +69,7 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
 def test_java_is_looked_for(monkeypatch: object, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # type: ignore[attr-defined]
     check = java_check()
-    assert check.level == "FAIL" and "Install Java" in check.mend
+    assert check.level == "FAIL" and "Install Java" in check.what_to_do
 
 
 def test_a_broken_project_file_is_one_check_that_fails(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_jvm_that_is_killed_early_ends_the_command_with_a_text(
     assert ended.returncode == ExitCode.MACHINE, ended
     assert "Traceback" not in ended.stderr and "nanobind" not in ended.stderr, ended.stderr
     answer = json.loads(ended.stdout)
-    texts = [answer["error"]] if "error" in answer else [f"{c['found']} {c['mend']}" for c in answer["checks"]]
+    texts = [answer["error"]] if "error" in answer else [f"{c['found']} {c['what_to_do']}" for c in answer["checks"]]
     assert any(
         "Spark" in text and ("has ended" in text or "does not start" in text) and "doctor" in text for text in texts
     ), texts

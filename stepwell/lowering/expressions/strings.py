@@ -165,7 +165,7 @@ def _like(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     try:
         patterns.like(pattern.value, escape)
     except Failure as error:
-        raise unsupported(node, str(error), "mend the pattern") from error
+        raise unsupported(node, str(error), "correct the pattern") from error
     return derived(f"({value.sql} LIKE {pattern.sql} ESCAPE {text(escape)})", BOOL, value)
 
 

@@ -22,7 +22,7 @@ CREATE STREAMING TABLE orders (id BIGINT, customer BIGINT, amount DECIMAL(10, 2)
 CREATE STREAMING TABLE customers (id BIGINT, name STRING, country STRING)
   USING kafka TBLPROPERTIES ('subscribe' = '$name.customers', 'format' = 'json', 'mode' = 'upsert', 'key' = 'id');
 
--- A view that is published, a message a country, and can be queried: stepwell query "SELECT * FROM sales_by_country"
+-- A view that is published, one message per country, and can be queried: stepwell query "SELECT * FROM sales_by_country"
 CREATE MATERIALIZED VIEW sales_by_country
   TBLPROPERTIES ('topic' = '$name.sales_by_country', 'key' = 'country', 'mode' = 'upsert')
 AS SELECT country, count(*) AS orders, sum(amount) AS total
