@@ -106,6 +106,7 @@ class Oracle:
             self._division(record, disk)
         elif kind == "step":
             self._step(record, output)
+            self._check_all_have_run(record["step"], writer, disk)
         elif kind == "checkpoint_intent":
             self.intended.add(_version(record["version"]))
             self._check_boundary(_version(record["version"]), writer, disk)
@@ -157,6 +158,12 @@ class Oracle:
             assert at in (None, version[1]), (
                 f"{version} is intended, and the state of {'/'.join(folder)} is at step {at}"
             )
+
+    def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
+        """A step is written when every worker has it in its state, perhaps with the next one."""
+        for folder, environment in databases(disk) if writer.alive else ():
+            at = self._step_of(folder, environment, disk)
+            assert at in (step + 1, step + 2), f"step {step} is written, and the state of {'/'.join(folder)} is at {at}"
 
     def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
         """The next step of a worker's state; None if the database is not open in the present epoch."""

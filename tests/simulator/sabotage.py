@@ -398,17 +398,24 @@ def strangers_accepted() -> Iterator[None]:
     def take(self: Any, event: Any) -> None:
         real_take(self, replace(event, frame=replace(event.frame, term=self.term)) if _arrived(event) else event)
 
+    def take_of_peer(self: Any, event: Any) -> bool:
+        taken: bool = real_of_peer(
+            self, replace(event, frame=replace(event.frame, term=self._term)) if _arrived(event) else event
+        )
+        return taken
+
     def take_order(self: Any, event: Any) -> None:
         if _arrived(event) and event.connection is self._control:
             event = replace(event, frame=replace(event.frame, term=self._term))
         real_order(self, event)
 
-    real_order = worker.Worker._take
+    real_order, real_of_peer = worker.Worker._take, mesh.Mesh.take
     with (
         broken(crew.secrets, "compare_digest", lambda one, other: True),
         broken(crew.Crew, "_refusal", refusal),
         broken(crew.Crew, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
+        broken(mesh.Mesh, "take", take_of_peer),
         broken(worker.Worker, "_take", take_order),
     ):
         yield
@@ -750,16 +757,32 @@ WEATHER: dict[str, dict[str, Any]] = {
         "checkpoint_s": 0.01,
         "weights": {**BENIGN, **ACTIVE, "machine": 8.0},
     },
-    # A worker has to come so late that its coordinator's port belongs to another one.
+    # A worker has to come so late that its coordinator's port belongs to another one, which still waits for workers.
     "strangers_accepted": {
-        "task": 0.4,
+        "workers": 3,
+        "register_s": 15,
+        "task": 0.7,
         "network": 0.0,
         "client": 0.0,
-        "weights": {**BENIGN, **ACTIVE, "kill": 1.0, "second": 1.0},
+        "weights": {**BENIGN, **ACTIVE, "kill": 3.0},
     },
+    # A crew has to fail while all its workers live.
+    "recovery_with_the_workers_of_before": {"task": 0.0, "network": 0.05, "client": 0.0, "workers": 3},
+    # A step has to be too large on some of the workers.
+    "broken_stage_taken_for_whole": {"workers": 3, "step_bytes": 15, "rows": 6},
+    # Two divisions have to be ahead when the first of them turns out to be too large.
+    "cut_that_voids_no_later_division": {"step_bytes": 15, "rows": 3, "messages": 40},
     # A worker has to lose its coordinator without being told, and its job must not be cancelled.
     "worker_that_outlives_its_coordinator": {"task": 0.3, "network": 0.05},
-    "silent_worker_waited_for": {"network": 0.05},
+    "silent_worker_waited_for": {
+        "network": 0.05,
+        "task": 0.0,
+        "client": 0.0,
+        "crash_point": 0.0,
+        "crash_targets": (),
+        "crash_places": (),
+        "weights": {**BENIGN, **ACTIVE},
+    },
     # A worker has to sleep before it opens its database, until its replacement's steps are written.
     "late_worker_opens_again": {
         "crash_places": (),
