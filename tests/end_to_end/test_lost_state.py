@@ -306,7 +306,7 @@ def test_a_full_map_stops_the_step_and_more_room_lets_it_go_on(
     resolved = sums.project(play, rows=200, workers=WORKERS)
     with play.oracle(resolved) as oracle:
         more(play, resolved, 0)
-        play.send("in", [{"k": f"{n}{'x' * 2000}", "n": n} for n in range(600)])
+        play.send("in", [{"k": f"{n}{'x' * 6000}", "n": n} for n in range(600)])
         Database.close_all()
         with monkeypatch.context() as small:
             small.setattr(environments, "MAP_BYTES_MAX", 1 << 20)
