@@ -141,8 +141,7 @@ ENGINE = (
                 "        if all(message.broken for message in inbox.values()):\n",
             ),
         ),
-        (f"{END_TO_END}/test_divisions.py::test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers",),
-        tells="WorkerMistake",
+        (f"{TEST_CREW}::test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state",),
     ),
     Breakage(
         "every-worker-owns-the-empty-key",
