@@ -117,6 +117,7 @@ class Worker:
         """Frees what outlives the worker in its process, which Spark may use for another task."""
         self._reader.close()
         Database.close(self._folder)
+        self._outside.release_memory()
 
     def _next_order(self) -> Message:
         while not self._orders:
