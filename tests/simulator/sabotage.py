@@ -772,6 +772,8 @@ WEATHER: dict[str, dict[str, Any]] = {
     "broken_stage_taken_for_whole": {"workers": 3, "step_bytes": 15, "rows": 6},
     # Two divisions have to be ahead when the first of them turns out to be too large.
     "cut_that_voids_no_later_division": {"step_bytes": 15, "rows": 3, "messages": 40},
+    # A run has to end between the last fold and the record of it.
+    "version_that_all_have_not_declared_complete": {"crash_targets": ("checkpoint.folded",), "crash_point": 0.0},
     # A worker has to lose its coordinator without being told, and its job must not be cancelled.
     "worker_that_outlives_its_coordinator": {"task": 0.3, "network": 0.05},
     "silent_worker_waited_for": {
