@@ -342,7 +342,8 @@ class Crew:
             self._liveness.beat(member.number, message, now)
             return
         self._liveness.heard(member.number, now)
-        if isinstance(message, Failed):
+        if isinstance(message, Failed) and message.doing != "fold":
+            # Nobody waits for a fold; `folded` raises its fault.
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault

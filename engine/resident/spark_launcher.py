@@ -5,6 +5,8 @@ A job belongs to a thread of the driver, which waits for it. Cancelling its job 
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 import threading
 from collections.abc import Iterable
 from functools import partial
@@ -15,6 +17,7 @@ import structlog
 from engine.resident.entry import Assignment, resident_task
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
+from engine.resident.start_faults import InsecureCluster
 
 _log = structlog.get_logger("engine.resident.spark_launcher")
 
@@ -73,6 +76,8 @@ class SparkLauncher:
         master = str(self._context.master)
         if not master.startswith("local"):
             return None
+        if master == "local":
+            return 1
         inside = master.partition("[")[2].rstrip("]").split(",")[0]
         return int(inside) if inside.isdigit() else None
 
@@ -94,11 +99,21 @@ def warm_up(context: Any) -> None:
     threading.Thread(target=run, name="warm-up", daemon=True).start()
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except (OSError, ValueError):
+        return False
+
+
 def _nothing(items: Iterable[int]) -> Iterable[int]:
     return items
 
 
-def spark_cluster(context: Any, name: str) -> Cluster:
-    """The executors of a SparkContext. In local mode everything stays on loopback."""
+def spark_cluster(context: Any, name: str, *, insecure: bool = False) -> Cluster:
+    """The executors of a SparkContext. In local mode everything stays on loopback. Raises InsecureCluster if workers would have to connect to
+    another address: their connections are not encrypted, so this needs `insecure`."""
     host = LOOPBACK if str(context.master).startswith("local") else str(context.getConf().get("spark.driver.host"))
+    if not insecure and not _is_loopback(host):
+        raise InsecureCluster(str(context.master), host)
     return Cluster(SparkLauncher(context, name), partial(SocketTransport, host))

@@ -1,4 +1,4 @@
-"""The faults of a start: too few task slots, and workers that would compute different bytes."""
+"""The faults of a start: too few task slots, a network that is not trusted, and workers that would compute different bytes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ class NoSlots(Fault):
         super().__init__(
             f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}{has}.",
             "Give Spark more cores (spark.master, spark.cores.max, executors), or run with fewer --workers on a new state.",
+        )
+
+
+class InsecureCluster(Fault):
+    """Workers on other hosts would talk to the coordinator and to each other without encryption."""
+
+    exit_code = ExitCode.PROJECT
+
+    def __init__(self, master: str, host: str) -> None:
+        super().__init__(
+            f"with Spark's master {master}, workers connect to {host} and to each other without encryption; only a token protects the run.",
+            "Run in local mode. If the network is trusted, set stepwell.cluster.insecure to true.",
         )
 
 

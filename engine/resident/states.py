@@ -42,6 +42,11 @@ class Life:
         assert step == self.step, self._text(f"step {step}")
         self.check()
 
+    def repeat_step(self, step: int) -> None:
+        """The worker has run the step and is to run it again. It must have no state."""
+        assert self.state is State.RUN and step == self.step - 1, self._text(f"step {step} again")
+        self.step = step
+
     def end_step(self) -> None:
         self.step += 1
         self._stop_if_there()

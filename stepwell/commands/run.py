@@ -112,7 +112,9 @@ def _serve(
         for topic in make_missing_inputs(pipeline):
             note(f"the local broker had no topic {topic}: it has now, empty")
         signals.at_a_checkpoint = True
-        Pipeline(pipeline, spark_cluster(session.sparkContext, project.name), requests, board).run(
+        insecure = project.settings.stepwell.cluster_insecure
+        cluster = spark_cluster(session.sparkContext, project.name, insecure=insecure)
+        Pipeline(pipeline, cluster, requests, board).run(
             available_now=available_now,
             endpoint=server.endpoint.url,
             full_refresh=full_refresh,

@@ -84,6 +84,8 @@ class StepwellSettings(BaseSettings):
     worker_silence: Duration = Field(default="5s", ge=2, le=86400)  # type: ignore[assignment]
     # A worker that makes no progress for this long while all others wait counts as frozen. Slow steps extend it to ten times their time.
     worker_progress: Duration = Field(default="30s", ge=2, le=86400)  # type: ignore[assignment]
+    # Workers on other hosts talk to the coordinator and to each other without encryption, so a run on a cluster has to allow it.
+    cluster_insecure: bool = False
     # The number of partitions of an output topic that Stepwell creates. An existing topic keeps its own number.
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
     # -1 means the broker's default.

@@ -54,7 +54,7 @@ def left_without_checkpoint(play: Playground, source: str = "", **options: Any) 
     except Exception as fault:
         assert "malformed" in str(fault)
     state = play.log(resolved)
-    assert (state.steps, len(state.pending), state.checkpoints) == (2, 1, ())
+    assert (state.steps, len(state.pending), state.checkpoints) == (2, 2, ())
     return resolved
 
 

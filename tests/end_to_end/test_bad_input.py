@@ -20,6 +20,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.output_progress import InputChanged
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Value
+from tests.end_to_end.threads import threads
 
 
 def test_a_malformed_message_stops_the_step_before_anything_of_it_is_written(play: Playground) -> None:
@@ -197,7 +198,7 @@ def test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_sam
     with monkeypatch.context() as changed:
         changed.setattr(RangeReader, "read", with_other_keys)
         with pytest.raises(InputChanged, match=f"step 0, topic '{play.prefix}in' partition 0"):
-            play.run(resolved)
+            play.run(resolved, threads())
     assert play.read("out") == written
     assert play.run(resolved)["steps_replayed"] == 2
     assert play.check(resolved) == {"sums": 3}

@@ -1,4 +1,4 @@
-"""Any of a source's partitions may have rows in a step, in the driver and in Spark, whatever worker reads them."""
+"""Any of a source's partitions may have rows in a step, whatever worker reads them."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ COORDINATOR = (
         ),
         (
             f"{TEST_INPUTS}::test_whole_steps_are_divided_ahead_and_less_is_not",
-            f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction",
+            f"{END_TO_END}/test_divisions.py::test_over_a_backlog_the_next_divisions_stand_in_the_outputs_transaction",
         ),
     ),
     Breakage(

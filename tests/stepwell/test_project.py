@@ -69,7 +69,7 @@ def test_numbers_and_booleans_need_no_quotes(tmp_path: Path) -> None:
 
 
 def test_an_empty_configuration(tmp_path: Path) -> None:
-    assert project(tmp_path, {}, SPEC + "configuration:\n").settings.stepwell.workers == 1
+    assert project(tmp_path, {}, SPEC + "configuration:\n").settings.stepwell.workers is None
 
 
 def test_definition_files_come_once_and_in_order(tmp_path: Path) -> None:
