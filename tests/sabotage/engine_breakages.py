@@ -28,7 +28,7 @@ ENGINE = (
                 "        self._wait(lambda: len(inbox) >= max(1, len(self._peers)), None,",
             ),
         ),
-        (f"{END_TO_END}/test_fences.py::test_killed_workers_are_replaced_while_the_run_goes_on",),
+        (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
     ),
     Breakage(
         "answers-of-some-workers",
