@@ -120,11 +120,7 @@ def test_a_seed_gives_the_same_story_again() -> None:
     assert len(again.story.lines) > 100
 
 
-SLOW = {
-    "open_keeps_the_newer_version",
-    "versions_told_apart_by_number_alone",
-    "errors_of_the_client_not_heeded",
-}
+SLOW = {"errors_of_the_client_not_heeded"}
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 
 FEW_SEEDS, RARE_SEEDS = 30, 2000
