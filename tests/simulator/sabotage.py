@@ -608,31 +608,6 @@ def folders_not_synced() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def killed_fold_not_synced() -> Iterator[None]:
-    real = database.Database.fold
-
-    def fold(self: Any) -> VersionId:
-        present = database._read_description(self.path)
-        self._check_open(present)
-        return present.last if present.frozen is None else real(self)
-
-    with broken(database.Database, "fold", fold):
-        yield
-
-
-@contextmanager
-def killed_freeze_in_the_way() -> Iterator[None]:
-    real = database._with_working
-
-    def with_working(path: Any, old: Any) -> Any:
-        with broken(database.environments, "remove", lambda folder: None):
-            return real(path, old)
-
-    with broken(database, "_with_working", with_working):
-        yield
-
-
 # Checkpoints
 
 
@@ -736,8 +711,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     open_keeps_the_newer_version,
     versions_told_apart_by_number_alone,
     folders_not_synced,
-    killed_fold_not_synced,
-    killed_freeze_in_the_way,
     checkpoint_complete_before_all_have_it,
     checkpoint_while_a_step_is_under_way,
     version_that_all_have_not_declared_complete,
@@ -746,17 +719,20 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
+UNEQUAL_VERSIONS: dict[str, Any] = {
+    "workers": 2,
+    "crash_targets": ("fold.synced", "fold.done", "checkpoint.folded"),
+    "crash_point": 0.0,
+    "crash_places": (),
+    "sleep": 0.0,
+    "client": 0.0,
+    "network": 0.0,
+    "task": 0.0,
+    "checkpoint_s": 0.01,
+    "weights": {**BENIGN, **ACTIVE},
+}
+
 WEATHER: dict[str, dict[str, Any]] = {
-    # A task has to die between a commit and its sync, and its machine soon after the next task.
-    "killed_fold_not_synced": {
-        "crash_places": ("database sync",),
-        "crash_point": 0.0,
-        "crash_targets": (),
-        "task": 0.0,
-        "client": 0.0,
-        "checkpoint_s": 0.01,
-        "weights": {**BENIGN, **ACTIVE, "machine": 8.0},
-    },
     # A worker has to come so late that its coordinator's port belongs to another one, which still waits for workers.
     "strangers_accepted": {
         "workers": 3,
@@ -772,6 +748,24 @@ WEATHER: dict[str, dict[str, Any]] = {
     "broken_stage_taken_for_whole": {"workers": 3, "step_bytes": 15, "rows": 6},
     # Two divisions have to be ahead when the first of them turns out to be too large.
     "cut_that_voids_no_later_division": {"step_bytes": 15, "rows": 3, "messages": 40},
+    # A request that was sent twice has to arrive while the next transaction is open.
+    "errors_of_the_client_not_heeded": {
+        "workers": 1,
+        "rows": 1,
+        "messages": 40,
+        "client": 0.05,
+        "network": 0.0,
+        "task": 0.0,
+        "crash_point": 0.0,
+        "crash_targets": (),
+        "crash_places": (),
+        "weights": {**BENIGN, **ACTIVE},
+    },
+    # One worker has to complete a version that another one does not.
+    "open_keeps_the_newer_version": UNEQUAL_VERSIONS,
+    "versions_told_apart_by_number_alone": UNEQUAL_VERSIONS,
+    # A run has to end between the last fold and the record of it.
+    "version_that_all_have_not_declared_complete": {"crash_targets": ("checkpoint.folded",), "crash_point": 0.0},
     # A worker has to lose its coordinator without being told, and its job must not be cancelled.
     "worker_that_outlives_its_coordinator": {"task": 0.3, "network": 0.05},
     "silent_worker_waited_for": {

@@ -391,7 +391,7 @@ class World:
     def send_late(self, request: Request) -> None:
         """It may arrive while the next transaction is open."""
         self.broker.under_way.append(request)
-        self.alarm(self.rng.choice((4, 8, 12, 16, 24, 32, 48, 200)), lambda: self._arrive(request))
+        self.alarm(self.rng.choice((4, 8, 16, 24, 32, 48, 64, 96, 200)), lambda: self._arrive(request))
 
     def alarm(self, points: int, action: Callable[[], None]) -> None:
         self._alarms.append((self.scheduler.points + points, action))

@@ -112,6 +112,21 @@ def test_a_step_that_has_failed_may_begin_again() -> None:
     assert life.step == FIRST_STEP + 1
 
 
+def test_only_the_last_step_is_run_again_after_its_end() -> None:
+    life = begun()
+    life.begin_step(FIRST_STEP)
+    life.end_step()
+    for step in (FIRST_STEP - 1, FIRST_STEP + 1):
+        with pytest.raises(AssertionError, match=f"step {step} again: the worker is run before step 6"):
+            life.repeat_step(step)
+    life.repeat_step(FIRST_STEP)
+    life.begin_step(FIRST_STEP)
+    life.end_step()
+    life.pause()
+    with pytest.raises(AssertionError, match="step 5 again: the worker is paused"):
+        life.repeat_step(FIRST_STEP)
+
+
 def test_nobody_stops_at_a_step_that_was_run() -> None:
     with pytest.raises(AssertionError, match="stop at 4"):
         begun().stop(FIRST_STEP - 1)
