@@ -142,6 +142,7 @@ ENGINE = (
             ),
         ),
         (f"{TEST_CREW}::test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state",),
+        tells="WorkerMistake",
     ),
     Breakage(
         "every-worker-owns-the-empty-key",
@@ -488,13 +489,6 @@ ENGINE = (
             f"{END_TO_END}/test_divisions.py::test_a_step_without_state_that_is_too_large_on_one_worker_is_run_again_by_all",
         ),
         tells="WorkerMistake",
-    ),
-    Breakage(
-        "fold-lost-as-a-step",
-        "A fold that fails while a step runs does not count as a fold that failed.",
-        "9 bounded",
-        (Edit(CREW, ' and message.doing != "fold":', ":"),),
-        (f"{END_TO_END}/test_checkpoints.py::test_folds_that_fail_during_a_step_end_the_run",),
     ),
     Breakage(
         "stateless-step-not-stored",
