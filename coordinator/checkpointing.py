@@ -61,9 +61,7 @@ class Checkpointing:
         """Reports a fold that is over to the core. Raises the fault that ended it, if it failed."""
         if not self.is_folding:
             return
-        self.failed_in_a_row += 1
         folded = crew.folded()
-        self.failed_in_a_row -= 1
         if folded is None:
             return
         self.is_folding, self.failed_in_a_row = False, 0
@@ -72,7 +70,10 @@ class Checkpointing:
         core.folded({worker: answer.versions for worker, answer in folded.items()})
 
     def give_up_fold(self) -> None:
-        """The crew that folded is gone."""
+        """The crew is gone. A fold that was under way counts as failed, because it may be what the crew was lost by, wherever that was
+        noticed."""
+        if self.is_folding:
+            self.failed_in_a_row += 1
         self.is_folding = False
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:

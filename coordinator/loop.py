@@ -32,23 +32,22 @@ from coordinator.specification import PipelineSpec
 from coordinator.start import open_latest, prepare, record_completion
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
-from engine.errors import StaleTask, TaskLost
-from engine.resident.crew import Crew, CrewLimits
+from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
-from storage.errors import NotOpen, StaleEpoch
+from storage.errors import StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
-"""The longest wait of a run that is paused or waits for its fold. A request and the end of the fold wake it earlier."""
+"""The longest wait of a run that is paused. A request wakes it earlier."""
 
 FOLD_LOOK_SECONDS = 0.01
-"""The same while a fold is under way. Its thread wakes the loop a moment before the thread itself has ended."""
+"""The longest wait while the workers fold, between two looks at what they have answered."""
 
 
 class Pipeline:
@@ -110,7 +109,8 @@ class Pipeline:
                     self._outside.settle_memory()
                     self._loop(core, crew, inputs)
                 return
-            except (StaleTask, TaskLost, NotOpen) as fault:
+            except RECOVERABLE as fault:
+                self._checkpoints.give_up_fold()
                 self._count_loss(recoveries, fault)
                 attempt += 1
             finally:
@@ -137,7 +137,6 @@ class Pipeline:
     def _recover(self, crew: Crew, inputs: Inputs) -> Core:
         """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
         began = self._outside.monotonic()
-        self._checkpoints.give_up_fold()
         crew.launch()
         inputs.check_topics()  # while the workers start
         crew.wait_for_workers()

@@ -16,9 +16,8 @@ from engine.analysis.stages import Plan
 from engine.model.circuit import Output
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
-from engine.resident.worker import DEAD_LETTER_SCHEMA
 from engine.run.exchange import from_buffer
-from engine.run.sources import Checksum
+from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.clients.writer import StepOutput
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum

@@ -49,6 +49,7 @@ class Thread(Protocol):
 class Outside:
     """Times are in seconds. `monotonic` never goes back, `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
 
+    `thread_clock` returns a function that tells the CPU seconds of the calling thread, to any thread while that one lives.
     `lower_priority` makes the calling thread give way to others.
     `settle_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
 
@@ -62,6 +63,7 @@ class Outside:
     pid: Callable[[], int]
     hostname: Callable[[], str]
     start_thread: Callable[[str, Callable[[], None]], Thread]
+    thread_clock: Callable[[], Callable[[], float]]
     lower_priority: Callable[[], None]
     settle_memory: Callable[[], None]
     release_memory: Callable[[], None]
@@ -94,6 +96,14 @@ def _start_thread(name: str, work: Callable[[], None]) -> Thread:
     return thread
 
 
+def _thread_clock() -> Callable[[], float]:
+    """Where the system has no clock for a single thread, that of the whole process takes its place."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return time.process_time
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    return lambda: time.clock_gettime(clock)
+
+
 def _lower_priority() -> None:
     """Only on Linux has a thread its own priority."""
     if sys.platform == "linux":
@@ -119,6 +129,7 @@ REAL = Outside(
     pid=os.getpid,
     hostname=socket.gethostname,
     start_thread=_start_thread,
+    thread_clock=_thread_clock,
     lower_priority=_lower_priority,
     settle_memory=_settle_memory,
     release_memory=gc.unfreeze,

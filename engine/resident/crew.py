@@ -12,6 +12,7 @@ One thread uses it. Threads of its own only send pings (pulse.py) and wait for S
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -26,7 +27,7 @@ from engine.resident.entry import Assignment
 from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Buffer, Frame
 from engine.resident.launcher import Job, Launcher
-from engine.resident.liveness import Limits, Liveness
+from engine.resident.liveness import Limits, Liveness, Verdict
 from engine.resident.messages import (
     Answer,
     Beat,
@@ -58,6 +59,8 @@ from engine.resident.messages import (
 )
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.start_faults import NoSlots, UnequalWorkers
+from engine.resident.strangers import Strangers
+from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
@@ -71,6 +74,9 @@ POLL_SECONDS = 0.5
 
 FAILURE_CHARACTERS_MAX = 2000
 """Of the text about a failed job. Spark's has the stack traces of the JVM."""
+
+STEPS_REMEMBERED = 100
+"""Of which the slowest says how long a worker may make no progress."""
 
 RECOVERABLE = (StaleTask, TaskLost, NotOpen)
 """Faults after which a crew is replaced. They are raised as soon as they arrive, for the other workers may wait for ever."""
@@ -122,10 +128,12 @@ class Crew:
         self._liveness = Liveness(limits.liveness)
         self._jobs: list[Job] = []
         self._members: dict[int, _Member] = {}
-        self._strangers: list[Connection] = []
+        self._strangers = Strangers(self._outside.monotonic)
         self._given_at: float | None = None
         self._serial = -1
-        self._slowest_step_s = 0.0
+        self._step_s: deque[float] = deque(
+            maxlen=STEPS_REMEMBERED
+        )  # how long the slowest worker took for each of the last steps
         self._paused = False
         self._pulse = CoordinatorPulse(
             lambda: [member.connection for member in list(self._members.values())], term, self._outside
@@ -200,7 +208,6 @@ class Crew:
         had one; then every worker has answered."""
         assert self._given_at is not None, f"step {step} was not given"
         self._wait_for(STEP, f"step {step}")
-        self._slowest_step_s = max(self._slowest_step_s, self._outside.monotonic() - self._given_at)
         self._given_at = None
         taken = {number: self._take_step(self._members[number], step) for number in self.numbers}
         failed = [answer for answer in taken.values() if isinstance(answer, Exception)]
@@ -209,6 +216,7 @@ class Crew:
         outputs = [answer for answer in taken.values() if isinstance(answer, WorkerOutput)]
         if len(outputs) < len(taken):
             raise TaskLost(f"step {step}: workers abandoned it, and none has said why")
+        self._step_s.append(max(_seconds_of(output.done) for output in outputs))
         return outputs
 
     def _take_step(self, member: _Member, step: int) -> WorkerOutput | Exception | None:
@@ -269,10 +277,6 @@ class Crew:
         """Takes what has arrived, without waiting. Raises TaskLost if a worker was lost."""
         self._poll(0.0)
 
-    def wait(self, seconds: float) -> None:
-        """As `check`, and waits for the first thing that arrives."""
-        self._poll(seconds)
-
     # Orders and answers
 
     def _ask(self, order: Order, kind: type[A]) -> dict[int, A]:
@@ -305,28 +309,34 @@ class Crew:
         asked_at = self._outside.monotonic()
         while unanswered := [number for number in self.numbers if name not in self._members[number].answers]:
             self._poll(POLL_SECONDS)
-            stuck = self._liveness.stuck(unanswered, asked_at, self._outside.monotonic())
-            if stuck is not None:
-                raise TaskLost(f"{what}: worker {stuck.worker}: {stuck.reason}")
+            unanswered = [number for number in unanswered if name not in self._members[number].answers]
+            now = self._outside.monotonic()
+            self._judge(self._liveness.stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
 
     # Events
 
     def _poll(self, seconds: float) -> None:
+        """Takes everything that has arrived, and then looks whether a worker is silent."""
         event = self._events.next(seconds)
-        heard = event is not None
         while event is not None:
             self._take(event)
             event = self._events.next(0.0)
-        if not heard:  # a silence is judged only if nothing waits to be read
-            verdict = self._liveness.verdict(self._outside.monotonic(), self._slowest_step_s)
-            if verdict is not None:
-                _log.warning("a worker is given up", worker=verdict.worker, term=str(self.term), reason=verdict.reason)
-                raise TaskLost(f"worker {verdict.worker}: {verdict.reason}")
+        self._strangers.expire()
+        now = self._outside.monotonic()
+        for member in self._members.values():
+            self._liveness.heard(member.number, now, member.connection.bytes_arrived())
+        self._judge(self._liveness.silent(now), "waiting for it")
+
+    def _judge(self, verdict: Verdict | None, doing: str) -> None:
+        """Raises TaskLost if there is a verdict."""
+        if verdict is not None:
+            _log.warning("a worker is given up", worker=verdict.worker, term=str(self.term), reason=verdict.reason)
+            raise TaskLost(f"{doing}: worker {verdict.worker}: {verdict.reason}")
 
     def _take(self, event: Event) -> None:
         match event:
             case Accepted(connection):
-                self._strangers.append(connection)
+                self._strangers.add(connection)
             case Ended(connection, reason):
                 self._ended(connection, reason)
             case Arrived(connection, frame):
@@ -341,7 +351,6 @@ class Crew:
         if isinstance(message, Beat):
             self._liveness.beat(member.number, message, now)
             return
-        self._liveness.heard(member.number, now)
         if isinstance(message, Failed) and message.doing != "fold":
             # Nobody waits for a fold; `folded` raises its fault.
             fault = faults.from_wire(message.fault, member.number)
@@ -353,8 +362,7 @@ class Crew:
         member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
 
     def _ended(self, connection: Connection, reason: str) -> None:
-        if connection in self._strangers:
-            self._strangers.remove(connection)
+        if self._strangers.remove(connection):
             return
         for member in self._members.values():
             if member.connection is connection and "stop" not in member.answers:
@@ -363,10 +371,9 @@ class Crew:
 
     def _register(self, connection: Connection, frame: Frame) -> None:
         message = frame.message
-        if connection not in self._strangers:
+        if not self._strangers.remove(connection):
             return
-        self._strangers.remove(connection)
-        if not isinstance(message, Register) or not secrets.compare_digest(message.token, self._token):
+        if not isinstance(message, Register) or not same_token(message.token, self._token):
             connection.close()  # it does not know the run's token
             return
         refusal = self._refusal(frame.term, message)
@@ -377,7 +384,7 @@ class Crew:
         number = min(set(self.numbers) - self._members.keys())
         connection.trust()
         self._members[number] = _Member(number, connection, message)
-        self._liveness.heard(number, self._outside.monotonic())
+        self._liveness.heard(number, self._outside.monotonic(), connection.bytes_arrived())
         connection.send(Frame(self.term, Welcome(worker=number)))
         _log.info("worker registered", worker=number, pid=message.pid, host=message.host, term=str(self.term))
 
@@ -398,6 +405,11 @@ class Crew:
                 raise TaskLost(
                     f"the Spark job of a worker ended before all workers had registered: {text}"
                 ) from job.failure
+
+
+def _seconds_of(done: StepDone) -> float:
+    """How long a worker took for a step, without what it waited for its peers."""
+    return 1e-3 * (done.read_ms + sum(stage.compute_ms + stage.state_ms for stage in done.stages))
 
 
 def _question_of(message: Message) -> str:

@@ -79,6 +79,7 @@ def live(
     pulse.start()
     try:
         worker.run()
+        pulse.over = True
         linger(events, control)
     except CoordinatorGone as gone:
         pulse.over = True

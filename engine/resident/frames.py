@@ -103,8 +103,11 @@ def decode(head: bytes | bytearray | memoryview, body: pa.Buffer) -> Frame:
         fields = json.loads(bytes(head))
         term, lengths = Term(*map(int, fields["term"])), [int(length) for length in fields["lengths"]]
         message = ANY_MESSAGE.validate_python(fields["message"], strict=False)
-    except (ValueError, TypeError, KeyError, ValidationError) as fault:
-        raise FrameError(f"the head of a frame cannot be read: {str(fault)[:500]}") from None
+    except ValidationError as fault:
+        kinds = ", ".join(sorted({error["type"] for error in fault.errors(include_input=False, include_url=False)}))
+        raise FrameError(f"the head of a frame holds no message: {kinds}") from None
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+        raise FrameError(f"the head of a frame cannot be read: {type(fault).__name__}") from None
     return Frame(term, message, _cut(body, lengths))
 
 

@@ -1,8 +1,8 @@
 """Decides from heartbeats whether a worker lives: a function of what arrived and when, without I/O, clock or threads.
 
-    dead      nothing has arrived from it for `silence_s`
-    frozen    it lives but makes no progress for `progress_s`, while every other worker waits
-    stuck     it has not answered, and says for `progress_s` that it waits, as all who have not answered do: a message was lost
+    silent    nothing has arrived from it for `silence_s`
+    frozen    it lives, but for `progress_s` its thread has used no CPU and moved no byte, while every other worker waits
+    stuck     all workers that have not answered wait, and have moved nothing for `progress_s`: a message was lost
 
 The other reason for a verdict, a closed connection, needs no decision. A verdict may be wrong: a machine that swaps looks like a dead one. So
 nothing depends on it but speed. The verdict leads to a recovery, and what a condemned worker does later is fenced.
@@ -35,8 +35,9 @@ class Verdict:
 class _Seen:
     heard_at: float
     progressed_at: float
-    waiting_since: float | None
-    progress: tuple[int, int, int] = (-1, -1, -1)
+    is_waiting: bool = True
+    progress: tuple[int, int, int, int] = (-1, -1, -1, -1)
+    bytes_arrived: int = 0
 
 
 @dataclass
@@ -46,47 +47,42 @@ class Liveness:
     limits: Limits
     _seen: dict[int, _Seen] = field(default_factory=dict)
 
-    def heard(self, worker: int, now: float) -> None:
-        """A frame of any kind has arrived from the worker."""
-        seen = self._seen.setdefault(worker, _Seen(now, now, now))
-        seen.heard_at = now
+    def heard(self, worker: int, now: float, bytes_arrived: int) -> None:
+        """`bytes_arrived`: how much has come from the worker until now, also parts of a frame. A worker that is sending a large frame is not
+        silent, although its heartbeats wait behind that frame."""
+        seen = self._seen.setdefault(worker, _Seen(now, now))
+        if bytes_arrived != seen.bytes_arrived:
+            seen.heard_at, seen.bytes_arrived = now, bytes_arrived
 
     def beat(self, worker: int, beat: Beat, now: float) -> None:
-        self.heard(worker, now)
-        seen, progress = self._seen[worker], (beat.step, beat.stage, beat.done)
-        if progress != seen.progress or beat.waiting:
-            seen.progress, seen.progressed_at = progress, now
-        if not beat.waiting:
-            seen.waiting_since = None
-        elif seen.waiting_since is None:
-            seen.waiting_since = now
+        seen = self._seen[worker]
+        progress = (beat.step, beat.stage, beat.cpu_ms, beat.bytes_moved)
+        if progress != seen.progress or beat.waiting != seen.is_waiting:
+            seen.progressed_at = now
+        seen.progress, seen.is_waiting = progress, beat.waiting
 
-    def verdict(self, now: float, slowest_step_s: float) -> Verdict | None:
-        """The worker that must be replaced, if there is one. `slowest_step_s`: how long a slow step took lately."""
-        progress_s = max(self.limits.progress_s, self.limits.slowest_factor * slowest_step_s)
+    def silent(self, now: float) -> Verdict | None:
+        """The worker from which nothing has come for too long, if there is one."""
         for worker, seen in sorted(self._seen.items()):
             silent_s = now - seen.heard_at
             if silent_s > self.limits.silence_s:
                 return Verdict(worker, f"it has been silent for {silent_s:.1f} s (limit {self.limits.silence_s:g} s)")
-            stuck_s = now - seen.progressed_at
-            if seen.waiting_since is None and stuck_s > progress_s and self._others_wait(worker):
-                step, stage, _ = seen.progress
-                return Verdict(
-                    worker,
-                    f"it has made no progress in step {step}, stage {stage} for {stuck_s:.1f} s (limit {progress_s:g} s), and all others wait",
-                )
         return None
 
-    def stuck(self, unanswered: Collection[int], asked_at: float, now: float) -> Verdict | None:
-        """A verdict if all workers that have not answered an order of `asked_at` have said for `progress_s` that they wait."""
-        since = [self._seen[worker].waiting_since for worker in unanswered]
-        waiting_s = min((now - max(asked_at, at) for at in since if at is not None), default=0.0)
-        if None in since or waiting_s <= self.limits.progress_s:
+    def stopped(
+        self, unanswered: Collection[int], asked_at: float, slowest_step_s: float, now: float
+    ) -> Verdict | None:
+        """The worker because of which an order of `asked_at` is not answered, if there is one: a frozen one, or else one of those that all wait
+        for something that does not come. `slowest_step_s`: how long a slow step took lately."""
+        progress_s = max(self.limits.progress_s, self.limits.slowest_factor * slowest_step_s)
+        stuck_s = {worker: now - max(asked_at, self._seen[worker].progressed_at) for worker in unanswered}
+        working = [worker for worker in unanswered if not self._seen[worker].is_waiting]
+        if len(working) > 1:
+            return None  # they may be slow together
+        suspects = working or sorted(unanswered)
+        if not suspects or min(stuck_s[worker] for worker in suspects) <= progress_s:
             return None
-        return Verdict(
-            min(unanswered),
-            f"it waits, and has not answered for {waiting_s:.1f} s (limit {self.limits.progress_s:g} s)",
-        )
-
-    def _others_wait(self, worker: int) -> bool:
-        return all(seen.waiting_since is not None for other, seen in self._seen.items() if other != worker)
+        worker = suspects[0]
+        step, stage, *_ = self._seen[worker].progress
+        doing = f"it has made no progress in step {step}, stage {stage}" if working else "it waits, as all others do,"
+        return Verdict(worker, f"{doing} for {stuck_s[worker]:.1f} s (limit {progress_s:g} s)")

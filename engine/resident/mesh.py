@@ -15,6 +15,8 @@ from engine.analysis.stages import Channel
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Address, Hello, Rows
+from engine.resident.strangers import Strangers
+from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.exchange import ExchangeMessage, from_buffer, to_buffer
 from engine.run.tasks import StepAbandoned
@@ -46,7 +48,7 @@ class Mesh:
         self._channels, self._others = tuple(channels), others
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
         self._peers: dict[int, Connection] = {}
-        self._strangers: list[Connection] = []
+        self._strangers = Strangers(now)
         self._inbox: dict[tuple[int, int], dict[int, ExchangeMessage]] = {}
         self._lost: str | None = None
         self._serial = -1  # of the order to run the present step
@@ -94,10 +96,10 @@ class Mesh:
         """Takes an event that belongs to a peer. Returns False for any other. Raises TaskLost for a message that cannot be right."""
         match event:
             case Accepted(connection):
-                self._strangers.append(connection)
+                self._strangers.add(connection)
                 return True
             case Arrived(connection, Frame(term, message, buffers)):
-                if connection in self._strangers:
+                if self._strangers.remove(connection):
                     self._introduce(connection, term, message)
                     return True
                 peer = self._number_of(connection)
@@ -108,8 +110,7 @@ class Mesh:
                 self._deliver(peer, message, buffers)
                 return True
             case Ended(connection, reason):
-                if connection in self._strangers:
-                    self._strangers.remove(connection)
+                if self._strangers.remove(connection):
                     return True
                 peer = self._number_of(connection)
                 if peer is not None:
@@ -117,8 +118,7 @@ class Mesh:
                 return peer is not None
 
     def _introduce(self, connection: Connection, term: Term, message: object) -> None:
-        self._strangers.remove(connection)
-        if not isinstance(message, Hello) or message.token != self._token or term != self._term:
+        if not isinstance(message, Hello) or not same_token(message.token, self._token) or term != self._term:
             connection.close()
             return
         connection.trust()

@@ -207,12 +207,14 @@ class Stopped(_Message):
 
 
 class Beat(_Message):
-    """A heartbeat. `done` grows while the worker makes progress within a stage. `waiting`: whether it waits for peers or for orders."""
+    """A heartbeat. `cpu_ms`: what the worker's thread has used. `bytes_moved`: over all its connections. Both grow while it makes progress.
+    `waiting`: whether it waits for peers or for orders."""
 
     kind: Literal["beat"] = "beat"
     step: int
     stage: int
-    done: int
+    cpu_ms: int
+    bytes_moved: int
     waiting: bool
 
 

@@ -37,7 +37,7 @@ class WorkerPulse:
     def _run(self) -> None:
         heard_bytes, heard_at = -1, self.outside.monotonic()
         while not self.over:
-            self.control.send_now(Frame(self.term, self.beat()))
+            self.control.send_sign(Frame(self.term, self.beat()))
             self.outside.sleep(BEAT_SECONDS)
             now, arrived = self.outside.monotonic(), self.control.bytes_arrived()
             if arrived != heard_bytes:
@@ -69,5 +69,5 @@ class CoordinatorPulse:
     def _run(self) -> None:
         while not self.over:
             for connection in self.connections():
-                connection.send_now(Frame(self.term, Ping()))
+                connection.send_sign(Frame(self.term, Ping()))
             self.outside.sleep(BEAT_SECONDS)

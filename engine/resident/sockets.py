@@ -16,16 +16,22 @@ from collections import deque
 from collections.abc import Iterator
 
 import pyarrow as pa
+import structlog
 
 from engine.resident.frames import PREFIX, STRANGER_BYTES_MAX, Frame, FrameError, Prefix, decode, encode
 from engine.resident.messages import Address
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event
+
+_log = structlog.get_logger("engine.resident.sockets")
 
 PARTS_MAX = 512
 """The number of buffers in one call of the system; Linux takes 1024."""
 
 BACKLOG_MAX = 1024
 """Connections that wait to be accepted: that many workers may start at once."""
+
+WRITABLE_SECONDS_MAX = 0.2
+"""The longest wait of a thread that has something to send, before it looks again whether the connection has ended."""
 
 KEEPALIVE_SECONDS = 1
 KEEPALIVE_PROBES = 4
@@ -38,7 +44,7 @@ class SocketConnection:
     def __init__(self, transport: SocketTransport, connected: socket.socket, *, trusted: bool) -> None:
         self._transport, self.socket = transport, connected
         self._bytes_max = None if trusted else STRANGER_BYTES_MAX
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._outgoing: deque[memoryview] = deque()
         self._prefix = bytearray(PREFIX.size)
         self._taken_bytes = 0
@@ -51,15 +57,26 @@ class SocketConnection:
         with self._lock:
             self._queue(frame)
             self._write()
-        self._transport.watch(self, writing=bool(self._outgoing))
 
     def send_now(self, frame: Frame) -> None:
         with self._lock:
             self._queue(frame)
-            while self._outgoing and not self.ended:
+        while self.is_queued:
+            with self._lock:
                 self._write()
-                if self._outgoing:
-                    _wait_until_writable(self.socket)
+            if self.is_queued:
+                _wait_until_writable(self.socket)
+
+    def send_sign(self, frame: Frame) -> None:
+        with self._lock:
+            if not self._outgoing:
+                self._queue(frame)
+                self._write()
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the network has not taken everything yet."""
+        return bool(self._outgoing) and not self.ended
 
     def trust(self) -> None:
         self._bytes_max = None
@@ -84,14 +101,14 @@ class SocketConnection:
 
     def close(self) -> None:
         self._transport.forget(self)
-        self.ended = True
-        self.socket.close()
+        with self._lock:
+            self._end("closed here")
+            self.socket.close()
 
     def flush(self) -> None:
         """Sends what is queued, as far as the network takes it."""
         with self._lock:
             self._write()
-        self._transport.watch(self, writing=bool(self._outgoing))
 
     def receive(self) -> Iterator[Frame]:
         """The frames that have arrived completely. Sets `ended` at the end of the connection."""
@@ -107,12 +124,16 @@ class SocketConnection:
                 self._end("the other end closed the connection")
                 return
             self._taken_bytes += received
+            if self._body is not None:
+                self._transport.bytes_moved += received
             self._target = self._target[received:]
             try:
                 while not len(self._target) and not self.ended:
                     frame = self._advance()
                     if frame is not None:
                         yield frame
+                        if self._bytes_max is not None:
+                            return  # a stranger's second frame is read when its first one was judged
             except FrameError as fault:
                 self._end(f"{fault}")
 
@@ -138,8 +159,12 @@ class SocketConnection:
         return frame
 
     def _queue(self, frame: Frame) -> None:
-        if not self.ended:
-            self._outgoing.extend(view for part in encode(frame) if (view := memoryview(part)).nbytes)
+        if self.ended:
+            return
+        parts = [view for part in encode(frame) if (view := memoryview(part)).nbytes]
+        if not frame.buffers:
+            self._transport.bytes_moved -= sum(part.nbytes for part in parts)  # `_write` counts whatever it sends
+        self._outgoing.extend(parts)
 
     def _write(self) -> None:
         while self._outgoing and not self.ended:
@@ -151,6 +176,7 @@ class SocketConnection:
             except OSError as fault:
                 self._end(f"{fault}")
                 return
+            self._transport.bytes_moved += sent
             while sent:
                 first = self._outgoing[0]
                 if sent < first.nbytes:
@@ -160,8 +186,9 @@ class SocketConnection:
                 self._outgoing.popleft()
 
     def _end(self, reason: str) -> None:
-        self.ended, self.reason = True, self.reason or reason
-        self._outgoing.clear()
+        with self._lock:
+            self.ended, self.reason = True, self.reason or reason
+            self._outgoing.clear()
 
 
 class SocketTransport:
@@ -174,6 +201,7 @@ class SocketTransport:
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._watched: dict[SocketConnection, int] = {}
+        self.bytes_moved = 0
 
     @property
     def address(self) -> Address:
@@ -184,6 +212,8 @@ class SocketTransport:
 
     def poll(self, seconds: float) -> list[Event]:
         events = self._ended()
+        for watched in self._watched:
+            self._watch(watched)
         for key, ready in self._selector.select(0 if events else seconds):
             if key.fileobj is self._listener:
                 events += self._accepted()
@@ -202,10 +232,10 @@ class SocketTransport:
         self._listener.close()
         self._selector.close()
 
-    def watch(self, connection: SocketConnection, *, writing: bool) -> None:
-        """Has `poll` look at the connection, and also for room to write if `writing`."""
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
-        if connection in self._watched and self._watched[connection] != wanted:
+    def _watch(self, connection: SocketConnection) -> None:
+        """Has `poll` look at the connection, and also for room to write if something is queued."""
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.is_queued else 0)
+        if self._watched[connection] != wanted:
             self._selector.modify(connection.socket, wanted, connection)
             self._watched[connection] = wanted
 
@@ -220,8 +250,11 @@ class SocketTransport:
                 connected, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return events
-            except OSError:
+            except ConnectionAbortedError:
                 continue  # whoever connected has gone again
+            except OSError as fault:  # too many open files, or no memory: the listener is asked again at the next poll
+                _log.warning("a connection cannot be accepted", reason=str(fault))
+                return events
             events.append(Accepted(self._made(connected, trusted=False)))
 
     def _ended(self) -> list[Event]:
@@ -245,6 +278,8 @@ class SocketTransport:
 
 
 def _wait_until_writable(connected: socket.socket) -> None:
-    with selectors.DefaultSelector() as selector:
-        selector.register(connected, selectors.EVENT_WRITE)
-        selector.select()
+    """Waits for at most WRITABLE_SECONDS_MAX. A socket that was closed in the meantime needs no wait."""
+    try:
+        select.select((), (connected,), (), WRITABLE_SECONDS_MAX)
+    except (OSError, ValueError):
+        return

@@ -6,6 +6,7 @@ A job belongs to a thread of the driver, which waits for it. Cancelling its job 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import threading
 from collections.abc import Iterable
@@ -27,6 +28,19 @@ FAULT_CHARACTERS_MAX = 500
 """Of a fault in a log line: Spark's have the stack traces of the JVM."""
 
 
+def is_local(master: str) -> bool:
+    """Whether Spark's executor is the driver itself. `local-cluster` is a cluster."""
+    return master == "local" or master.startswith("local[")
+
+
+def local_slots(master: str) -> int | None:
+    """The number of task slots of a master in local mode; None if it follows from the machine (`local[*]`), or for a cluster."""
+    if master == "local":
+        return 1
+    found = re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)
+    return None if found is None else int(found[1])
+
+
 class JobEnded(Exception):
     """A worker's job has ended without an error."""
 
@@ -37,6 +51,7 @@ class SparkJob:
     def __init__(self, context: Any, assignment: Assignment, group: str) -> None:
         self._context, self._group = context, group
         self._failure: Exception | None = None
+        self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, args=(assignment,), name=group, daemon=True)
         self._thread.start()
 
@@ -46,12 +61,15 @@ class SparkJob:
 
     def cancel(self) -> None:
         """From a thread of its own, because a JVM that has ended or hangs does not answer."""
+        self._is_cancelled = True
         threading.Thread(target=self._cancel, name=f"cancel {self._group}", daemon=True).start()
 
     def _run(self, assignment: Assignment) -> None:
         try:
             self._context.setJobGroup(self._group, "Stepwell worker", interruptOnCancel=True)
-            self._context.parallelize([0], 1).mapPartitions(partial(resident_task, assignment)).collect()
+            job = self._context.parallelize([0], 1).mapPartitions(partial(resident_task, assignment))
+            if not self._is_cancelled:
+                job.collect()
             self._failure = JobEnded("the job has ended")
         except Exception as fault:
             self._failure = fault
@@ -74,12 +92,7 @@ class SparkLauncher:
     def slots(self) -> int | None:
         """In local mode the number in `local[N]`; None on a cluster, where executors come and go."""
         master = str(self._context.master)
-        if not master.startswith("local"):
-            return None
-        if master == "local":
-            return 1
-        inside = master.partition("[")[2].rstrip("]").split(",")[0]
-        return int(inside) if inside.isdigit() else None
+        return local_slots(master)
 
     def start(self, assignment: Assignment) -> SparkJob:
         self._started += 1
@@ -113,7 +126,7 @@ def _nothing(items: Iterable[int]) -> Iterable[int]:
 def spark_cluster(context: Any, name: str, *, insecure: bool = False) -> Cluster:
     """The executors of a SparkContext. In local mode everything stays on loopback. Raises InsecureCluster if workers would have to connect to
     another address: their connections are not encrypted, so this needs `insecure`."""
-    host = LOOPBACK if str(context.master).startswith("local") else str(context.getConf().get("spark.driver.host"))
+    host = LOOPBACK if is_local(str(context.master)) else str(context.getConf().get("spark.driver.host"))
     if not insecure and not _is_loopback(host):
         raise InsecureCluster(str(context.master), host)
     return Cluster(SparkLauncher(context, name), partial(SocketTransport, host))

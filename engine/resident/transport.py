@@ -23,7 +23,11 @@ class Connection(Protocol):
         """Queues the frame. What the network does not take at once is sent by later calls of `poll`. A connection that ended drops it."""
 
     def send_now(self, frame: Frame) -> None:
-        """Sends the frame and everything before it, from any thread. A connection that ended drops it."""
+        """Sends the frame and everything before it, from any thread, and waits until the network has taken it. A connection that ended drops
+        it."""
+
+    def send_sign(self, frame: Frame) -> None:
+        """Queues a sign of life, from any thread, unless something is queued: that is a sign of life too. Never waits."""
 
     def trust(self) -> None:
         """The other end has shown the run's token, so its frames may be large."""
@@ -70,6 +74,10 @@ class Transport(Protocol):
 
     def connect(self, address: Address, seconds: float) -> Connection:
         """A connection to a listener. Raises ConnectionError if there is none within `seconds`."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """About how many bytes all connections have sent and received, without frames that have no buffers, such as signs of life."""
 
     def poll(self, seconds: float) -> list[Event]:
         """What has arrived. Waits for the first event for at most `seconds`. Also sends what is queued."""

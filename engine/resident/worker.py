@@ -53,11 +53,10 @@ from engine.resident.messages import (
 from engine.resident.states import Life, State
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.exchange import to_buffer
+from engine.run.sources import DEAD_LETTER_SCHEMA
 from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
 from io_kafka.outside import Outside
 from storage.database import Database
-
-DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 class CoordinatorGone(Exception):
@@ -68,13 +67,21 @@ class CoordinatorGone(Exception):
 class Progress:
     """What the heartbeat reports. The worker's thread writes it, and the thread of the heartbeat reads it."""
 
+    cpu_s: Callable[[], float]
+    """What the worker's thread has used."""
+    transport: Transport
     step: int = -1
     stage: int = -1
-    done: int = 0
     waiting: bool = True
 
     def beat(self) -> Beat:
-        return Beat(step=self.step, stage=self.stage, done=self.done, waiting=self.waiting)
+        return Beat(
+            step=self.step,
+            stage=self.stage,
+            cpu_ms=int(1e3 * self.cpu_s()),
+            bytes_moved=self.transport.bytes_moved,
+            waiting=self.waiting,
+        )
 
 
 class Worker:
@@ -99,7 +106,7 @@ class Worker:
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
         self.life = Life()
-        self.progress = Progress()
+        self.progress = Progress(outside.thread_clock(), transport)
 
     def run(self) -> None:
         """Returns after a stop. Raises CoordinatorGone."""
@@ -110,6 +117,7 @@ class Worker:
         """Frees what outlives the worker in its process, which Spark may use for another task."""
         self._reader.close()
         Database.close(self._folder)
+        self._outside.release_memory()
 
     def _next_order(self) -> Message:
         while not self._orders:
@@ -224,9 +232,9 @@ class Worker:
         database.freeze(order.version)
 
     def _fold(self) -> None:
-        """In a thread of its own, beside the steps."""
-        self._outside.lower_priority()
+        """In a thread of its own, beside the steps. Whatever happens, it answers."""
         try:
+            self._outside.lower_priority()
             database = self._open_database
             database.fold()
             sizes = database.statistics()
@@ -235,7 +243,7 @@ class Worker:
             )
             # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
             Database.attach(database.path, epoch=self._term.number, identity=database.identity)
-        except Exception as error:
+        except BaseException as error:
             message = Failed(doing="fold", fault=faults.to_wire(error))
         self._control.send_now(Frame(self._term, message))
 
@@ -248,7 +256,6 @@ class _Watched:
 
     def swap(self, step: int, stage: int, rows: Any) -> Any:
         self._progress.stage, self._progress.waiting = stage, True
-        self._progress.done += 1
         try:
             return self._mesh.swap(step, stage, rows)
         finally:

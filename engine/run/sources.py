@@ -42,6 +42,10 @@ class Checksum(NamedTuple):
     checksum: int
 
 
+DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+"""Of the dead letters of a source, as a worker sends them to the coordinator."""
+
+
 class DeadLetter(NamedTuple):
     """A message for a dead-letter topic. `key` is that of the malformed message. `value` is JSON: the original value, its place, the reason."""
 

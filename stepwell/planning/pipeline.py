@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
+from engine.resident.spark_launcher import is_local, local_slots
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
@@ -44,9 +45,12 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
 
 
 def _workers_default(settings: Settings) -> int | None:
-    """A worker for each core in local mode. On a cluster the driver's cores say nothing."""
-    is_local = settings.spark.get("spark.master", "local").startswith("local")
-    return min(cores(), WORKERS_DEFAULT_MAX) if is_local else None
+    """A worker for each core in local mode, as far as there are task slots. On a cluster the driver's cores say nothing."""
+    master = settings.spark.get("spark.master")
+    if master is not None and not is_local(master):
+        return None
+    slots = None if master is None else local_slots(master)
+    return min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [slots]))
 
 
 def _input(source: SourceSpec) -> InputTopic:

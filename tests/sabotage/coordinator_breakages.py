@@ -263,8 +263,8 @@ COORDINATOR = (
         (
             Edit(
                 "coordinator/checkpointing.py",
-                "        self.failed_in_a_row += 1\n        folded = crew.folded()\n        self.failed_in_a_row -= 1\n",
-                "        folded = crew.folded()\n",
+                "        if self.is_folding:\n            self.failed_in_a_row += 1\n",
+                "",
             ),
         ),
         (f"{END_TO_END}/test_checkpoints.py::test_a_fold_that_fails_again_and_again_ends_the_run",),

@@ -81,7 +81,7 @@ class SimConnection:
         if not self.is_cut:
             self.peer.deliver(frame)
 
-    send_now = send
+    send_now = send_sign = send
 
     def trust(self) -> None:
         """Frames have no bytes here, so none is too large."""
@@ -171,6 +171,11 @@ class SimTransport:
     @property
     def address(self) -> Address:
         return self._address
+
+    @property
+    def bytes_moved(self) -> int:
+        """Frames have no bytes here: each counts as one."""
+        return sum(connection._taken for connection in self.connections)
 
     def connect(self, address: Address, seconds: float) -> SimConnection:
         network, world = self.network, self.network.world

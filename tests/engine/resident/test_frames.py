@@ -71,7 +71,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Paused(step=7),
     messages.Resumed(step=7),
     messages.Stopped(step=8),
-    messages.Beat(step=7, stage=1, done=3, waiting=False),
+    messages.Beat(step=7, stage=1, cpu_ms=3, bytes_moved=4, waiting=False),
     messages.Hello(token="t", worker=1),
     messages.Rows(serial=7, stage=0, channels=(0, 2), broken=True),
 )
@@ -139,6 +139,10 @@ def test_a_prefix_of_another_program_or_beyond_the_bounds_is_rejected(prefix: by
         b'{"term":[0,0],"lengths":[1],"message":{"kind":"ping"}}',
         b'{"term":[0,0],"lengths":[-64],"message":{"kind":"ping"}}',
         b'{"term":[0,0],"lengths":["x"],"message":{"kind":"ping"}}',
+        b'{"term":[Infinity,0],"lengths":[],"message":{"kind":"ping"}}',
+        b'{"term":[0,0],"lengths":[1e999],"message":{"kind":"ping"}}',
+        b"[" * 60_000,
+        b'{"term":[0,0],"lengths":[],"message":[]}',
     ],
 )
 def test_a_head_that_is_not_ours_is_rejected(head: bytes) -> None:

@@ -76,7 +76,7 @@ def test_two_that_send_to_each_other_do_not_block_each_other(pair: Pair) -> None
     def exchange(name: str, transport: SocketTransport, out: Connection) -> None:
         out.send(Frame(TERM, Rows(serial=0, stage=0, channels=(0,)), (body,)))
         found[name] = poll_until(transport, lambda events: bool(frames(events)))
-        poll_until(transport, lambda _: not out._outgoing)  # type: ignore[attr-defined]
+        poll_until(transport, lambda _: not out.is_queued)  # type: ignore[attr-defined]
 
     threads = [
         threading.Thread(target=exchange, args=arguments)
@@ -127,18 +127,77 @@ def test_an_end_is_seen_before_anything_is_read(pair: Pair) -> None:
         assert time.monotonic() < deadline
 
 
-def test_bytes_count_whether_they_are_read_or_not(pair: Pair) -> None:
+def test_bytes_count_before_and_after_they_are_read(pair: Pair) -> None:
     _, far, connection, back = pair
-    for number in range(3):
-        connection.send(Frame(TERM, Stop(step=number)))
+    connection.send(Frame(TERM, Stop(step=1)))
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    unread = 0
-    while len(frames(far.poll(0.05))) + unread < 1:
+    while (unread := back.bytes_arrived()) == 0:
         assert time.monotonic() < deadline
-    poll_until(far, lambda _: back.bytes_arrived() > 0)
-    whole = back.bytes_arrived()
-    far.poll(0.05)
-    assert back.bytes_arrived() == whole
+    assert len(frames(far.poll(1.0))) == 1
+    assert back.bytes_arrived() == unread
+
+
+def test_rows_count_as_moved_and_signs_of_life_do_not(pair: Pair) -> None:
+    near, far, connection, _ = pair
+    connection.send_sign(Frame(TERM, Stop(step=1)))
+    poll_until(far, lambda events: bool(frames(events)))
+    assert near.bytes_moved == far.bytes_moved == 0
+    connection.send(Frame(TERM, Stop(step=2), (bytes(1 << 16),)))
+    poll_until(far, lambda events: bool(frames(events)))
+    assert min(near.bytes_moved, far.bytes_moved) >= 1 << 16
+
+
+def test_a_sign_of_life_never_waits_and_is_left_out_behind_anything_else(pair: Pair) -> None:
+    near, far, connection, _ = pair
+    connection.send_sign(Frame(TERM, Stop(step=0)))
+    connection.send(Frame(TERM, Stop(step=1), (bytes(LARGE_BYTES),)))  # most of it is queued
+    connection.send_sign(Frame(TERM, Stop(step=2)))
+    arrived: list[Frame] = []
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while len(arrived) < 2:
+        assert time.monotonic() < deadline
+        near.poll(0.01)
+        arrived += frames(far.poll(0.01))
+    assert [frame.message for frame in arrived] == [Stop(step=0), Stop(step=1)]
+    assert not connection.is_queued and frames(far.poll(0.1)) == []  # type: ignore[attr-defined]
+
+
+def test_who_waits_to_send_gives_up_when_the_connection_is_closed(pair: Pair) -> None:
+    _, _, connection, _ = pair
+    thread = threading.Thread(target=connection.send_now, args=(Frame(TERM, Stop(step=1), (bytes(LARGE_BYTES),)),))
+    thread.start()
+    connection.send_sign(Frame(TERM, Stop(step=2)))  # not kept waiting by the thread
+    connection.close()
+    thread.join(WAIT_SECONDS_MAX)
+    assert not thread.is_alive()
+
+
+def test_a_stranger_is_heard_one_frame_at_a_time() -> None:
+    """So whoever sends many is judged by the first."""
+    with closing(SocketTransport("127.0.0.1")) as near, closing(SocketTransport("127.0.0.1")) as far:
+        connection = near.connect(far.address, 5.0)
+        for number in range(3):
+            connection.send(Frame(TERM, Stop(step=number)))
+        events = poll_until(far, lambda events: bool(frames(events)))
+        assert [frame.message for frame in frames(events)] == [Stop(step=0)]
+        next(event for event in events if isinstance(event, Accepted)).connection.close()
+        assert frames(far.poll(0.1)) == []
+
+
+def test_a_listener_without_free_descriptors_goes_on_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(SocketTransport("127.0.0.1")) as near, closing(SocketTransport("127.0.0.1")) as far:
+        near.connect(far.address, 5.0)
+        with monkeypatch.context() as full:
+
+            class Full:
+                def accept(self) -> None:
+                    raise OSError(24, "Too many open files")
+
+            real = far._listener
+            full.setattr(far, "_listener", Full())
+            assert far._accepted() == []
+            far._listener = real
+        assert isinstance(poll_until(far, bool)[0], Accepted)
 
 
 @pytest.mark.parametrize(
