@@ -411,7 +411,7 @@ def strangers_accepted() -> Iterator[None]:
 
     real_order, real_of_peer = worker.Worker._take, mesh.Mesh.take
     with (
-        broken(crew.secrets, "compare_digest", lambda one, other: True),
+        broken(crew, "same_token", lambda one, other: True),
         broken(crew.Crew, "_refusal", refusal),
         broken(crew.Crew, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
@@ -473,8 +473,8 @@ def worker_that_outlives_its_coordinator() -> Iterator[None]:
 @contextmanager
 def silent_worker_waited_for() -> Iterator[None]:
     with (
-        broken(liveness.Liveness, "verdict", lambda self, now, slowest_step_s: None),
-        broken(liveness.Liveness, "stuck", lambda self, unanswered, asked_at, now: None),
+        broken(liveness.Liveness, "silent", lambda self, now: None),
+        broken(liveness.Liveness, "stopped", lambda self, unanswered, asked_at, slowest_step_s, now: None),
     ):
         yield
 

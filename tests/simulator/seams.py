@@ -85,6 +85,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     """The project runs in this world while the body does. What is replaced here, by name, is what no object carries:
 
     - the operators: they are not simulated (tasks), nor is Arrow between two workers (mesh), nor confluent_kafka's class of messages (consumed);
+    - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (crew, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding);
     - crash points, which are armed in a process and not in an object (points);
@@ -108,7 +109,14 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (mesh, {"to_buffer": _same, "from_buffer": _same}),
         (crew, {"fingerprint": _nothing_differs}),
         (entry, {"fingerprint": _nothing_differs}),
-        (tasks, {"run_stage": circuit.run_stage, "read_sources": circuit.read_sources}),
+        (
+            tasks,
+            {
+                "time": SimpleNamespace(perf_counter=float),
+                "run_stage": circuit.run_stage,
+                "read_sources": circuit.read_sources,
+            },
+        ),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),

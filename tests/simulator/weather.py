@@ -33,8 +33,13 @@ PLACES = (
 
 PLACE_CHANCE = 0.02
 
-RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
-"""A point that few worlds come to: every fourth means to crash there."""
+RARE: tuple[tuple[str, ...], ...] = (
+    ("checkpoint.truncated", "checkpoint.folded"),
+    ("checkpoint.frozen", "checkpoint.completed"),
+    ("checkpoint.snapshot", "fold.inside", "fold.synced"),
+    (),
+)
+"""Points that worlds seldom come to: most of them mean to crash at some."""
 
 
 @dataclass(frozen=True)
