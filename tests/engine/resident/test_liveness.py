@@ -83,8 +83,10 @@ def test_slow_steps_give_more_time() -> None:
     assert verdict(71, {0: WORKS, 1: WAITS}, slowest_step_s=7.0) is not None
 
 
-def test_two_that_work_may_be_slow_together() -> None:
-    assert verdict(600, {0: WORKS, 1: WORKS}) is None
+def test_two_that_hang_together_are_frozen_and_two_that_work_are_not() -> None:
+    found = verdict(31, {0: WORKS, 1: WORKS})
+    assert found is not None and found.worker == 0
+    assert verdict(600, {0: WORKS, 1: WORKS}, grows=True) is None  # worker 1 may wait for worker 0
 
 
 def test_workers_that_all_wait_and_have_not_answered_are_stuck() -> None:
