@@ -69,7 +69,7 @@ def writing(folder: Path, epoch: int) -> Iterator[None]:
 
 def _acquire(descriptor: int, folder: Path, epoch: int) -> None:
     """Acquires the lock, if necessary by killing a holder of an older term. Raises WriterBlocked."""
-    if _try_until(descriptor, OLDER_HOLDER_SECONDS_MAX):
+    if _try_until(descriptor, min(OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX)):
         return
     holder = _read_holder(descriptor)
     is_older = holder is not None and holder.epoch < epoch and holder.pid in _pids_holding(descriptor)
