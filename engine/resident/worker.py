@@ -232,7 +232,7 @@ class Worker:
         database.freeze(order.version)
 
     def _fold(self) -> None:
-        """In a thread of its own, beside the steps. Whatever happens, it answers."""
+        """In a thread of its own, beside the steps. Every fault is an answer."""
         try:
             self._outside.lower_priority()
             database = self._open_database
@@ -243,7 +243,7 @@ class Worker:
             )
             # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
             Database.attach(database.path, epoch=self._term.number, identity=database.identity)
-        except BaseException as error:
+        except Exception as error:
             message = Failed(doing="fold", fault=faults.to_wire(error))
         self._control.send_now(Frame(self._term, message))
 
