@@ -171,9 +171,8 @@ class _Table:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.open: dict[Path, Environment] = {}
-        self.inherited: list[
-            Environment
-        ] = []  # environments that the parent used when it forked; they are kept and never touched
+        # Environments that the parent used when it forked. They are kept and never touched.
+        self.inherited: list[Environment] = []
 
 
 _table = _Table()

@@ -23,9 +23,8 @@ from storage.environments import Environment, Reader, Writer
 from storage.errors import CorruptRecord
 
 Rank = int
-Check = Literal[
-    "always", "once", "never"
-]  # when a record's checksum is verified; "once" means once per process, environment and key
+# When a record's checksum is verified; "once" means once per process, environment and key.
+Check = Literal["always", "once", "never"]
 
 
 @dataclass(frozen=True)

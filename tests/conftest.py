@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from io_kafka.broker.local import LocalBroker
 from stepwell.spark.session import make_session
+from tests.rooms import ROOMS
 
 # Every JVM of a test run is short-lived: what the second compiler and a collector of many threads would give comes too late.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -25,8 +26,6 @@ for name in [name for name in os.environ if name.startswith("STEPWELL_") and nam
 # The time that an example takes says how busy the machine is, and nothing of the code.
 hypothesis.settings.register_profile("stepwell", deadline=None)
 hypothesis.settings.load_profile("stepwell")
-
-ROOMS = ("faults", "storage", "base", "io_kafka", "engine", "coordinator", "stepwell")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rooms import ROOMS
+
 ROOT = Path(__file__).parent.parent
 
 MAY_IMPORT = {
@@ -97,6 +99,10 @@ def folder_within(path: Path) -> str:
 
 
 MODULES = [path for room in MAY_IMPORT for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+def test_every_room_has_walls() -> None:
+    assert set(ROOMS) == MAY_IMPORT.keys()
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)

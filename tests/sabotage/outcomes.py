@@ -15,9 +15,10 @@ from typing import Literal
 import hypothesis
 import pytest
 
+from tests.rooms import ROOMS
+
 OUTCOMES_VARIABLE = "SABOTAGE_OUTCOMES"
 PROFILE = "sabotage"
-ROOMS = ("stepwell", "coordinator", "engine", "storage", "io_kafka", "faults", "base")
 
 Kind = Literal["passed", "assertion", "own error", "crash"]
 """`assertion`: an assertion of the test or of the code that it runs. `own error`: an exception class of ours. `crash`: any other error, and
