@@ -34,12 +34,15 @@ PLACES = (
 PLACE_CHANCE = 0.02
 
 RARE: tuple[tuple[str, ...], ...] = (
-    ("checkpoint.truncated", "checkpoint.folded"),
+    ("checkpoint.truncated",),
+    ("checkpoint.truncated",),
+    ("checkpoint.folded",),
     ("checkpoint.frozen", "checkpoint.completed"),
     ("checkpoint.snapshot", "fold.inside", "fold.synced"),
     (),
 )
-"""Points that worlds seldom come to: most of them mean to crash at some."""
+"""Points that worlds seldom come to: most of them mean to crash at some. A crash at one of a checkpoint keeps the world from the later ones,
+so the last one stands alone, and twice."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Weather:
         faults = {name: rng.choice((0, 0.1, 0.3, 1)) for name in FAULTS}
         return Weather(
             workers=rng.choice((1, 2, 2, 3)),
-            points=rng.randint(400, 2400),
+            points=rng.randint(400, 5600),
             interference=rng.choice((0.02, 0.04, 0.08)),
             switching=rng.choice((0.02, 0.1)),
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
