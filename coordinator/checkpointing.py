@@ -1,7 +1,7 @@
 """Carries out a checkpoint: intent, freeze, fold and completion. Then it removes what no recovery needs any more.
 
     LogIntent --> Freeze --> Fold ........ steps go on ........ fold over --> Complete --> snapshot, if one is due
-    log           databases  in a thread of its own                           log         truncation, if it is worth it
+    log           databases  on the workers                                   log         truncation, if it is worth it
 
 core.py decides when each part is due. This module carries it out first and reports it to the core afterwards.
 """
@@ -11,45 +11,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from coordinator.background_fold import BackgroundFold
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
-from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from coordinator.truncation import snapshot_due, truncate
-from engine.run.database_jobs import Folded
-from engine.run.step_runner import StepRunner
+from engine.resident.crew import Crew
+from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CheckpointComplete, CheckpointIntent
 
-FOLD_SECONDS_MAX = 60.0
-"""How long a recovery waits for the fold of the failed attempt to end, before it opens the databases again. A fold that hangs for longer is
-fenced by the opening, or it holds a database's lock, which the opening reports."""
-
 
 class Checkpointing:
     """The checkpoints of one run. `failed_in_a_row` counts the folds that failed since the last one that succeeded."""
 
-    def __init__(
-        self, spec: PipelineSpec, writer: PipelineWriter, topics: Topics, requests: Requests, board: StatusBoard
-    ) -> None:
-        self._spec, self._writer, self._topics = spec, writer, topics
-        self._requests, self._board = requests, board
+    def __init__(self, spec: PipelineSpec, writer: PipelineWriter, topics: Topics, board: StatusBoard) -> None:
+        self._spec, self._writer, self._topics, self._board = spec, writer, topics, board
         self._monotonic = spec.kafka.outside.monotonic
         self._began_at = self._monotonic()
-        self._fold: BackgroundFold | None = None
         self._folded: dict[int, Folded] = {}
+        self.is_folding = False
+        """Whether a fold is under way."""
         self.failed_in_a_row = 0
 
-    @property
-    def is_folding(self) -> bool:
-        """Whether a fold is under way, or has ended and was not reported to the core yet."""
-        return self._fold is not None
-
-    def do(self, action: CheckpointAction, core: Core, runner: StepRunner, setup: TaskSetup) -> None:
+    def do(self, action: CheckpointAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""
         match action:
             case LogIntent(version):
@@ -58,33 +45,36 @@ class Checkpointing:
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version)])
             case Freeze(version):
                 reached("checkpoint.intended")
-                runner.freeze(version)
+                crew.freeze(version)
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():
-                self._fold = BackgroundFold(self._spec.kafka.outside, runner.fold, self._requests.wake)
+                crew.begin_fold()
+                self.is_folding = True
                 core.folding()
             case Complete():
-                self._complete(action, core, setup)
+                self._complete(action, core, crew.setup)
             case _:
                 assert_never(action)
 
-    def notice_fold(self, core: Core) -> None:
-        """Reports a fold that is over to the core. Raises the exception that ended it, if it failed."""
-        if self._fold is None or not self._fold.is_over:
+    def notice_fold(self, core: Core, crew: Crew) -> None:
+        """Reports a fold that is over to the core. Raises the fault that ended it, if it failed."""
+        if not self.is_folding:
             return
-        fold, self._fold = self._fold, None
-        self.failed_in_a_row += 1
-        self._folded = fold.result()
-        self.failed_in_a_row = 0
+        folded = crew.folded()
+        if folded is None:
+            return
+        self.is_folding, self.failed_in_a_row = False, 0
+        self._folded = folded
         reached("checkpoint.folded")
-        core.folded({worker: folded.versions for worker, folded in self._folded.items()})
+        core.folded({worker: answer.versions for worker, answer in folded.items()})
 
-    def join_fold(self) -> None:
-        """Waits for the fold of the failed attempt, because its databases are about to be opened again."""
-        if self._fold is not None:
-            self._fold.join(FOLD_SECONDS_MAX)
-            self._fold = None
+    def give_up_fold(self) -> None:
+        """The crew is gone. A fold that was under way counts as failed, because it may be what the crew was lost by, wherever that was
+        noticed."""
+        if self.is_folding:
+            self.failed_in_a_row += 1
+        self.is_folding = False
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
         writer = self._writer
@@ -110,9 +100,9 @@ def bytes_of(folded: Iterable[Folded], setup: TaskSetup) -> tuple[dict[str, int]
     tables: dict[str, int] = {}
     disk: dict[str, int] = {}
     for found in folded:
-        for table, size in found.statistics.table_bytes.items():
+        for table, size in found.table_bytes.items():
             owner = setup.owner_of_table(table)
             tables[owner] = tables.get(owner, 0) + size
-        for layer, size in found.statistics.disk_bytes.items():
+        for layer, size in found.disk_bytes.items():
             disk[layer] = disk.get(layer, 0) + size
     return tables, disk

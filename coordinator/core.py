@@ -2,12 +2,14 @@
 
 The shell (loop.py) calls `next(log)`, where `log` is the state of the step log at that moment. It carries out the action that is returned, and
 then reports it with the method in the last column. An action is always carried out before it is reported. What an action wrote into the
-log is not reported at all, because the core reads it there. So the core remembers only what the log cannot know: how far the databases are,
+log is not reported at all, because the core reads it there. So the core remembers only what the log cannot know: how far the workers are,
 how far a checkpoint has got in them, and what was requested.
 
     action                      what the shell does                                            report
     Divide(step)                end offsets -> division -> log, or find nothing to read        nothing_to_read, if so
-    RunStep(step, replay)       run the step; then write its output, or compare it             stepped
+    Give(step, replay)          give the step to the workers                                   given
+    Collect(step)               wait until all workers have run it                             collected
+    Settle(step, replay)        write the step's output, or compare it                         settled
     LogIntent(version)          write the intent of a checkpoint into the log                  -
     Freeze(version)             set every worker's changes aside as `version` (fast)           frozen
     Fold(version)               begin to fold in the background                                folding; folded when it has ended
@@ -15,17 +17,16 @@ how far a checkpoint has got in them, and what was requested.
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
+While the shell settles step s, the workers run step s+1. So two steps can be under way: one whose results are not settled, and one that was
+given. A boundary is **drained** if no step is under way. Whatever must not see half of a step happens at drained boundaries only: a
+checkpoint, a pause and the end of the run. If one of them is due, no step is given until those that are under way are settled.
+
 Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 
-- A step runs only on a division that the log holds (1).
+- A step is given only if the log holds its division (1).
 - A step whose output is in the log is compared and never written again. A step whose output is not there is written (3, 4).
-- A checkpoint is taken at a boundary, one at a time, and holds only steps whose output is committed. Its intent is in the log before the
-  freeze, and its completion is written only after every worker has the version (6).
-
-The core has no states of workers. A request to pause is a flag, and it takes effect at the next boundary, which is the next call of `next`.
-There is nothing to wait for, because all workers of a step belong to that step and none runs between two steps. Workers that live longer
-than a step would need the states Run, Pause, Paused, Stop and Stopped, because they would answer a request later than it is made.
-tests/coordinator/five_states.py has that state machine and compares the core with it.
+- A checkpoint is taken at a drained boundary, one at a time, and holds only steps whose output is committed. Its intent is in the log before
+  the freeze, and its completion is written only after every worker has the version (6).
 """
 
 from __future__ import annotations
@@ -80,7 +81,20 @@ class Divide:
 
 
 @dataclass(frozen=True)
-class RunStep:
+class Give:
+    """`replay`: the log has the output of `step` already, so its input must not be divided again."""
+
+    step: int
+    replay: bool
+
+
+@dataclass(frozen=True)
+class Collect:
+    step: int
+
+
+@dataclass(frozen=True)
+class Settle:
     """`replay`: the log has the output of `step` already, so the new output is only compared with it."""
 
     step: int
@@ -121,7 +135,7 @@ class Exit:
 
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = Divide | RunStep | CheckpointAction | Wait | Exit
+Action = Divide | Give | Collect | Settle | CheckpointAction | Wait | Exit
 
 
 class Checkpoint(Enum):
@@ -136,8 +150,9 @@ class Checkpoint(Enum):
 
 @dataclass
 class Core:
-    """`version` is the last complete checkpoint that the databases have. `step` is the next step that they apply; right after they were opened
-    it is that of `version`. `new_checkpoint_id` returns an id that no checkpoint ever had.
+    """`version` is the last complete checkpoint that the databases have. `step` is the next step to settle; right after the databases were
+    opened it is that of `version`. `running` is the step that the workers have, and `ran` the one that they have finished and that is not
+    settled; each is None if there is none. `new_checkpoint_id` returns an id that no checkpoint ever had.
 
     `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
     is frozen. `check` states the invariants."""
@@ -146,6 +161,8 @@ class Core:
     new_checkpoint_id: Callable[[], str]
     available_now: bool = False
     step: int = field(init=False)
+    running: int | None = None
+    ran: int | None = None
     checkpoint: Checkpoint = Checkpoint.NONE
     pending: VersionId | None = None
     paused: bool = False
@@ -156,6 +173,11 @@ class Core:
     def __post_init__(self) -> None:
         self.step = self.version.step
 
+    @property
+    def drained(self) -> bool:
+        """Whether no step is under way: every step that was given is settled."""
+        return self.running is None and self.ran is None
+
     def replaying(self, log: StepLogState) -> bool:
         """Whether the log has the output of the next step already."""
         return self.step < log.steps
@@ -163,36 +185,61 @@ class Core:
     def next(self, log: StepLogState) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint."""
         self.check(log)
-        action = self._checkpoint_action(log) or self._next_of_steps(log)
+        action = self._fold_action() or self._next_of_steps(log)
         self.story.append(action)
         return action
 
     def _next_of_steps(self, log: StepLogState) -> Action:
+        if not self.drained:
+            return self._under_way(log)
+        checkpoint = self._checkpoint_action(log)
+        if checkpoint is not None:
+            return checkpoint
         if self.stopping:
             return self._stop_action(log)
         if self.paused:
             return Wait()
         if self.step < log.division_next:
-            return RunStep(self.step, self.replaying(log))
+            return self._give(self.step, log)
         if self.available_now and self.exhausted:
             self.request_stop()
             return self._stop_action(log)
         return Divide(self.step)
 
-    def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
+    def _under_way(self, log: StepLogState) -> Action:
+        """The next step is given before the last one is settled, so that the workers run it meanwhile."""
+        if self.ran is None:
+            assert self.running is not None
+            return Collect(self.running)
+        ahead = self.ran + 1
+        if self.running is None and ahead < log.division_next and not self._boundary_due(log):
+            return self._give(ahead, log)
+        return Settle(self.ran, self.ran < log.steps)
+
+    def _give(self, step: int, log: StepLogState) -> Give:
+        return Give(step, step < log.steps)
+
+    def _boundary_due(self, log: StepLogState) -> bool:
+        """Whether something waits for a drained boundary."""
+        return self.stopping or self.paused or (self.checkpoint is Checkpoint.WANTED and not self.replaying(log))
+
+    def _fold_action(self) -> CheckpointAction | None:
+        """The parts of a checkpoint that do not need a drained boundary, because its version is frozen."""
         match self.checkpoint:
-            case Checkpoint.NONE | Checkpoint.FOLDING:
+            case Checkpoint.NONE | Checkpoint.WANTED | Checkpoint.FOLDING:
                 return None
-            case Checkpoint.WANTED:
-                if self.replaying(log):
-                    return None  # the log has the steps that are being replayed: a checkpoint of them can wait, and it stays wanted
-                return self._begin_checkpoint(log)
             case Checkpoint.FROZEN:
                 return Fold(self._made())
             case Checkpoint.FOLDED:
                 return Complete(self._made(), former=self.version)
             case _:
                 assert_never(self.checkpoint)
+
+    def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
+        """Begins a checkpoint that is wanted. While the log's steps are replayed it waits, and it stays wanted."""
+        if self.checkpoint is not Checkpoint.WANTED or self.replaying(log):
+            return None
+        return self._begin_checkpoint(log)
 
     def _stop_action(self, log: StepLogState) -> Action:
         if self.checkpoint is Checkpoint.FOLDING:
@@ -237,15 +284,32 @@ class Core:
     def nothing_to_read(self) -> None:
         self.exhausted = True
 
-    def stepped(self, step: int, log: StepLogState) -> None:
+    def given(self, step: int, log: StepLogState) -> None:
+        """The workers have the step."""
+        assert self.running is None, self._with_story(f"step {step} is given, and step {self.running} is running")
+        assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
+        assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
+        self._report("given")
+        self.running = step
+
+    def collected(self, step: int) -> None:
+        """All workers have run the step."""
+        assert step == self.running, self._with_story(f"step {step} is collected, and step {self.running} is running")
+        assert self.ran is None, self._with_story(f"step {step} is collected, and step {self.ran} is not settled")
+        self._report("collected")
+        self.running, self.ran = None, step
+
+    def settled(self, step: int, log: StepLogState) -> None:
         """The step's output is in the log: it was written now, or it was written before and has been compared."""
-        assert step == self.step < log.steps, self._with_story(f"step {step} is reported, and step {self.step} is next")
-        self._report("stepped")
+        assert step == self.ran == self.step < log.steps, self._with_story(f"step {step} is settled out of order")
+        self._report("settled")
+        self.ran = None
         self.step += 1
 
     def frozen(self, log: StepLogState) -> None:
         assert self._made() == log.intent, self._with_story("a freeze without an intent in the log")
         assert self._made().step == self.step, self._with_story("a step ran between intent and freeze")
+        assert self.drained, self._with_story("a freeze while a step is under way")
         self._advance(Checkpoint.WANTED, Checkpoint.FROZEN)
 
     def folding(self) -> None:
@@ -278,6 +342,10 @@ class Core:
         """Asserts the invariants. `next` calls it before each decision."""
         assert self.version.step <= self.step, self._with_story(f"step {self.step} is below {self.version}")
         assert self.step <= log.steps, self._with_story(f"step {self.step} is next, and the log has {log.steps} steps")
+        assert self.ran in (None, self.step), self._with_story(f"step {self.ran} ran, and step {self.step} is next")
+        assert self.running in (None, self.step + (self.ran is not None)), self._with_story(
+            f"step {self.running} is running, and step {self.step} is next"
+        )
         pending = self.pending
         if pending is None:
             assert self.checkpoint in (Checkpoint.NONE, Checkpoint.WANTED), self._with_story(

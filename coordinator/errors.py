@@ -19,6 +19,12 @@ class LayoutChanged(CoordinatorError):
     """The run asks for another number of workers or shards than the state was made with."""
 
 
+class WorkersUnknown(CoordinatorError):
+    """Nothing says how many workers a new pipeline has."""
+
+    exit_code = ExitCode.PROJECT
+
+
 class TopicChanged(CoordinatorError):
     """An input or output topic is not the one that was recorded."""
 

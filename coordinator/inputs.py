@@ -26,6 +26,10 @@ from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("coordinator.inputs")
 
+AHEAD_STEPS = 2
+"""How many steps after the one whose output is written may be divided: the one that the workers run meanwhile, and the one after it, so that
+its division is durable when the workers are free."""
+
 
 def positions_after(
     starts: Mapping[TopicPartition, int], divided: Mapping[TopicPartition, int]
@@ -99,12 +103,9 @@ class Inputs:
 
     def choose(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
-        if self._until is None and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds:
-            self._check_for_growth(log)
+        self._check_for_growth_if_due(log)
         positions = positions_after(self._starts, log.positions)
-        ends = self._ends(positions)
-        self._board.update(lag={str(place): ends[place] - positions[place] for place in ends})
-        return divide(step, positions, ends, self._spec.limits)
+        return divide(step, positions, self._ends_now(positions), self._spec.limits)
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but step 0 gets a division without input if the circuit has output before any input."""
@@ -113,16 +114,24 @@ class Inputs:
             return first_division(positions_after(self._starts, log.positions))
         return division
 
-    def choose_ahead(self, log: StepLogState, step: int) -> Division | None:
-        """The division of the step after `step`, if a full step of input waits already; None otherwise.
-
-        `step` is about to be written. A division that is recorded together with its output costs no transaction of its own. If less than a
-        full step waits, the division is chosen later, so that it holds what arrives until then."""
-        whole = self._spec.limits.rows
-        if step < log.division_next - 1 or log.divisions[step].division.rows < whole:
-            return None  # this step is not a full one, so there was no backlog: the next division reads the end offsets itself
-        division = self.choose(log, step + 1)
-        return division if division is not None and division.rows >= whole else None
+    def choose_ahead(self, log: StepLogState, step: int) -> list[Division]:
+        """The divisions that are recorded together with the output of `step`, which costs no transaction of their own: those of the next
+        AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
+        so that it holds what arrives until then."""
+        whole, undivided = self._spec.limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
+        if not undivided or log.divisions[log.division_next - 1].division.rows < whole:
+            return []  # there was no backlog, so the next division reads the end offsets itself
+        self._check_for_growth_if_due(log)
+        chosen: list[Division] = []
+        positions = positions_after(self._starts, log.positions)
+        ends = self._ends_now(positions)
+        for later in undivided:
+            division = divide(later, positions, ends, self._spec.limits)
+            if division is None or division.rows < whole:
+                break
+            chosen.append(division)
+            positions = {**positions, **{r.where: r.end for r in division.ranges}}
+        return chosen
 
     def record(self, log: StepLogState, epoch: int, division: Division) -> DivisionRecord:
         """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics."""
@@ -141,11 +150,18 @@ class Inputs:
         check_topics(self._spec, facts, {identity.topic: identity for identity in self._identities})
         return facts
 
-    def _ends(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The last stable offsets of all partitions; with `available_now`, those at the start of the run."""
+    def _ends_now(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag."""
         if self._until is not None:
-            return ends_until(self._until, positions)
-        return self._topics.end_offsets_of(sorted(positions))
+            ends = ends_until(self._until, positions)
+        else:
+            ends = self._topics.end_offsets_of(sorted(positions))
+        self._board.update(lag={str(place): ends[place] - positions[place] for place in ends})
+        return ends
+
+    def _check_for_growth_if_due(self, log: StepLogState) -> None:
+        if self._until is None and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds:
+            self._check_for_growth(log)
 
     def _find_starts(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return of_announced_partitions(starting_positions(self._topics, self._spec.inputs, known), self._identities)

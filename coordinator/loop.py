@@ -3,8 +3,8 @@
 Guarantees: one thread runs all steps and owns the pipeline's only writer. A fault of the data, of the project or of another run ends the
 run with its text. A lost task (a killed process, a stale handle) is recovered from, at the last checkpoint, a bounded number of times.
 
-Other threads talk to it through `Requests` and read `StatusBoard`. It starts one thread itself, which folds a checkpoint while the steps
-go on.
+Other threads talk to it through `Requests` and read `StatusBoard`. The workers live as long as no loss makes it replace them; each recovery is
+an attempt of its own, with new workers.
 
     loop.py            start, recovery, requests, and the loop itself
     inputs.py          where to read: positions, growth of topics, divisions
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, assert_never
+from typing import assert_never
 
 import structlog
-from py4j.protocol import Py4JError
 
+from base.term import Term
 from coordinator.checkpointing import Checkpointing
-from coordinator.core import Complete, Core, Divide, Exit, Fold, Freeze, LogIntent, RunStep, Wait
+from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.errors import RecoveryFailed
 from coordinator.inputs import Inputs
 from coordinator.recoveries import RECOVERIES_MAX, Recoveries
@@ -32,33 +32,34 @@ from coordinator.specification import PipelineSpec
 from coordinator.start import open_latest, prepare, record_completion
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
-from engine.errors import StaleTask, TaskLost
-from engine.run.step_runner import StepRunner
+from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
+from engine.resident.launcher import Cluster
+from engine.resident.liveness import Limits
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
-from storage.errors import NotOpen, StaleEpoch
+from storage.errors import StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
-"""The longest wait of a run that is paused or waits for its fold. A request and the end of the fold wake it earlier."""
+"""The longest wait of a run that is paused. A request wakes it earlier."""
 
 FOLD_LOOK_SECONDS = 0.01
-"""The same while a fold is under way. Its thread wakes the loop a moment before the thread itself has ended."""
+"""The longest wait while the workers fold, between two looks at what they have answered."""
 
 
 class Pipeline:
     """One run of a pipeline. `run` returns after a stop, at a checkpoint, or raises the exception that ended the run."""
 
-    def __init__(self, spec: PipelineSpec, context: Any, requests: Requests, board: StatusBoard) -> None:
-        self._spec, self._context, self._requests, self._board = spec, context, requests, board
+    def __init__(self, spec: PipelineSpec, cluster: Cluster, requests: Requests, board: StatusBoard) -> None:
+        self._spec, self._cluster, self._requests, self._board = spec, cluster, requests, board
         self._outside = spec.kafka.outside
         self._topics = Topics(spec.kafka)
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
-        self._checkpoints = Checkpointing(spec, self._writer, self._topics, requests, board)
+        self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -100,29 +101,31 @@ class Pipeline:
             self._board.update(phase="stopped")
 
     def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs) -> None:
-        recoveries = Recoveries()
-        steps = Stepping(self._spec, self._writer, inputs, self._requests, self._board)
+        recoveries, attempt = Recoveries(), 0
         while True:
-            over = False
             try:
-                core = self._recover(setup, inputs)
-                self._outside.settle_memory()
-                with closing(StepRunner(self._context, setup, self._spec.driver_rows_max)) as runner:
-                    self._loop(core, steps, runner, setup)
-                    over = True
+                with closing(self._crew(setup, attempt)) as crew:
+                    core = self._recover(crew, inputs)
+                    self._outside.settle_memory()
+                    self._loop(core, crew, inputs)
                 return
-            except (StaleTask, TaskLost, NotOpen, Py4JError) as fault:
-                if over:
-                    raise
+            except RECOVERABLE as fault:
+                self._checkpoints.give_up_fold()
                 self._count_loss(recoveries, fault)
+                attempt += 1
             finally:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
+    def _crew(self, setup: TaskSetup, attempt: int) -> Crew:
+        term, spec = Term(self._writer.epoch, attempt), self._spec
+        limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
+        return Crew(setup, term, self._cluster.launcher, self._cluster.make_transport(), limits)
+
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
-        """Counts a lost task. Raises RecoveryFailed if too many were lost in a row without progress."""
+        """Counts a lost worker. Raises RecoveryFailed if too many were lost in a row without progress."""
         at = self._writer.state.steps
-        _log.warning("a task was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
+        _log.warning("a worker was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
         self._board.update(recoveries=self._board.show()["recoveries"] + 1)
         what = recoveries.lost(at, self._checkpoints.failed_in_a_row)
         if what is not None:
@@ -131,12 +134,14 @@ class Pipeline:
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 
-    def _recover(self, setup: TaskSetup, inputs: Inputs) -> Core:
-        """Opens the latest checkpoint that all workers have, and returns a core that continues from it."""
+    def _recover(self, crew: Crew, inputs: Inputs) -> Core:
+        """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
         began = self._outside.monotonic()
-        self._checkpoints.join_fold()
-        inputs.check_topics()
-        version = open_latest(self._context, setup, self._writer.state)
+        crew.launch()
+        inputs.check_topics()  # while the workers start
+        crew.wait_for_workers()
+        self._board.update(workers=[{"host": member.host, "pid": member.pid} for member in crew.members])
+        version = open_latest(crew, self._writer.state)
         record_completion(self._writer, version)
         self._writer.state.forget(version.step)
         self._board.update(
@@ -154,8 +159,9 @@ class Pipeline:
         state = StepLogReader(self._spec.kafka, self._spec.log_topic).read()
         return Fenced(self._spec.transactional_id, self._writer.epoch, state.claim)
 
-    def _loop(self, core: Core, steps: Stepping, runner: StepRunner, setup: TaskSetup) -> None:
+    def _loop(self, core: Core, crew: Crew, inputs: Inputs) -> None:
         monotonic, interval_s = self._outside.monotonic, self._spec.checkpoint_interval_s
+        steps = Stepping(self._spec, self._writer, inputs, self._requests, self._board)
         checkpoint_at = monotonic()
         while True:
             self._take_requests(core)
@@ -165,18 +171,27 @@ class Pipeline:
             self._board.update(phase=self._phase(core))
             match action:
                 case Exit():
+                    crew.stop(core.step)
                     return
                 case Wait():
+                    if core.paused and core.drained:
+                        crew.pause(core.step)
                     self._requests.wait(FOLD_LOOK_SECONDS if self._checkpoints.is_folding else WAIT_SECONDS)
+                    crew.check()
                 case Divide():
                     steps.divide(action, core)
-                case RunStep():
-                    steps.run(action, core, runner, setup)
+                    crew.check()
+                case Give():
+                    steps.give(action, core, crew)
+                case Collect():
+                    steps.collect(action, core, crew)
+                case Settle():
+                    steps.settle(action, core, crew)
                 case LogIntent() | Freeze() | Fold() | Complete():
-                    self._checkpoints.do(action, core, runner, setup)
+                    self._checkpoints.do(action, core, crew)
                 case _:
                     assert_never(action)
-            self._checkpoints.notice_fold(core)
+            self._checkpoints.notice_fold(core, crew)
 
     def _phase(self, core: Core) -> str:
         if core.stopping:

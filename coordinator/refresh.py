@@ -152,7 +152,7 @@ def _last_alive(keys: pa.BinaryArray, alive: np.ndarray[tuple[int], np.dtype[np.
 # Databases
 
 
-def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]) -> None:
+def remove_older_databases(spec: PipelineSpec, workers: int, wanted: Callable[[int], Identity]) -> None:
     """Deletes this pipeline's databases whose identity is not the `wanted` one, and those that cannot be read. Called right after a reset.
 
     A folder is renamed before it is deleted, so a crash never leaves half a database. Another pipeline's database is left alone."""
@@ -167,7 +167,7 @@ def remove_older_databases(spec: PipelineSpec, wanted: Callable[[int], Identity]
             found = Database.owner(folder)
         except (CorruptFile, CorruptRecord, NoDatabase):
             found = None
-        if found is not None and (found.pipeline != spec.name or (worker < spec.workers and found == wanted(worker))):
+        if found is not None and (found.pipeline != spec.name or (worker < workers and found == wanted(worker))):
             continue
         renamed = folder.with_name(f".{folder.name}{DELETED_SUFFIX}")
         shutil.rmtree(renamed, ignore_errors=True)

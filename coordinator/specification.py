@@ -54,8 +54,10 @@ class Pace:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage` is the folder of the databases. Intervals are in seconds. `replication` is the replication factor of topics that are created;
-    -1 is the broker's default. `driver_rows_max`: see engine/run/step_runner.py. Users cannot set `pace`; tests make it faster."""
+    """`storage` is the folder of the databases. Intervals are in seconds. `workers`: the number that the run asks for; None means that of the
+    state, or `workers_default` for a new state. `replication` is the replication factor of topics that are created; -1 is the broker's
+    default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see engine/resident/liveness.py. Users
+    cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -64,13 +66,16 @@ class PipelineSpec:
     outputs: tuple[OutputTopic, ...]
     kafka: KafkaSettings
     limits: Limits
-    workers: int = 1
+    workers: int | None = None
+    workers_default: int | None = 1
     shards: int = SHARDS_DEFAULT
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
     replication: int = -1
     steps_kept: int = 100_000
-    driver_rows_max: int = 0
+    register_s: float = 60.0
+    silence_s: float = 5.0
+    progress_s: float = 30.0
     pace: Pace = Pace()
 
     @property

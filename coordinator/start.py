@@ -17,17 +17,18 @@ from typing import Any
 
 import structlog
 
+from base.term import Term
 from base.version import VersionId
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
-from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged
+from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged, WorkersUnknown
 from coordinator.refresh import refuse_foreign_messages, remove_older_databases
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit
 from engine.model.placement import Placement
-from engine.run import database_jobs
+from engine.resident.crew import Crew
 from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -47,15 +48,15 @@ def prepare(
     """Checks circuit, layout, databases and topics, and creates those that are missing. It runs after the claim and opens no database.
     `log_id` is the topic id of the step log, which is part of the identity of the databases."""
     check_circuit(spec.circuit, writer.state)
-    check_layout(spec, writer.state)
+    workers = workers_of(spec, writer.state)
     if writer.state.layout is None:
         circuit = CircuitRecord(
             epoch=writer.epoch, fingerprint=spec.circuit.fingerprint, circuit=spec.circuit.to_json()
         )
-        layout = LayoutRecord(epoch=writer.epoch, number=0, workers=spec.workers, shards=spec.shards)
+        layout = LayoutRecord(epoch=writer.epoch, number=0, workers=workers, shards=spec.shards)
         writer.append([circuit, layout])
-    _make_databases(spec, writer, log_id)
-    owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), spec.workers, spec.shards)
+    _make_databases(spec, workers, writer, log_id)
+    owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), workers, spec.shards)
     owner.write(spec.storage, spec.kafka.outside.pid())
     facts = _topics(spec, topics, writer)
     identities = tuple(
@@ -63,25 +64,23 @@ def prepare(
     )
     setup = TaskSetup(
         plan=plan(spec.circuit),
-        placement=Placement.even(spec.workers, spec.shards),
+        placement=Placement.even(workers, spec.shards),
         kafka=spec.kafka,
         tables={source.table.handle: source.table for source in spec.inputs},
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         input_partitions={name: facts[name].partitions for name in spec.input_topics},
         pipeline=spec.name,
-        databases=tuple(
-            (spec.database_folder(w), _uuid(log_id, writer.state.generation, w)) for w in range(spec.workers)
-        ),
+        databases=tuple((spec.database_folder(w), _uuid(log_id, writer.state.generation, w)) for w in range(workers)),
         epoch=writer.epoch,
         append_only=append_only_inputs(spec.circuit),
     )
     return setup, identities
 
 
-def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionId:
+def open_latest(crew: Crew, state: StepLogState) -> VersionId:
     """Fences every database, and opens the latest version that all workers have. Raises StateLost if the step log does not reach that
     version: no version may hold a step whose output is not committed (invariant 6)."""
-    fenced = database_jobs.fence_all(context, setup)
+    fenced = crew.fence()
     reached("recovery.versions")
     version = common_version({worker: found.versions for worker, found in fenced.items()})
     if version.step > state.steps:
@@ -95,7 +94,7 @@ def open_latest(context: Any, setup: TaskSetup, state: StepLogState) -> VersionI
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
-    database_jobs.open_all(context, setup, version, fenced)
+    crew.open(version, fenced)
     reached("recovery.opened")
     return version
 
@@ -145,21 +144,33 @@ def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) ->
     return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
 
 
-def check_layout(spec: PipelineSpec, state: StepLogState) -> None:
+def workers_of(spec: PipelineSpec, state: StepLogState) -> int:
+    """The number of workers of the run: that of the state, or for a new state the one that the run asks for. Raises LayoutChanged if the run
+    asks for another layout than that of the state, and WorkersUnknown if nothing says how many there are to be."""
     layout = state.layout
-    if layout is not None and (layout.workers, layout.shards) != (spec.workers, spec.shards):
+    if layout is None:
+        asked = spec.workers if spec.workers is not None else spec.workers_default
+        if asked is None:
+            raise WorkersUnknown(
+                "the number of workers of a new pipeline on a cluster must be set: the driver's cores say nothing about the executors'.",
+                "Set stepwell.workers, or run with --workers N. Each worker needs one task slot.",
+            )
+        return asked
+    asked = layout.workers if spec.workers is None else spec.workers
+    if (layout.workers, layout.shards) != (asked, spec.shards):
         raise LayoutChanged(
             f"the state was made with {layout.workers} workers and {layout.shards} shards, and this run asks for "
-            f"{spec.workers} and {spec.shards}.",
+            f"{asked} and {spec.shards}.",
             f"Run with --workers {layout.workers}; changing the layout of a state is not supported yet.",
         )
+    return layout.workers
 
 
 def _uuid(log_id: str, generation: int, worker: int) -> str:
     return f"{log_id}/{generation}/{worker}"
 
 
-def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
+def _make_databases(spec: PipelineSpec, workers: int, writer: PipelineWriter, log_id: str) -> None:
     """Creates the databases at the first start, and after a crash during the first start. A database that is missing later was lost: raises
     StateLost."""
     fresh = not writer.state.checkpoints and writer.state.first == 0
@@ -169,8 +180,8 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
         return Identity(spec.name, worker, _uuid(log_id, generation, worker))
 
     if fresh and generation:
-        remove_older_databases(spec, identity)
-    for worker in range(spec.workers):
+        remove_older_databases(spec, workers, identity)
+    for worker in range(workers):
         folder = spec.database_folder(worker)
         if folder.exists() and any(folder.iterdir()):
             if fresh:
@@ -182,7 +193,7 @@ def _make_databases(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
                 "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
             )
         with suppress(DatabaseExists):  # an older run that slept was faster; `take` tells whether it is this pipeline's
-            Database.create(folder, identity(worker), writer.epoch)
+            Database.create(folder, identity(worker), Term(writer.epoch, 0).number)
         _log.info("database created", worker=worker, folder=str(folder))
 
 

@@ -28,8 +28,8 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `skipped` counts malformed messages by
-    source handle."""
+    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host and the process id of
+    each. `skipped` counts malformed messages by source handle."""
 
     pipeline: str
     epoch: int = 0
@@ -48,6 +48,7 @@ class Status:
     state_bytes: dict[str, int] = field(default_factory=dict)
     disk_bytes: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
+    workers: list[dict[str, str | int]] = field(default_factory=list)
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

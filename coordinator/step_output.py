@@ -1,6 +1,6 @@
-"""Combines what the tasks of a step sent to the driver: the messages of every handle, in canonical order, and the reports.
+"""Combines what the workers made of a step: the messages of every handle, in canonical order, and the reports.
 
-Guarantee: the result does not depend on the order in which tasks finished, because messages are sorted within their partition and reports
+Guarantee: the result does not depend on the order in which workers finished, because messages are sorted within their partition and reports
 are added up.
 """
 
@@ -15,9 +15,9 @@ from coordinator.specification import PipelineSpec
 from engine.analysis.stages import Plan
 from engine.model.circuit import Output
 from engine.operators.output import OUTPUT_MESSAGES
-from engine.run.exchange import ExchangeMessage, from_bytes
-from engine.run.reports import RegionReport, unpacked
-from engine.run.sources import SourceReport
+from engine.resident.crew import WorkerOutput
+from engine.run.exchange import from_buffer
+from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.clients.writer import StepOutput
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum
@@ -41,72 +41,70 @@ def gather(
     spec: PipelineSpec,
     plan: Plan,
     partitions: Mapping[str, int],
-    messages: Sequence[ExchangeMessage],
+    workers: Sequence[WorkerOutput],
     dead_letters: Mapping[str, str],
 ) -> StepResult:
     """The result of a step. `partitions` are the numbers of partitions of the output topics, by handle. `dead_letters` are the dead-letter
     topics by source, as the step's division records them."""
-    sources, regions = _reports(messages)
-    result = StepResult(_outputs(spec, plan, partitions, messages) + _dead_letters(dead_letters, sources))
-    for report in sources:
-        for topic, partition, count, checksum in report.inputs:
-            text = f"{checksum:016x}"
-            result.inputs.append(InputChecksum(topic=topic, partition=partition, messages=count, checksum=text))
-            result.rows += count
-        for handle, skipped in report.skipped.items():
+    output, dead = _tables(plan, workers)
+    result = StepResult(_outputs(spec, partitions, output) + _dead_letters(dead_letters, dead))
+    for done in (worker.done for worker in workers):
+        for checksum in done.inputs:
+            result.inputs.append(_recorded(checksum))
+            result.rows += checksum.messages
+        for handle, skipped in done.skipped.items():
             result.skipped[handle] = result.skipped.get(handle, 0) + skipped
-        result.read_ms = max(result.read_ms, report.read_ms)
+        result.read_ms = max(result.read_ms, done.read_ms)
     result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
-    stages = sorted({report.stage for report in regions})
-    result.compute_ms = sum(max(r.compute_ms for r in regions if r.stage == stage) for stage in stages)
-    result.state_ms = sum(max(r.state_ms for r in regions if r.stage == stage) for stage in stages)
+    for stage in range(plan.stages):
+        times = [worker.done.stages[stage] for worker in workers]
+        result.compute_ms += max(time.compute_ms for time in times)
+        result.state_ms += max(time.state_ms for time in times)
     return result
 
 
-def _reports(messages: Sequence[ExchangeMessage]) -> tuple[list[SourceReport], list[RegionReport]]:
-    reports = [unpacked(data) for message in messages for data in message.reports]
-    return (
-        [report for report in reports if isinstance(report, SourceReport)],
-        [report for report in reports if isinstance(report, RegionReport)],
-    )
+def _recorded(checksum: Checksum) -> InputChecksum:
+    text = f"{checksum.checksum:016x}"
+    return InputChecksum(topic=checksum.topic, partition=checksum.partition, messages=checksum.messages, checksum=text)
+
+
+def _tables(plan: Plan, workers: Sequence[WorkerOutput]) -> tuple[dict[str, list[pa.Table]], dict[str, list[pa.Table]]]:
+    """(output messages by output handle, dead letters by source handle)."""
+    output: dict[str, list[pa.Table]] = {}
+    dead: dict[str, list[pa.Table]] = {}
+    for worker in workers:
+        tables = [from_buffer(buffer) for buffer in worker.buffers]
+        for index, table in zip(worker.done.output, tables, strict=False):
+            node = plan.circuit.nodes[index]
+            assert isinstance(node, Output)
+            output.setdefault(node.handle, []).append(table)
+        for handle, table in zip(worker.done.dead, tables[len(worker.done.output) :], strict=True):
+            dead.setdefault(handle, []).append(table)
+    return output, dead
 
 
 def _outputs(
-    spec: PipelineSpec,
-    plan: Plan,
-    partitions: Mapping[str, int],
-    messages: Sequence[ExchangeMessage],
+    spec: PipelineSpec, partitions: Mapping[str, int], tables: Mapping[str, Sequence[pa.Table]]
 ) -> list[StepOutput]:
-    parts: dict[str, list[pa.Table]] = {output.handle: [] for output in spec.outputs}
-    for message in messages:
-        for index, data in message.output.items():
-            node = plan.circuit.nodes[index]
-            assert isinstance(node, Output)
-            parts[node.handle].append(from_bytes(data))
     return [
         StepOutput(
             o.handle,
             o.topic,
             partitions[o.handle],
-            canonical(pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *parts[o.handle]])),
+            canonical(pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *tables.get(o.handle, ())])),
         )
         for o in spec.outputs
     ]
 
 
-def _dead_letters(topics: Mapping[str, str], sources: Sequence[SourceReport]) -> list[StepOutput]:
+def _dead_letters(topics: Mapping[str, str], tables: Mapping[str, Sequence[pa.Table]]) -> list[StepOutput]:
     """One output per dead-letter topic. Sources that share a topic share its output, because a topic has one end."""
-    by_topic: dict[str, list[tuple[bytes | None, bytes]]] = {name: [] for name in topics.values()}
-    for report in sources:
-        for handle, letters in report.dead.items():
-            by_topic[topics[handle]] += letters
+    by_topic: dict[str, list[pa.Table]] = {name: [] for name in topics.values()}
+    for handle, letters in tables.items():
+        by_topic[topics[handle]] += letters
     outputs = []
-    for topic, letters in sorted(by_topic.items()):
-        columns = [[0] * len(letters), [key for key, _ in letters], [value for _, value in letters]]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, OUTPUT_MESSAGES, strict=True)]
-        outputs.append(
-            StepOutput(
-                f"dead-letter:{topic}", topic, 1, canonical(pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES))
-            )
-        )
+    for topic, parts in sorted(by_topic.items()):
+        letters = pa.concat_tables([DEAD_LETTER_SCHEMA.empty_table(), *parts])
+        messages = letters.add_column(0, OUTPUT_MESSAGES.field(0), pa.nulls(letters.num_rows, pa.int32()).fill_null(0))
+        outputs.append(StepOutput(f"dead-letter:{topic}", topic, 1, canonical(messages.cast(OUTPUT_MESSAGES))))
     return outputs

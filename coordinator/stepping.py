@@ -1,27 +1,29 @@
-"""Carries out two of the core's actions, a division and a step.
+"""Carries out the actions that concern steps.
 
-    Divide    end offsets -> division -> log
-    RunStep   recorded division -> tasks -> output -> transaction, which may also hold the next division; or, in a replay, a comparison
+    Divide     end offsets -> division -> log
+    Give       recorded division -> workers
+    Collect    workers -> results; a step with too many bytes is divided again and given once more
+    Settle     results -> transaction, which may also hold the next divisions; or, in a replay, a comparison
 
-Guarantee: a step is reported to the core only after its output is committed or has been compared.
+Guarantee: a step is settled only after its output is committed or has been compared.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import structlog
 
-from coordinator.core import Core, Divide, RunStep
+from coordinator.core import Collect, Core, Divide, Give, Settle
 from coordinator.inputs import Inputs
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_output import StepResult, gather
-from engine.run.exchange import ExchangeMessage
-from engine.run.step_runner import StepRunner
-from engine.run.tasks import StepInput, TaskSetup
+from engine.resident.crew import Crew, WorkerOutput
+from engine.run.tasks import StepInput
 from faults.points import reached
+from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
@@ -34,8 +36,17 @@ IDLE_SECONDS = 0.005
 """The pause between two checks for input if there was none. A check costs 0.3 ms, and a new message should not wait noticeably."""
 
 
+@dataclass
+class _Run:
+    """A step that the workers have. `began`: when it was given."""
+
+    record: DivisionRecord
+    began: float
+    bytes_max: int | None
+
+
 class Stepping:
-    """The divisions and steps of one run."""
+    """The divisions and steps of one crew."""
 
     def __init__(
         self, spec: PipelineSpec, writer: PipelineWriter, inputs: Inputs, requests: Requests, board: StatusBoard
@@ -43,9 +54,9 @@ class Stepping:
         self._spec, self._writer, self._inputs = spec, writer, inputs
         self._requests, self._board = requests, board
         self._monotonic = spec.kafka.outside.monotonic
-        self._divide_ms = (
-            0.0  # the time that the division of the next step took; it may have been chosen during the step before
-        )
+        self._divide_ms = 0.0  # the time that the division of the next step took
+        self._run: _Run | None = None  # what the workers have
+        self._ran: tuple[_Run, list[WorkerOutput], float] | None = None  # what they have finished, and when
 
     def divide(self, action: Divide, core: Core) -> None:
         """Commits the division of a step. If there is nothing to read it reports that to the core, and waits for IDLE_SECONDS."""
@@ -61,20 +72,38 @@ class Stepping:
         self._inputs.recorded()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
-    def run(self, action: RunStep, core: Core, runner: StepRunner, setup: TaskSetup) -> None:
-        """Runs a step. It writes the output, or in a replay compares it with what was written."""
-        step, log = action.step, self._writer.state
-        record = log.divisions[step] if action.replay else self._with_policy_in_force(log.divisions[step])
-        began = self._monotonic()
+    def give(self, action: Give, core: Core, crew: Crew) -> None:
+        """Gives the step to the workers."""
+        record = self._writer.state.divisions[action.step]
+        if not action.replay:
+            record = self._with_policy_in_force(record)
         reached("step.begun")
-        messages = self._run_divided(record, runner, None if action.replay else self._spec.limits.bytes_max)
-        result = gather(self._spec, setup.plan, setup.partitions, messages, record.dead_letters)
-        computed = self._monotonic()
+        self._run = _Run(record, self._monotonic(), None if action.replay else self._spec.limits.bytes_max)
+        crew.give(_step_input(record, self._run.bytes_max))
+        core.given(action.step, self._writer.state)
+
+    def collect(self, action: Collect, core: Core, crew: Crew) -> None:
+        """Takes the results of the step that the workers have. Raises the fault that stopped it."""
+        run = self._run
+        assert run is not None and run.record.step == action.step
+        try:
+            outputs = crew.collect(action.step)
+        except StepTooLarge:
+            outputs = self._run_again(run, crew)
+        self._ran = (run, outputs, self._monotonic())
+        self._run = None
+        core.collected(action.step)
+
+    def settle(self, action: Settle, core: Core, crew: Crew) -> None:
+        """Writes the output of a step, or in a replay compares it with what was written."""
+        assert self._ran is not None
+        (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
+        self._ran = None
+        result = gather(self._spec, crew.setup.plan, crew.setup.partitions, outputs, run.record.dead_letters)
         reached("step.gathered")
-        log = self._writer.state
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])
-        ahead = None if action.replay else self._inputs.choose_ahead(log, step)
+        ahead = [] if action.replay else self._inputs.choose_ahead(log, step)
         chosen = self._monotonic()
         self._writer.write_step(
             step,
@@ -82,29 +111,32 @@ class Stepping:
             encoder=ENCODER_ID,
             inputs=result.inputs,
             skipped=result.skipped,
-            division_next=None if ahead is None else self._inputs.record(log, self._writer.epoch, ahead),
+            divisions=[self._inputs.record(log, self._writer.epoch, division) for division in ahead],
         )
         reached("replay.compared" if action.replay else "step.complete")
-        times = step_times(result, self._divide_ms, 1e3 * (computed - began), 1e3 * (self._monotonic() - chosen))
+        times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
         self._board.stepped(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
-        core.stepped(step, self._writer.state)
-        if ahead is not None:
+        core.settled(step, self._writer.state)
+        self._divide_ms = 0.0
+        if ahead:
             self._inputs.recorded()
-            self._divide_ms = 1e3 * (chosen - computed)
 
-    def _run_divided(self, record: DivisionRecord, runner: StepRunner, bytes_max: int | None) -> list[ExchangeMessage]:
-        """Runs the step. A step whose messages have more than `bytes_max` bytes is divided again, over less input, and then run. With None the
-        division stays as it is, because the step has output already."""
-        given = StepInput(
-            record.step, record.division.ranges, dict(record.on_error), frozenset(record.grown), bytes_max
-        )
+    def _run_again(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
+        """Runs a step again of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a whole
+        may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
+        input."""
+        record, reader = run.record, RangeReader(self._spec.kafka)
         try:
-            return runner.run(given)
+            reader.read([span for span in record.division.ranges if span.length], bytes_max=run.bytes_max)
         except StepTooLarge as fault:
-            less = record.cut(self._writer.epoch, fault.ends)
-            self._writer.append([less])
-            _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=less.division.rows)
-            return runner.run(replace(given, ranges=less.division.ranges, bytes_max=None))
+            record = record.cut(self._writer.epoch, fault.ends)
+            self._writer.append([record])
+            _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
+        finally:
+            reader.close()
+        run.record = record
+        crew.give(_step_input(record, None))
+        return crew.collect(record.step)
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
@@ -116,8 +148,13 @@ class Stepping:
         return again
 
 
+def _step_input(record: DivisionRecord, bytes_max: int | None) -> StepInput:
+    return StepInput(record.step, record.division.ranges, dict(record.on_error), frozenset(record.grown), bytes_max)
+
+
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
-    """The parts of a step's time. The job's time beyond the parts of its slowest worker is shuffle and scheduling."""
+    """The parts of a step's time. The time beyond the parts of the slowest worker is the exchange and the
+    way to the workers and back."""
     known = result.read_ms + result.compute_ms + result.state_ms
     return StepTimes(
         divide=round(divide_ms, 2),

@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -31,6 +32,10 @@ COLLECT_OBJECTS = 50_000
 """New objects between two collections of the youngest generation. Python's default of 700 leads to 14 collections in one call that reads
 messages."""
 
+BACKGROUND_NICENESS = 10
+"""The nice value of a thread that gives way. On a core that both want, it gets a tenth of the time of another thread; it gets all time that
+others leave."""
+
 
 class Thread(Protocol):
     """A thread that was started."""
@@ -44,6 +49,8 @@ class Thread(Protocol):
 class Outside:
     """Times are in seconds. `monotonic` never goes back, `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
 
+    `thread_clock` returns a function that tells the CPU seconds of the calling thread, to any thread while that one lives.
+    `lower_priority` makes the calling thread give way to others.
     `settle_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
 
     producer: Callable[[Mapping[str, Any]], Producer]
@@ -56,6 +63,8 @@ class Outside:
     pid: Callable[[], int]
     hostname: Callable[[], str]
     start_thread: Callable[[str, Callable[[], None]], Thread]
+    thread_clock: Callable[[], Callable[[], float]]
+    lower_priority: Callable[[], None]
     settle_memory: Callable[[], None]
     release_memory: Callable[[], None]
 
@@ -87,6 +96,20 @@ def _start_thread(name: str, work: Callable[[], None]) -> Thread:
     return thread
 
 
+def _thread_clock() -> Callable[[], float]:
+    """Where the system has no clock for a single thread, that of the whole process takes its place."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return time.process_time
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    return lambda: time.clock_gettime(clock)
+
+
+def _lower_priority() -> None:
+    """Only on Linux has a thread its own priority."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)
+
+
 def _settle_memory() -> None:
     """Objects that exist now live as long as the run, so the collector need not visit them again. Collections become rare, because a batch of
     messages is thousands of objects that are freed without the collector, and steps make few cycles."""
@@ -106,6 +129,8 @@ REAL = Outside(
     pid=os.getpid,
     hostname=socket.gethostname,
     start_thread=_start_thread,
+    thread_clock=_thread_clock,
+    lower_priority=_lower_priority,
     settle_memory=_settle_memory,
     release_memory=gc.unfreeze,
 )

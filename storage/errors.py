@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from base.fault import ExitCode, Fault
+from base.term import Term
 from storage.identity import Identity
 
 
@@ -53,7 +54,7 @@ class StaleEpoch(StorageError):
 
     def __init__(self, path: Path, epoch: int, stored: int) -> None:
         super().__init__(
-            f"Epoch {epoch} no longer owns the database in {path}: epoch {stored} has fenced it.",
+            f"Term {Term.of(epoch)} no longer owns the database in {path}: term {Term.of(stored)} has fenced it.",
             "Another `stepwell run` has taken over this pipeline, so this one must end.",
         )
         self.epoch = epoch
@@ -65,7 +66,8 @@ class NotOpen(StorageError):
 
     def __init__(self, path: Path, epoch: int, reason: str) -> None:
         super().__init__(
-            f"The database in {path} is not open in epoch {epoch}: {reason}.", "The coordinator must open it again."
+            f"The database in {path} is not open in term {Term.of(epoch)}: {reason}.",
+            "The coordinator must open it again.",
         )
 
 

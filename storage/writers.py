@@ -6,8 +6,9 @@ while it holds that lock (a zombie task, or a coordinator that was suspended) wo
 writer first acquires this lock, a `flock` on a separate file in which it stores its pid. The holder of this lock finds
 LMDB's lock free. The kernel releases it when its process dies.
 
-A holder that has not released the lock by the deadline is killed if its epoch is *older*: it is fenced already, so it
-can only be in the way. Any other holder is named in the error.
+A holder of an *older* term is killed after a second: whoever has started the newer term has given it up, so it can only
+be in the way. Any other holder that has not released the lock by the deadline is named in the error. What a database
+calls its epoch is the number of a term (base/term.py).
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from pathlib import Path
 
 import psutil
 
+from base.term import Term
 from storage.errors import WriterBlocked
 
 LOCK_FILE = "writer"
+OLDER_HOLDER_SECONDS_MAX = 1.0  # for a holder of an older term to finish its transaction
 WAIT_SECONDS_MAX = 20.0  # a fold of some hundred megabytes takes a few seconds; a process that takes longer hangs
 DEATH_SECONDS_MAX = 5.0  # from SIGKILL to the lock's release; a process that takes longer hangs in the kernel
 POLL_SECONDS_MIN = 0.0005  # a step's transaction often waits only for the commit of the one before
@@ -43,7 +46,7 @@ class Holder:
     epoch: int
 
     def __str__(self) -> str:
-        return f"process {self.pid} (epoch {self.epoch})"
+        return f"process {self.pid} (term {Term.of(self.epoch)})"
 
 
 @contextmanager
@@ -65,8 +68,12 @@ def writing(folder: Path, epoch: int) -> Iterator[None]:
 
 
 def _acquire(descriptor: int, folder: Path, epoch: int) -> None:
-    """Acquires the lock, if necessary by killing a holder of an older epoch. Raises WriterBlocked."""
-    if _try_until(descriptor, WAIT_SECONDS_MAX):
+    """Acquires the lock, if necessary by killing a holder of an older term. Raises WriterBlocked."""
+    if _try_until(descriptor, min(OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX)):
+        return
+    holder = _read_holder(descriptor)
+    is_older = holder is not None and holder.epoch < epoch and holder.pid in _pids_holding(descriptor)
+    if not is_older and _try_until(descriptor, WAIT_SECONDS_MAX - OLDER_HOLDER_SECONDS_MAX):
         return
     pids = _pids_holding(descriptor)
     if not pids and _try_until(descriptor, DEATH_SECONDS_MAX):

@@ -68,7 +68,7 @@ def topic_prefix() -> str:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that a service has, with its daemon: one for plans and for real steps."""
-    session = make_session("stepwell-tests", {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
+    session = make_session("stepwell-tests", {"spark.sql.shuffle.partitions": "2"})
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

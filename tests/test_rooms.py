@@ -34,6 +34,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "operators": {"rows", "accumulators", "state", "model", "expressions"},
         "analysis": {"rows", "state", "model", "expressions", "operators"},
         "run": {"rows", "state", "model", "expressions", "operators", "analysis"},
+        "resident": {"analysis", "expressions", "operators", "run"},
     },
     "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
     "stepwell": {
@@ -53,8 +54,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 FOREIGN = {
     "lmdb": {"storage"},
     "confluent_kafka": {"io_kafka"},
-    "pyspark": {"stepwell", "engine/run/daemon.py"},
-    "py4j": {"stepwell", "coordinator/loop.py"},
+    "pyspark": {"stepwell", "engine/resident/daemon.py"},
+    "py4j": {"stepwell"},
     "duckdb": {"engine", "io_kafka/formats"},
 }
 

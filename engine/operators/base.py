@@ -20,7 +20,7 @@ from engine.state.trace import Combine, Trace, TraceLayout
 N = TypeVar("N", bound=NodeBase)
 
 TABLE_FIRST = 16
-"""Tables with lower numbers belong to the engine itself (engine/run/region.py)."""
+"""Tables with lower numbers are kept free for the engine itself."""
 
 TRACES_MAX = 8
 """The number of traces that a node may have. Node n owns TRACES_MAX tables, from TABLE_FIRST + n * TRACES_MAX on."""

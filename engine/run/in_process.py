@@ -1,6 +1,6 @@
 """A step without Spark, Kafka and LMDB: all workers run in this process, and their state is in memory.
 
-Tests of operators and placements use it, and so does the benchmark's lower bound. It runs the same stages as Spark's tasks.
+Tests of operators and placements use it, and so does the benchmark's lower bound. It runs the same stages as the workers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, Source
+from engine.model.circuit import Circuit, Output, Source
 from engine.model.placement import Placement
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
-from engine.run.exchange import DRIVER, ExchangeMessage, error_of, from_bytes
-from engine.run.region import Outbox, StageTask, run_stage, run_stage_once
+from engine.run.exchange import ExchangeMessage
+from engine.run.region import StageResult, StageTask, run_stage
 from engine.state.store import DictStore
 
 
@@ -39,21 +39,24 @@ class InProcess:
 
     def step_of(self, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
         """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
-        inboxes: list[list[ExchangeMessage]] = [[] for _ in self.stores]
-        collected: list[ExchangeMessage] = []
+        workers = range(len(self.stores))
+        inboxes: list[list[ExchangeMessage]] = [[] for _ in workers]
+        result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.partitions}
         for stage in range(self.plan.stages):
-            outboxes = [self._run(stage, worker, inboxes[worker], read[worker]) for worker in range(len(self.stores))]
-            inboxes = [[box[w] for box in outboxes if w in box] for w in range(len(self.stores))]
-            collected += [box[DRIVER] for box in outboxes if DRIVER in box]
+            made = [self._run(stage, worker, inboxes[worker], read[worker]) for worker in workers]
+            inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
+            for each in made:
+                for index, table in each.output.items():
+                    node = self.plan.circuit.nodes[index]
+                    assert isinstance(node, Output)
+                    result.setdefault(node.handle, []).append(table)
         self.steps += 1
-        return self._messages(collected)
+        return {handle: pa.concat_tables(tables) for handle, tables in result.items()}
 
-    def _run(self, stage: int, worker: int, inbox: list[ExchangeMessage], read: Mapping[int, pa.Table]) -> Outbox:
+    def _run(self, stage: int, worker: int, inbox: list[ExchangeMessage], read: Mapping[int, pa.Table]) -> StageResult:
         task = StageTask(
             self.plan, self.placement, self.steps, stage, worker, self.partitions, self.append_only
         )  # fmt: skip
-        if stage > 0:
-            return run_stage_once(task, self.stores[worker], inbox)
         return run_stage(task, self.stores[worker], inbox, read)
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:
@@ -65,16 +68,3 @@ class InProcess:
                 mine = np.arange(worker, table.num_rows, len(self.stores))
                 tables[index] = zset.take_rows(table, mine)
         return tables
-
-    def _messages(self, messages: list[ExchangeMessage]) -> dict[str, pa.Table]:
-        for message in messages:
-            if message.error is not None:
-                raise error_of(message)
-        result: dict[str, pa.Table] = {}
-        for handle in self.partitions:
-            result[handle] = OUTPUT_MESSAGES.empty_table()
-        for message in messages:
-            for index, data in message.output.items():
-                handle = getattr(self.plan.circuit.nodes[index], "handle")  # noqa: B009
-                result[handle] = pa.concat_tables([result.get(handle, OUTPUT_MESSAGES.empty_table()), from_bytes(data)])
-        return result

@@ -1,42 +1,32 @@
-"""One stage of one step on one worker: from the exchange messages that it received to those that it sends.
+"""One stage of one step on one worker: from the exchange messages that it received to the rows that it sends.
 
-`run_stage` does the work, on any store. `run_stage_once` makes it safe to run a task twice. Within the same transaction it stores the step's
-number (the marker) and the messages that the stage sends. So a second run of the same task returns the messages of the first one, and a run
-for any other step than the next is refused. Spark retries tasks, and this makes retries harmless.
+`run_stage` is a function of its inputs and of the store, on any store.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from engine.analysis.stages import Channel, Plan
-from engine.errors import EngineError, StaleTask
+from engine.errors import EngineError
 from engine.model.circuit import Node, Output
 from engine.model.placement import Placement
 from engine.operators.base import StepContext
 from engine.operators.keys import hash_keys
 from engine.operators.table import operator_of
 from engine.rows import zset
-from engine.run.exchange import DRIVER, ExchangeMessage, error_message, first_error, from_bytes, in_order, to_bytes
+from engine.run.exchange import ExchangeMessage, in_order
 from engine.state.store import Store
-from storage.keys import shard_prefix
-
-MARKER_TABLE, RESULT_TABLE = 1, 2
-"""The engine's own tables. For each stage, the first holds the last step that it has run, and the second the messages that it sent then."""
-
-Outbox = dict[int, ExchangeMessage]
-"""The messages of a task by target worker; DRIVER is the driver. A target to which nothing is sent has no entry."""
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """What one task has to do. `partitions`: the number of partitions of each output topic, by handle. `append_only[node][slot]`: whether that
-    input of the node only inserts. `grown`: see StepContext."""
+    """What one worker has to do in one stage. `partitions`: the number of partitions of each output topic, by handle.
+    `append_only[node][slot]`: whether that input of the node only inserts. `grown`: see StepContext."""
 
     plan: Plan
     placement: Placement
@@ -47,49 +37,22 @@ class StageTask:
     append_only: Mapping[int, tuple[bool, ...]]
     grown: frozenset[str] = frozenset()
 
-    @property
-    def is_last(self) -> bool:
-        return self.stage == self.plan.stages - 1
 
+@dataclass(frozen=True)
+class StageResult:
+    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
 
-def run_stage_once(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> Outbox:
-    """Runs `run_stage` at most once for each step and stage, as the module's docstring explains. The caller commits the store's transaction if
-    this returns. Raises StaleTask if the state is not at the step before the task's."""
-    failed = first_error(inbox)
-    if failed is not None:
-        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
-    marker_key, result_key = shard_prefix(MARKER_TABLE, task.stage), shard_prefix(RESULT_TABLE, task.stage)
-    marker = store.get(marker_key)
-    last = -1 if marker is None else int.from_bytes(bytes(marker), "big", signed=True)
-    if last == task.step:
-        result = store.get(result_key)
-        assert result is not None, f"stage {task.stage} ran step {last} and stored no result"
-        stored: Outbox = pickle.loads(bytes(result))
-        return stored
-    if last != task.step - 1:
-        raise StaleTask(
-            f"worker {task.worker}, stage {task.stage}: the state is at step {last}, but the task is for step {task.step}; nothing was changed."
-        )
-    outbox = run_stage(task, store, inbox, {})
-    store.put(marker_key, task.step.to_bytes(8, "big", signed=True))
-    store.put(result_key, pickle.dumps(outbox, protocol=pickle.HIGHEST_PROTOCOL))
-    return outbox
+    rows: Mapping[int, Mapping[Channel, pa.Table]] = field(default_factory=dict)
+    output: Mapping[int, pa.Table] = field(default_factory=dict)
 
 
 def run_stage(
-    task: StageTask,
-    store: Store,
-    inbox: Sequence[ExchangeMessage],
-    sources: Mapping[int, pa.Table],
-    reports: tuple[bytes, ...] = (),
-) -> Outbox:
+    task: StageTask, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, pa.Table]
+) -> StageResult:
     """Runs the stage's operators in the circuit's order. `sources`: the rows that were read for the Source nodes (stage 0 only)."""
-    failed = first_error(inbox)
-    if failed is not None:
-        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))
     arrived = _arrived(inbox)
     made: dict[int, pa.Table] = {}
-    output = {node: data for message in in_order(inbox) for node, data in message.output.items()}
+    output: dict[int, pa.Table] = {}
     for index in task.plan.nodes_of(task.stage):
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
@@ -99,8 +62,8 @@ def run_stage(
             error.located(owner=name_of(task.plan, index), step=task.step)
             raise
         if isinstance(node, Output) and made[index].num_rows:
-            output[index] = to_bytes(made[index])
-    return _outbox(task, arrived, made, output, reports + tuple(r for p in in_order(inbox) for r in p.reports))
+            output[index] = made[index]
+    return StageResult(_sent(task, arrived, made), output)
 
 
 def _made(
@@ -150,8 +113,8 @@ def _reads(plan: Plan, reader: int, target: int) -> bool:
 def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
     parts: dict[Channel, list[pa.Table]] = {}
     for message in in_order(inbox):
-        for channel, data in message.channels.items():
-            parts.setdefault(channel, []).append(from_bytes(data))
+        for channel, table in message.channels.items():
+            parts.setdefault(channel, []).append(table)
     return {channel: pa.concat_tables(tables) for channel, tables in parts.items()}
 
 
@@ -166,35 +129,20 @@ def _input(
     return zset.empty(task.plan.circuit.nodes[producer].types) if table is None else table
 
 
-def _outbox(
-    task: StageTask,
-    arrived: Mapping[Channel, pa.Table],
-    made: Mapping[int, pa.Table],
-    output: dict[int, bytes],
-    reports: tuple[bytes, ...],
-) -> Outbox:
-    """The messages of the stage, by target. Output and reports for the driver travel in the messages that this worker sends to itself, until
-    the last stage sends them to the driver."""
-    channels: dict[int, dict[Channel, bytes]] = {}
+def _sent(
+    task: StageTask, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
+) -> dict[int, dict[Channel, pa.Table]]:
+    """The rows for later stages, by target. A channel that only passes through stays on its worker."""
+    sent: dict[int, dict[Channel, pa.Table]] = {}
     for channel, last in task.plan.last_read.items():
         if last <= task.stage:
             continue
         if channel in arrived:
-            channels.setdefault(task.worker, {})[channel] = to_bytes(arrived[channel])
+            sent.setdefault(task.worker, {})[channel] = arrived[channel]
         elif channel.producer in made:
             for target, rows in _routed(task, channel, made[channel.producer]):
-                channels.setdefault(target, {})[channel] = to_bytes(rows)
-    home = DRIVER if task.is_last else task.worker
-    targets = {*channels, *([home] if output or reports else [])}
-    return {
-        target: ExchangeMessage(
-            task.worker,
-            channels.get(target, {}),
-            output if target == home else {},
-            reports if target == home else (),
-        )
-        for target in sorted(targets)
-    }
+                sent.setdefault(target, {})[channel] = rows
+    return sent
 
 
 def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
@@ -212,23 +160,3 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
         for worker in range(task.placement.workers)
         if cuts[worker] < cuts[worker + 1]
     ]
-
-
-def _to_everyone(task: StageTask, message: ExchangeMessage) -> Outbox:
-    if task.is_last:
-        return {DRIVER: message}
-    return dict.fromkeys(range(task.placement.workers), message)
-
-
-def failed_outbox(task: StageTask, error: Exception) -> Outbox:
-    """An outbox that sends the error to all. Every later task of the step sees it and leaves its state unchanged."""
-    return _to_everyone(task, error_message(task.worker, error))
-
-
-def with_report(task: StageTask, outbox: Outbox, report: bytes) -> Outbox:
-    """The outbox with one more report for the driver. An outbox with an error is returned as it is."""
-    if any(message.error is not None for message in outbox.values()):
-        return outbox
-    home = DRIVER if task.is_last else task.worker
-    message = outbox.get(home, ExchangeMessage(task.worker))
-    return {**outbox, home: replace(message, reports=(*message.reports, report))}

@@ -1,16 +1,16 @@
 """Decodes a step's input: the messages of the recorded ranges become the rows of the circuit's sources.
 
 A range is read once, even if several tables read its topic. The division records the policy for messages that cannot be decoded. `fail` stops
-the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` sends them to the driver, which writes
-them in the step's transaction.
+the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` sends them to the coordinator, which
+writes them in the step's transaction.
 """
 
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,19 +33,34 @@ class SourceTable:
     format: SourceFormat
 
 
+class Checksum(NamedTuple):
+    """What was read of one partition: the number of messages and their checksum."""
+
+    topic: str
+    partition: int
+    messages: int
+    checksum: int
+
+
+DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+"""Of the dead letters of a source, as a worker sends them to the coordinator."""
+
+
+class DeadLetter(NamedTuple):
+    """A message for a dead-letter topic. `key` is that of the malformed message. `value` is JSON: the original value, its place, the reason."""
+
+    key: bytes | None
+    value: bytes
+
+
 @dataclass
 class SourceReport:
-    """What one source task reports to the driver. `inputs`: (topic, partition, number of messages, checksum). `skipped`: the number of messages
-    that were not decoded, by handle. `dead`: the messages for the dead-letter topic, by handle, each as (original key, JSON of the original
-    value with its place and the reason)."""
+    """What one worker reports of the input that it read. `skipped`: the number of messages that were not decoded, by handle. `dead`: the
+    messages for the dead-letter topics, by handle."""
 
-    inputs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    inputs: list[Checksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    dead: dict[str, list[tuple[bytes | None, bytes]]] = field(default_factory=dict)
-    read_ms: float = 0.0
-
-    def packed(self) -> bytes:
-        return pickle.dumps(self)
+    dead: dict[str, list[DeadLetter]] = field(default_factory=dict)
 
 
 def read_sources(
@@ -58,7 +73,7 @@ def read_sources(
     """(rows of every Source node, report). Raises DataError for a malformed message of a source whose policy is `fail`."""
     report = SourceReport()
     for batch in batches:
-        report.inputs.append((batch.topic, batch.partition, batch.num_rows, batch.checksum))
+        report.inputs.append(Checksum(batch.topic, batch.partition, batch.num_rows, batch.checksum))
     rows: dict[int, pa.Table] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
@@ -116,15 +131,14 @@ def _reject(
         report.dead.setdefault(table.handle, []).extend(_letters(batch, decoded))
 
 
-def _letters(batch: RawBatch, decoded: Decoded) -> list[tuple[bytes | None, bytes]]:
+def _letters(batch: RawBatch, decoded: Decoded) -> list[DeadLetter]:
     positions = {offset: i for i, offset in enumerate(batch.offsets.to_pylist())}
-    letters: list[tuple[bytes | None, bytes]] = []
+    letters: list[DeadLetter] = []
     for rejected in decoded.rejected:
         at = positions[rejected.offset]
         key, value = batch.keys[at].as_py(), batch.values[at].as_py()
         place = {"topic": batch.topic, "partition": rejected.partition, "offset": rejected.offset}
         text = None if value is None else value.decode("utf-8", "backslashreplace")
-        letters.append(
-            (key, json.dumps({**place, "reason": rejected.reason, "value": text}, ensure_ascii=False).encode())
-        )
+        content = json.dumps({**place, "reason": rejected.reason, "value": text}, ensure_ascii=False)
+        letters.append(DeadLetter(key, content.encode()))
     return letters

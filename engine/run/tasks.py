@@ -1,41 +1,41 @@
-"""What one task of a step does, in Spark (spark_step.py) or in the driver (driver_step.py).
+"""What one worker does in one step: a function of the step's division and of the worker's state.
 
-A task acts for one worker and uses only that worker's database, in one transaction per stage. It writes nothing to Kafka. It sends a fault as
-an exchange message, so that the driver gets the exception itself and no later task of the step changes its state.
+    read its ranges -> stage 0 -> swap -> stage 1 -> swap -> ... -> last stage      stages 1 and later: one transaction of the database
+
+It writes nothing to Kafka. If it raises, the state is unchanged, and its peers have been told that the step is broken.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
 
 from base.options import OnError
-from engine.analysis.stages import Plan
-from engine.errors import EngineError
+from engine.analysis.stages import Channel, Plan
+from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import Outbox, StageTask, failed_outbox, name_of, run_stage, run_stage_once, with_report
-from engine.run.reports import RegionReport
-from engine.run.sources import SourceTable, of_worker, read_sources
+from engine.run.region import StageResult, StageTask, name_of, run_stage
+from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
 from engine.state.store import DictStore
 from faults.points import reached
 from io_kafka.clients.raw import RawBatch
-from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
-from storage.errors import StorageError
 from storage.identity import Identity
 
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """What all tasks of a run share. It is broadcast once. `partitions`: the number of partitions of each output topic, by handle.
-    `input_partitions`: that of each input topic, by topic. `append_only`: see StageTask."""
+    """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `input_partitions`: that of
+    each input topic, by topic. `append_only`: see StageTask."""
 
     plan: Plan
     placement: Placement
@@ -62,9 +62,6 @@ class TaskSetup:
         node = (table - TABLE_FIRST) // TRACES_MAX
         return name_of(self.plan, node) if node >= 0 else "the engine"
 
-    def attach(self, worker: int) -> Database:
-        return Database.attach(self.databases[worker][0], epoch=self.epoch, identity=self.identity(worker))
-
 
 @dataclass(frozen=True)
 class StepInput:
@@ -87,49 +84,131 @@ class StepInput:
         return self.bytes_max * sum(span.length for span in ranges) // max(1, offsets)
 
 
-def read_and_run_source(setup: TaskSetup, given: StepInput, worker: int) -> Outbox:
-    """Stage 0 of one worker: reads the ranges of its partitions, decodes them, and runs the operators that need no key."""
-    began = time.perf_counter()
-    try:
+class Reader(Protocol):
+    """See io_kafka/clients/reader.py, RangeReader."""
+
+    def read(
+        self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
+    ) -> list[RawBatch]: ...
+
+    def close(self) -> None: ...
+
+
+class StepAbandoned(Exception):
+    """Another worker has failed in this step, so this one does not go on with it. Its state is unchanged."""
+
+
+class Peers(Protocol):
+    """The other workers, as a step sees them."""
+
+    def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
+        """Sends what a stage has for each worker, and waits for the messages of the same stage from all workers, this one included. Raises
+        StepAbandoned if one of them is broken."""
+
+    def abandon(self, step: int, stage: int) -> None:
+        """Tells all peers, which wait for this worker's messages of the stage, that there are none."""
+
+
+class StageTimes(NamedTuple):
+    """The times of one stage in milliseconds. `compute_ms`: the operators with their traces. `state_ms`: to open the database's transaction
+    and to commit it. `exchange_ms`: the wait for the peers before the stage."""
+
+    compute_ms: float
+    state_ms: float
+    exchange_ms: float
+
+
+@dataclass
+class StepOutcome:
+    """What a worker made of a step: the messages for Kafka by Output node, and reports."""
+
+    output: dict[int, list[pa.Table]] = field(default_factory=dict)
+    report: SourceReport = field(default_factory=SourceReport)
+    read_ms: float = 0.0
+    stages: list[StageTimes] = field(default_factory=list)
+
+    def add(self, result: StageResult) -> None:
+        for node, table in result.output.items():
+            self.output.setdefault(node, []).append(table)
+
+
+class StepTask:
+    """One step on one worker. `stage` is the stage that is under way; `-1` before the input is read."""
+
+    def __init__(self, setup: TaskSetup, given: StepInput, worker: int, peers: Peers) -> None:
+        self._setup, self._given, self._worker, self._peers = setup, given, worker, peers
+        self._outcome = StepOutcome()
+        self._is_swapping = False
+        self.stage = -1
+
+    def run(self, reader: Reader, database: Database) -> StepOutcome:
+        """Raises the fault that ended the step on this worker, or StepAbandoned. The database is at the next step if this returns."""
+        try:
+            result = self._source(reader)
+            if self._setup.plan.stages > 1:
+                self._regions(database, result)
+            return self._outcome
+        except StepAbandoned:
+            raise
+        except BaseException:
+            # Peers wait for this worker's messages of the stage, unless they have them already or it is the last stage.
+            if not self._is_swapping and self.stage < self._setup.plan.stages - 1:
+                self._peers.abandon(self._given.step, max(0, self.stage))
+            raise
+
+    def _source(self, reader: Reader) -> StageResult:
+        """Stage 0: reads the ranges of the worker's partitions, decodes them, and runs the operators that need no key."""
+        setup, given, began = self._setup, self._given, time.perf_counter()
         owners = setup.placement.partition_owners(setup.input_partitions)
-        mine = of_worker(given.ranges, owners, worker, setup.placement.workers)
-        batches = RangeReader(setup.kafka).read(mine, bytes_max=given.bytes_max_of(mine))
-    except KafkaFault as error:
-        return failed_outbox(setup.task(given.step, 0, worker, given.grown), error)
-    return run_source(setup, given, worker, batches, began)
+        mine = of_worker(given.ranges, owners, self._worker, setup.placement.workers)
+        batches = reader.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
+        self.stage = 0
+        reached("source.read", self._worker)
+        rows, self._outcome.report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
+        read = time.perf_counter()
+        batches.clear()  # a later stage needs the memory
+        result = run_stage(setup.task(given.step, 0, self._worker, given.grown), DictStore(), (), rows)
+        self._outcome.add(result)
+        self._outcome.read_ms = _ms(began, read)
+        self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0, 0.0))
+        reached("source.done", self._worker)
+        return result
+
+    def _regions(self, database: Database, result: StageResult) -> None:
+        """The stages with state, in one transaction of the database."""
+        inbox, waited_ms = self._swap(result)
+        began = time.perf_counter()
+        reached("region.before", self._worker)
+        with database.transaction() as transaction:
+            if (at := transaction.get_step()) != self._given.step:
+                raise StaleTask(
+                    f"worker {self._worker} is at step {at}, but the task is for step {self._given.step}; nothing was changed."
+                )
+            state_ms = _ms(began, time.perf_counter())
+            for stage in range(1, self._setup.plan.stages):
+                if stage > 1:
+                    inbox, waited_ms = self._swap(result)
+                began = time.perf_counter()
+                task = self._setup.task(self._given.step, stage, self._worker, self._given.grown)
+                result = run_stage(task, transaction, inbox, {})
+                self._outcome.add(result)
+                self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms, waited_ms))
+                state_ms = 0.0
+            transaction.set_step(self._given.step + 1)
+            reached("region.inside", self._worker)
+            began = time.perf_counter()
+        last = self._outcome.stages[-1]
+        self._outcome.stages[-1] = last._replace(state_ms=last.state_ms + _ms(began, time.perf_counter()))
+        reached("region.committed", self._worker)
+
+    def _swap(self, result: StageResult) -> tuple[Sequence[ExchangeMessage], float]:
+        began = time.perf_counter()
+        self._is_swapping = True
+        inbox = self._peers.swap(self._given.step, self.stage, result.rows)
+        self._is_swapping = False
+        self.stage += 1
+        return inbox, _ms(began, time.perf_counter())
 
 
-def run_source(
-    setup: TaskSetup, given: StepInput, worker: int, batches: Sequence[RawBatch], read_began: float
-) -> Outbox:
-    """Stage 0 of one worker on the messages that were read. `read_began`: the value of `time.perf_counter` at which reading began."""
-    task = setup.task(given.step, 0, worker, given.grown)
-    reached("source.read", worker)
-    try:
-        rows, report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
-        report.read_ms = 1e3 * (time.perf_counter() - read_began)
-        outbox = run_stage(task, DictStore(), (), rows, (report.packed(),))
-    except EngineError as error:
-        return failed_outbox(task, error)
-    reached("source.done", worker)
-    return outbox
-
-
-def run_region(setup: TaskSetup, given: StepInput, stage: int, worker: int, inbox: Sequence[ExchangeMessage]) -> Outbox:
-    """Stage k > 0 of one worker, in one transaction of its database."""
-    task = setup.task(given.step, stage, worker, given.grown)
-    began = time.perf_counter()
-    reached("region.before", worker)
-    try:
-        with setup.attach(worker).transaction() as transaction:
-            opened = time.perf_counter()
-            outbox = run_stage_once(task, transaction, inbox)
-            ran = time.perf_counter()
-            if task.is_last and not any(message.error for message in outbox.values()):
-                transaction.set_step(given.step + 1)
-            reached("region.inside", worker)
-        reached("region.committed", worker)
-        state_ms = 1e3 * (opened - began + time.perf_counter() - ran)
-        return with_report(task, outbox, RegionReport(stage, worker, 1e3 * (ran - opened), state_ms).packed())
-    except (EngineError, StorageError) as error:
-        return failed_outbox(task, error)
+def _ms(began: float, ended: float) -> float:
+    return 1e3 * (ended - began)

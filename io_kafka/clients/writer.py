@@ -106,11 +106,11 @@ class PipelineWriter:
         encoder: str,
         inputs: Sequence[InputChecksum] = (),
         skipped: Mapping[str, int] | None = None,
-        division_next: DivisionRecord | None = None,
+        divisions: Sequence[DivisionRecord] = (),
     ) -> StepRecord | None:
-        """Commits all output of `step`, its record, and `division_next`, in one transaction.
+        """Commits all output of `step`, its record, and the `divisions` of later steps, in one transaction.
 
-        If the step's output is in the log already, the new output is compared with it. Nothing is written then, not even `division_next`.
+        If the step's output is in the log already, the new output is compared with it. Nothing is written then, not even `divisions`.
 
         Returns the step's record; after a comparison it is the recorded one, or None if the log no longer has it.
 
@@ -135,7 +135,7 @@ class PipelineWriter:
                 inputs=tuple(inputs),
                 skipped=dict(skipped or {}),
             )
-            return [record] if division_next is None else [record, division_next]
+            return [record, *divisions]
 
         self._log.transact(OUTPUT_POINTS, f"step {step}", send)
         return self.state.step_records[step]

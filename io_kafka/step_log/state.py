@@ -9,8 +9,9 @@ them. So a log that was read to its end without an error is one that correct run
        +---- claim(e' > e), at any time; a division whose step is not written stays; the new run may record it again, with
              the project's present policy for malformed messages
 
-    division(s) ----> division(s) over less input, if s is the last one divided: its messages had more bytes than a step may
-    have. Nothing of s was written, and no state has seen it. Other input than a part of the same is refused.
+    division(s) ----> division(s) over less input: its messages had more bytes than a step may have. Nothing of s was written,
+    and no state has seen it. A division after it is void, because it began where this one ended. Other input than a part of
+    the same is refused.
 
     circuit, layout: once each in a generation, before division(0)
 
@@ -54,7 +55,8 @@ from io_kafka.step_log.records import (
 )
 
 PENDING_STEPS_MAX = 2
-"""How many divisions may be recorded ahead of output: one for the step that runs, and one for the step after it."""
+"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
+workers run meanwhile."""
 
 CHECKPOINTS_KEPT = 2
 """A database can open at most two versions, so recovery needs no older ones."""
@@ -247,7 +249,7 @@ class StepLogState:
     def _why_not_division(self, record: DivisionRecord) -> str | None:
         if self.steps <= record.step < self.division_next:
             before = self.divisions[record.step]
-            if record.step == self.division_next - 1 and record.is_cut_of(before):
+            if record.is_cut_of(before):
                 return None
             if record.epoch > before.epoch:
                 return self._why_not_again(record, before)
@@ -310,10 +312,8 @@ class StepLogState:
             case Claim():
                 self.claim = record
             case DivisionRecord() if record.step in self.divisions:
-                if (
-                    record.step == self.division_next - 1
-                ):  # it may have been cut, and the next division starts at its end
-                    self.positions.update({r.where: r.end for r in record.ranges})
+                if record.is_cut_of(self.divisions[record.step]):
+                    self._forget_divisions_after(record)
                 self.divisions[record.step] = record
             case DivisionRecord():
                 self.divisions[record.step] = record
@@ -346,6 +346,12 @@ class StepLogState:
                 self.snapshots.append((offset, record.steps))
             case _:
                 assert_never(record)
+
+    def _forget_divisions_after(self, cut: DivisionRecord) -> None:
+        """The next division starts where `cut` ends. What was divided after it never reached a state."""
+        for step in range(self.division_next - 1, cut.step, -1):
+            self.positions.update({r.where: r.start for r in self.divisions.pop(step).ranges})
+        self.positions.update({r.where: r.end for r in cut.ranges})
 
     def _reset(self, record: Reset) -> None:
         """Resets the state to that of a new log. The claim stays, and so do the ids and the ends of the topics that were emptied."""

@@ -114,6 +114,7 @@ def status_table(status: dict[str, Any]) -> Table:
     rows = {
         "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, {status['phase']})",
         "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
+        "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
         "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",
         "lag": ", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-",
         "last step, ms": ", ".join(f"{part} {value:g}" for part, value in times.items()),

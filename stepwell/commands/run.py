@@ -21,8 +21,9 @@ import typer
 from base.fault import exit_code_of
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.specification import PipelineSpec, log_topic_of
+from coordinator.specification import log_topic_of
 from coordinator.status import StatusBoard
+from engine.resident.spark_launcher import spark_cluster, warm_up
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
@@ -43,7 +44,7 @@ def run(
     view: Annotated[str | None, typer.Argument(hidden=True)] = None,
     spec: SpecOption = None,
     conf: SetOption = None,
-    workers: Annotated[int | None, typer.Option(help="Workers that share the state.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Workers that share the state of a new pipeline.")] = None,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what is there, make a checkpoint, exit.")
     ] = False,
@@ -105,17 +106,20 @@ def _serve(
 ) -> None:
     with spark_session(project, project.state_folder / SPARK_LOG) as session:
         signals.install()  # a new SparkContext installs its own handler
+        warm_up(session.sparkContext)
         resolved = resolve(project, session)
         pipeline = pipeline_spec(resolved, lower(resolved))
         for topic in make_missing_inputs(pipeline):
             note(f"the local broker had no topic {topic}: it has now, empty")
         signals.at_a_checkpoint = True
-        Pipeline(pipeline, session.sparkContext, requests, board).run(
+        insecure = project.settings.stepwell.cluster_insecure
+        cluster = spark_cluster(session.sparkContext, project.name, insecure=insecure)
+        Pipeline(pipeline, cluster, requests, board).run(
             available_now=available_now,
             endpoint=server.endpoint.url,
             full_refresh=full_refresh,
             expect_epoch=turn,
-            claimed=lambda epoch: _claimed(project, pipeline, server, epoch),
+            claimed=lambda epoch: _claimed(project, server, epoch),
         )
 
 
@@ -152,12 +156,9 @@ def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterat
         server.close()
 
 
-def _claimed(project: Project, pipeline: PipelineSpec, server: ControlServer, epoch: int) -> None:
+def _claimed(project: Project, server: ControlServer, epoch: int) -> None:
     server.endpoint.write(project.state_folder)
-    note(
-        f"{project.name}: epoch {epoch}, {pipeline.workers} worker{'s' * (pipeline.workers > 1)}, control at "
-        f"{server.endpoint.url}; stop with Ctrl-C or `stepwell stop`"
-    )
+    note(f"{project.name}: epoch {epoch}, control at {server.endpoint.url}; stop with Ctrl-C or `stepwell stop`")
 
 
 class _StoppedEarly(KeyboardInterrupt):

@@ -32,7 +32,7 @@ def _databases(project: Project) -> Check:
         return Check(
             "state", "FAIL", f"it is pipeline {owner.pipeline}'s", "Give each project a `storage:` of its own."
         )
-    if owner.workers != project.settings.stepwell.workers:
+    if project.settings.stepwell.workers not in (None, owner.workers):
         return Check(
             "state", "WARN",
             f"it was made with {owner.workers} workers, and stepwell.workers is {project.settings.stepwell.workers}",

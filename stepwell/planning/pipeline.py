@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
+from engine.resident.spark_launcher import is_local, local_slots
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.planning.plans import ResolvedProject
-from stepwell.project.settings import EVERY_STEP
+from stepwell.project.settings import Settings
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.spark.session import cores
 
-DRIVER_CORES_MAX = 2
-"""Up to this many cores, the driver is faster than a Spark job at every size: on two cores, steps of 400k rows ran at 490k rows/s in the
-driver, and at 300k rows/s in Spark jobs."""
-
-DRIVER_ROWS_MAX = 20_000
-"""The limit on a larger machine. With fewer rows, a Spark job takes longer than the driver alone."""
+WORKERS_DEFAULT_MAX = 8
+"""With more workers, a machine's one writer to Kafka is busy before the workers are."""
 
 
 def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
@@ -37,20 +32,25 @@ def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
         kafka=KafkaSettings.parse(project.settings.kafka),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
+        workers_default=_workers_default(project.settings),
         shards=settings.shards,
         checkpoint_interval_s=settings.checkpoint_interval,
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
         steps_kept=settings.steps_kept,
-        driver_rows_max=_driver_rows_max(settings.step_driver_rows_max),
+        register_s=settings.worker_register,
+        silence_s=settings.worker_silence,
+        progress_s=settings.worker_progress,
     )
 
 
-def _driver_rows_max(asked: int) -> int:
-    every_step = asked == EVERY_STEP or (asked < 0 and cores() <= DRIVER_CORES_MAX)
-    if every_step:
-        return sys.maxsize
-    return asked if asked >= 0 else DRIVER_ROWS_MAX
+def _workers_default(settings: Settings) -> int | None:
+    """A worker for each core in local mode, as far as there are task slots. On a cluster the driver's cores say nothing."""
+    master = settings.spark.get("spark.master")
+    if master is not None and not is_local(master):
+        return None
+    slots = None if master is None else local_slots(master)
+    return min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [slots]))
 
 
 def _input(source: SourceSpec) -> InputTopic:

@@ -1,23 +1,15 @@
-"""The project folder: `spark-pipeline.yml`, as `spark-pipelines` reads it, and the settings in it.
-
-Guarantees: a project that loads here also loads in `spark-pipelines`, and the reverse: the fields and globs are the
-same. There is one exception: here, numbers and booleans under `configuration:` need no quotes.
-"""
+"""The project: its file, the settings in it, and the folders that it names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlparse
-
-import yaml
-from pyspark.errors import PySparkException
-from pyspark.pipelines import cli as spark_cli
 
 from stepwell.errors import Location, ProjectError
 from stepwell.project.settings import Settings, load_settings
+from stepwell.project.spec_file import find_spec, read_spec
 
 # Stepwell keeps its files in a separate folder inside the project's storage, beside the files of Spark.
 STATE_FOLDER = "stepwell"
@@ -49,21 +41,6 @@ class Project:
         return sorted(files)
 
 
-def find_spec(start: Path, spec: Path | None = None) -> Path:
-    """The project file: `spec` if it is given, otherwise `spark-pipeline.yml` in `start` or in the nearest folder above it."""
-    if spec is not None:
-        if not spec.is_file():
-            raise ProjectError(f"{spec} is not a file", "Give --spec the path of a spark-pipeline.yml.")
-        return spec.resolve()
-    try:
-        return Path(spark_cli.find_pipeline_spec(start.resolve()))
-    except PySparkException as error:
-        raise ProjectError(
-            f"no project here: {error}",
-            "Run this in a project's folder, or give --spec FILE. `stepwell init NAME` makes a new project.",
-        ) from None
-
-
 def load_project(
     spec: Path | None = None, flags: Mapping[str, str] | None = None, start: Path | None = None
 ) -> Project:
@@ -72,58 +49,16 @@ def load_project(
     Raises ProjectError or SettingsError.
     """
     spec_file = find_spec(start or Path.cwd(), spec)
-    try:
-        loaded = spark_cli.unpack_pipeline_spec(_read(spec_file))
-    except PySparkException as error:
-        raise ProjectError(
-            str(error), "See the fields of spark-pipeline.yml.", location=Location(spec_file.name)
-        ) from None
-    except (KeyError, TypeError):
-        raise ProjectError(
-            "libraries: is not a list of globs",
-            "Write it so:\n    libraries:\n      - glob:\n          include: transformations/**",
-            location=Location(spec_file.name),
-        ) from None
+    content = read_spec(spec_file)
     root = spec_file.parent
     return Project(
-        name=str(loaded.name),
+        name=content.name,
         root=root,
         spec_file=spec_file,
-        storage=_storage(str(loaded.storage), root, spec_file),
-        libraries=tuple(library.include for library in loaded.libraries),
-        settings=load_settings(loaded.configuration, flags),
+        storage=_storage(content.storage, root, spec_file),
+        libraries=content.globs,
+        settings=load_settings(content.configuration, flags),
     )
-
-
-def _read(spec_file: Path) -> dict[str, Any]:
-    try:
-        data = yaml.safe_load(spec_file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else None
-        raise ProjectError(
-            f"not YAML: {getattr(error, 'problem', error)}", location=Location(spec_file.name, line)
-        ) from None
-    if not isinstance(data, dict):
-        raise ProjectError(
-            "is not a project file",
-            "It needs at least name:, storage: and libraries:.",
-            location=Location(spec_file.name),
-        )
-    configuration = data.get("configuration")
-    if configuration is None:
-        data.pop("configuration", None)
-    elif isinstance(configuration, dict):
-        data["configuration"] = {key: _as_text(value) for key, value in configuration.items()}
-    if data.get("libraries") is None:
-        data.pop("libraries", None)
-    return data
-
-
-def _as_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
 
 
 def _storage(storage: str, root: Path, spec_file: Path) -> Path:

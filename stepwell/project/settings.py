@@ -58,9 +58,6 @@ def parse_bytes(value: Any) -> int:
     return int(match[1]) * _BYTE_UNIT[match[2] or "b"]
 
 
-EVERY_STEP = 10_000_000
-"""A number of rows that means every step, because no step is larger."""
-
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 
@@ -70,9 +67,10 @@ class StepwellSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="forbid", validate_default=True)
 
-    # Workers own the state. Every step runs one task per worker and region, so far more workers than cores only cost time.
-    # The bound prevents a typing error from starting a step of a million tasks.
-    workers: int = Field(default=1, ge=1, le=1024)
+    # Workers own the state, and each is a Spark task that lives as long as the run. Without the setting, a state keeps its number, and a new
+    # pipeline in local mode gets a worker for each core, at most 8. On a cluster a new pipeline needs the setting. The bound prevents a typing
+    # error from asking for a million task slots.
+    workers: int | None = Field(default=None, ge=1, le=1024)
     # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
     # Under a backlog, larger steps have a higher throughput and a longer latency: 100k rows take about 0.2 s, 400k take 0.7 s.
@@ -80,10 +78,14 @@ class StepwellSettings(BaseSettings):
     # This bounds the memory of a step if messages are large. It counts the keys and values of the input as they are in Kafka. With messages
     # of 1 MB a service takes 110 MB above its base at 16m, 140 MB at 32m and 450 MB at 128m.
     step_bytes_max: Bytes = Field(default="128m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
-    # A step of at most this many rows runs in the driver, without a Spark job. -1 means every step on a machine with one or two cores, where
-    # the driver was faster at all sizes. On a larger machine -1 means small steps only, because Spark's tasks can use more cores than the
-    # driver. The largest value means every step, too.
-    step_driver_rows_max: int = Field(default=-1, ge=-1, le=EVERY_STEP)
+    # All workers must have a task slot of Spark within this time after the start. On a cluster executors may have to start first.
+    worker_register: Duration = Field(default="60s", ge=1, le=86400)  # type: ignore[assignment]
+    # A worker or a coordinator that gives no sign of life for this long counts as dead. It gives one per second.
+    worker_silence: Duration = Field(default="5s", ge=2, le=86400)  # type: ignore[assignment]
+    # A worker that makes no progress for this long while all others wait counts as frozen. Slow steps extend it to ten times their time.
+    worker_progress: Duration = Field(default="30s", ge=2, le=86400)  # type: ignore[assignment]
+    # Workers on other hosts talk to the coordinator and to each other without encryption, so a run on a cluster has to allow it.
+    cluster_insecure: bool = False
     # The number of partitions of an output topic that Stepwell creates. An existing topic keeps its own number.
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
     # -1 means the broker's default.

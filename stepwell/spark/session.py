@@ -1,7 +1,8 @@
 """The Spark session of a pipeline: classic, local, in UTC, and without output.
 
-A step is one RDD job, so the settings here concern RDD jobs. Unix sockets replace TCP, and Stepwell's own daemon avoids
-a garbage collection after each task (71 -> 41 ms for two stages). The UI, the progress bar and the WARN lines are off.
+Each worker is a job of one task that lives as long as the run, so local mode has more task slots than cores: a query, or a worker that replaces
+another one, must find a slot. Unix sockets replace TCP, and Stepwell's own daemon imports the heavy modules before it forks a task's process.
+The UI, the progress bar and the WARN lines are off.
 The session starts in 3 to 20 s. A process makes one session.
 """
 
@@ -18,7 +19,10 @@ from pyspark.sql import SparkSession
 from stepwell.spark import class_archive
 from stepwell.spark.fixed import FIXED_SQL
 
-DAEMON_MODULE = "engine.run.daemon"
+DAEMON_MODULE = "engine.resident.daemon"
+
+WORKER_SLOTS = 1024
+"""Task slots of local mode beyond the cores: as many as a pipeline may have workers. A slot that nobody uses costs nothing."""
 
 _ROOMS_FOLDER = Path(__file__).resolve().parents[2]
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
@@ -26,16 +30,16 @@ _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 _FIXED = {
     **FIXED_SQL,
     "spark.sql.unsupportedOperationCheck": "false",
-    # Two concurrent attempts of a task would only wait for each other's database lock.
+    # A worker's task never ends, so it would always look slow.
     "spark.speculation": "false",
+    # A worker may be idle for as long as its input is.
+    "spark.python.worker.killOnIdleTimeout": "false",
     "spark.python.unix.domain.socket.enabled": "true",
 }
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
-    # Exchange messages are compressed by Arrow already where that is worthwhile, and the network is loopback.
-    "spark.shuffle.compress": "false",
 }
 
 
@@ -73,7 +77,8 @@ def make_session(
     """The process's session, with a project's `spark.*` settings. With `daemon_module` None, Spark's own daemon is used. With `java_options`
     None, the archive of classes is used if there is one."""
     chosen = {**_DEFAULTS, **(settings or {}), **_FIXED}
-    chosen.setdefault("spark.master", f"local[{cores()}]")
+    chosen.setdefault("spark.master", f"local[{cores() + WORKER_SLOTS}]")
+    chosen.setdefault("spark.default.parallelism", str(cores()))  # and not the number of slots
     if daemon_module is not None:
         chosen.setdefault("spark.python.daemon.module", daemon_module)
     # Python workers must find Stepwell's packages also if they run from a checkout.

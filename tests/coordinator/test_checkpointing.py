@@ -9,12 +9,12 @@ from coordinator.checkpointing import bytes_of
 from coordinator.status import StepTimes
 from coordinator.step_output import StepResult
 from coordinator.stepping import step_times
-from engine.run.database_jobs import Folded
+from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
 
 
 def folded(tables: dict[int, int], disk: dict[str, int]) -> Folded:
-    return cast(Folded, SimpleNamespace(statistics=SimpleNamespace(table_bytes=tables, disk_bytes=disk)))
+    return Folded(versions=(), table_bytes=tables, disk_bytes=disk)
 
 
 def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
@@ -24,7 +24,7 @@ def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
     assert bytes_of([], cast(TaskSetup, setup)) == ({}, {})
 
 
-def test_time_beyond_the_slowest_worker_is_shuffle() -> None:
+def test_time_beyond_the_slowest_worker_is_the_exchange_and_the_way_to_the_workers() -> None:
     result = StepResult([], read_ms=2.0, compute_ms=3.0, state_ms=1.0)
     assert step_times(result, 0.5, 10.0, 4.0) == StepTimes(0.5, 2.0, 3.0, 1.0, shuffle=4.0, write=4.0)
     assert step_times(result, 0.5, 5.9, 4.0).shuffle == 0.0, "workers run beside each other and their parts overlap"

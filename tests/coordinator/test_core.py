@@ -1,10 +1,13 @@
-"""The core against every order of events that Hypothesis finds, `check()` before each; and the important sequences, as scripts."""
+"""The core against every order of events that Hypothesis finds, `check()` before each; all short sequences of requests; and the important
+sequences, as scripts."""
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import cast
 
 import pytest
 from hypothesis import settings
@@ -15,21 +18,34 @@ from base.version import EMPTY, VersionId
 from coordinator.core import (
     Action,
     Checkpoint,
+    Collect,
     Complete,
     Core,
     Divide,
     Exit,
     Fold,
     Freeze,
+    Give,
     LogIntent,
     NoCommonVersion,
-    RunStep,
+    Settle,
     Wait,
     common_version,
 )
-from io_kafka.step_log.records import CheckpointComplete, CheckpointIntent, Claim, DivisionRecord, Record, StepRecord
-from io_kafka.step_log.state import StepLogState
-from tests.coordinator.five_states import FiveStates, State
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import (
+    CheckpointComplete,
+    CheckpointIntent,
+    Claim,
+    DivisionRecord,
+    InputRange,
+    Record,
+    StepRecord,
+)
+from io_kafka.step_log.state import PENDING_STEPS_MAX, StepLogState
+
+INPUT = TopicPartition("in", 0)
+DIVISION_OFFSETS = 4
 
 
 class Log(StepLogState):
@@ -48,7 +64,14 @@ class Log(StepLogState):
         self.apply(record, self.offset_next)
 
     def divide(self) -> None:
-        self.append(DivisionRecord(epoch=0, step=self.division_next, ranges=()))
+        start = self.positions.get(INPUT, 0)
+        span = InputRange(topic="in", partition=0, start=start, end=start + DIVISION_OFFSETS)
+        self.append(DivisionRecord(epoch=0, step=self.division_next, ranges=(span,)))
+
+    def cut(self, step: int) -> None:
+        """The step is divided again over one offset less, and the divisions after it are void."""
+        before = self.divisions[step]
+        self.append(before.cut(0, {INPUT: before.ranges[0].end - 1}))
 
     def write(self) -> None:
         self.append(StepRecord(epoch=0, step=self.steps, outputs=(), encoder="e"))
@@ -69,15 +92,22 @@ def opened(version: VersionId = EMPTY, *, available_now: bool = False) -> Core:
     return Core(version, ids(), available_now)
 
 
-def do(action: Action, core: Core, log: Log) -> None:
-    """Acts as the shell: it carries out the action, then reports it. A fold is begun and not ended."""
+def do(action: Action, core: Core, log: Log, ahead: int = 0) -> None:
+    """Acts as the shell: it carries out the action, then reports it. A fold is begun and not ended. `ahead`: how many divisions are written
+    with the output of a step, as far as the log takes them."""
     match action:
         case Divide():
             log.divide()
-        case RunStep(step, replay):
+        case Give(step):
+            core.given(step, log)
+        case Collect(step):
+            core.collected(step)
+        case Settle(step, replay):
             if not replay:
                 log.write()
-            core.stepped(step, log)
+                for _ in range(min(ahead, log.steps + PENDING_STEPS_MAX - log.division_next)):
+                    log.divide()
+            core.settled(step, log)
         case LogIntent(version):
             log.intend(version)
         case Freeze():
@@ -91,8 +121,50 @@ def do(action: Action, core: Core, log: Log) -> None:
             pass
 
 
+def step_through(core: Core, log: Log, actions: int) -> list[Action]:
+    """The next actions, which are carried out."""
+    done: list[Action] = []
+    for _ in range(actions):
+        done.append(core.next(log))
+        do(done[-1], core, log)
+    return done
+
+
+def judge(core: Core, log: Log, action: Action, state: int) -> None:
+    """What holds for the next action, whatever happened before. `state`: the next step of the workers' databases."""
+    wanted = core.checkpoint is Checkpoint.WANTED and not core.replaying(log)
+    assert isinstance(action, Collect | Settle | Give | Fold | Complete) or core.drained, "half of a step would be seen"
+    match action:
+        case Divide(step):
+            assert step == core.step == log.division_next, "a division is skipped or made twice"
+            assert not (core.stopping or core.paused or wanted)
+        case Give(step, replay):
+            assert core.running is None and step == core.step + (core.ran is not None) == state
+            assert step < log.division_next, "a step without a division in the log"
+            assert step <= log.steps + 1, "a step ahead of a step whose output is not committed"
+            assert replay == (step < log.steps), "its input would be divided again, or not measured"
+            assert not (core.stopping or core.paused or wanted), "a boundary is due"
+        case Collect(step):
+            assert step == core.running and core.ran is None
+        case Settle(step, replay):
+            assert step == core.ran == core.step and replay == (step < log.steps), "output is written twice, or never"
+            due = core.stopping or core.paused or wanted or core.running is not None
+            assert due or step + 1 == log.division_next, "the workers have nothing to do meanwhile"
+        case LogIntent(version):
+            assert version.step == log.steps == state, "a checkpoint of a step that is not written or not run"
+        case Freeze(version):
+            assert log.intent == version, "a freeze without an intent in the log"
+            assert version.step == log.steps == state
+        case Wait():
+            assert (core.paused and not core.stopping) or core.checkpoint is Checkpoint.FOLDING
+        case Exit():
+            assert core.stopping and (core.checkpoint is Checkpoint.NONE or core.replaying(log))
+            assert core.version.step == core.step or core.replaying(log), "an exit without a checkpoint"
+
+
 class Run(RuleBasedStateMachine):
-    """A coordinator with a log and two databases, which may crash at any time. Only durable data survive a crash."""
+    """A coordinator with a log and two databases, which may crash at any time. Only durable data survive a crash. `state`: the next step of the
+    workers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,29 +172,27 @@ class Run(RuleBasedStateMachine):
         self.held: dict[int, tuple[VersionId, ...]] = {0: (EMPTY,), 1: (EMPTY,)}
         self.ids = ids()
         self.core = Core(EMPTY, self.ids)
+        self.state = 0
         self.exited = False
 
-    @rule()
-    def proceed(self) -> None:
+    @rule(ahead=st.integers(0, PENDING_STEPS_MAX), is_large=st.booleans())
+    def proceed(self, ahead: int, is_large: bool) -> None:
+        """`is_large`: a step that is collected turns out to have too much input, and is divided again."""
         if self.exited:
             return
         core, log, action = self.core, self.log, self.core.next(self.log)
+        judge(core, log, action, self.state)
         match action:
-            case Divide(step):
-                assert step == core.step == log.division_next, "a division is skipped or made twice"
-            case RunStep(step, replay):
-                assert step == core.step
-                assert step < log.division_next, "a step without a division in the log"
-                assert step <= log.steps, "a step ahead of committed output"
-                assert replay == (step < log.steps), "output would be written twice, or never"
-            case Freeze(version):
-                assert log.intent == version, "a freeze without an intent in the log"
+            case Collect(step):
+                if is_large and step >= log.steps and log.divisions[step].division.rows > 1:
+                    assert step == log.steps, "a step is cut while the one before it is not written"
+                    log.cut(step)
+                self.state = step + 1
             case Complete(version, former):
                 assert all(version in held for held in self.held.values()) and former == core.version
             case Exit():
                 self.exited = True
-                assert core.version.step == core.step or core.replaying(log), "an exit without a checkpoint"
-        do(action, core, log)
+        do(action, core, log, ahead)
 
     @rule()
     def asked_twice(self) -> None:
@@ -147,6 +217,7 @@ class Run(RuleBasedStateMachine):
         if self.log.intent == version:
             self.log.complete(version)
         self.core = Core(version, self.ids)
+        self.state = version.step
         self.exited = False
 
     @precondition(lambda self: not self.exited)
@@ -159,6 +230,7 @@ class Run(RuleBasedStateMachine):
         self.core.check(self.log)
         self.log.check()
         assert common_version(self.held) is not None
+        assert self.state == self.core.step + (self.core.ran is not None)
 
 
 TestRun = Run.TestCase
@@ -173,28 +245,70 @@ def test_versions_are_compared_by_identity_not_by_number() -> None:
         common_version({0: (mine,), 1: (other,)})
 
 
+def test_the_workers_run_the_next_step_while_the_last_one_is_written() -> None:
+    core, log = opened(), Log(divided=2)
+    assert step_through(core, log, 6) == [
+        Give(0, False), Collect(0), Give(1, False), Settle(0, False), Collect(1), Settle(1, False),
+    ]  # fmt: skip
+    assert core.next(log) == Divide(2)
+
+
+def test_two_divisions_that_were_written_with_the_output_keep_the_workers_busy() -> None:
+    """They are not reported, because the core reads them in the log."""
+    core, log = opened(), Log(divided=1)
+    done: list[Action] = []
+    for _ in range(9):
+        done.append(core.next(log))
+        do(done[-1], core, log, ahead=2)
+    assert done == [
+        Give(0, False), Collect(0), Settle(0, False),
+        Give(1, False), Collect(1), Give(2, False), Settle(1, False), Collect(2), Give(3, False),
+    ]  # fmt: skip
+
+
+def test_a_division_that_is_void_is_made_again() -> None:
+    core, log = opened(), Log(divided=2)
+    step_through(core, log, 1)
+    log.cut(0)
+    assert step_through(core, log, 3) == [Collect(0), Settle(0, False), Divide(1)]
+    assert log.divisions[1].ranges[0].start == DIVISION_OFFSETS - 1
+
+
+@pytest.mark.parametrize("request_name", ["stop", "pause", "checkpoint"])
+def test_what_needs_a_boundary_waits_until_no_step_is_under_way(request_name: str) -> None:
+    """Whenever it is asked for: the steps that are under way are collected and settled, and none is given."""
+    for before in range(1, 6):
+        core, log = opened(), Log(divided=1)
+        step_through(core, log, 3)
+        log.divide()
+        log.divide()
+        step_through(core, log, before)
+        getattr(core, f"request_{request_name}")()
+        under_way = {step for step in (core.running, core.ran) if step is not None}
+        done: list[Action] = []
+        while not core.drained and len(done) < LENGTH_MAX:
+            done += step_through(core, log, 1)
+        assert {action.step for action in done if isinstance(action, Settle)} == under_way
+        assert not any(isinstance(action, Give) for action in done)
+        assert core.next(log) == (Wait() if request_name == "pause" else LogIntent(VersionId(1, core.step, "c1")))
+
+
 def test_a_stop_waits_for_its_checkpoint() -> None:
     core, log, version = opened(), Log(), VersionId(1, 1, "c1")
-    assert core.next(log) == Divide(0)
-    log.divide()
-    assert core.next(log) == RunStep(0, replay=False)
+    assert step_through(core, log, 2) == [Divide(0), Give(0, replay=False)]
     core.request_stop()
-    log.write()
-    core.stepped(0, log)
-    story: list[Action] = []
-    while (action := core.next(log)) != Exit():
-        story.append(action)
-        do(action, core, log)
-        if isinstance(action, Fold):
-            assert core.next(log) == Wait()
-            core.folded({0: (EMPTY, version)})
-    assert story == [LogIntent(version), Freeze(version), Fold(version), Complete(version, EMPTY)]
+    assert step_through(core, log, 5) == [
+        Collect(0), Settle(0, False), LogIntent(version), Freeze(version), Fold(version),
+    ]  # fmt: skip
+    assert core.next(log) == Wait()
+    core.folded({0: (EMPTY, version)})
+    assert step_through(core, log, 2) == [Complete(version, EMPTY), Exit()]
 
 
 def test_the_freeze_waits_until_the_log_has_the_intent() -> None:
     """A crash between the two would leave a version in the databases that the log does not know."""
     core, log, version = opened(), Log(divided=1), VersionId(1, 1, "c1")
-    do(core.next(log), core, log)
+    step_through(core, log, 3)
     assert core.request_checkpoint()
     assert [core.next(log), core.next(log)] == [LogIntent(version), LogIntent(version)]
     with pytest.raises(AssertionError, match="a freeze without an intent in the log"):
@@ -205,69 +319,138 @@ def test_the_freeze_waits_until_the_log_has_the_intent() -> None:
     assert core.next(log) == Freeze(version)
 
 
+def test_steps_go_on_while_a_checkpoint_is_folded() -> None:
+    core, log, version = opened(), Log(divided=2), VersionId(1, 2, "c1")
+    step_through(core, log, 1)
+    core.request_checkpoint()  # there is nothing to keep yet
+    assert core.checkpoint is Checkpoint.NONE
+    step_through(core, log, 3)
+    assert core.running == 1 and core.request_checkpoint() and not core.request_checkpoint()
+    assert step_through(core, log, 5) == [
+        Collect(1), Settle(1, False), LogIntent(version), Freeze(version), Fold(version),
+    ]  # fmt: skip
+    assert step_through(core, log, 2) == [Divide(2), Give(2, False)]
+    core.folded({0: (EMPTY, version)})
+    assert step_through(core, log, 2) == [Complete(version, EMPTY), Collect(2)]
+    assert core.version == version
+
+
 def test_a_checkpoint_is_complete_when_the_log_says_so() -> None:
     core, log = opened(), Log(divided=1)
-    do(core.next(log), core, log)
+    step_through(core, log, 3)
     core.request_checkpoint()
-    for _ in range(3):
-        do(core.next(log), core, log)
+    step_through(core, log, 3)
     core.folded({0: (VersionId(1, 1, "c1"),)})
     with pytest.raises(AssertionError, match="is not complete in the log"):
         core.completed(log)
     assert core.version == EMPTY
 
 
-def test_a_step_is_done_when_the_log_has_its_output() -> None:
+def test_a_step_is_settled_when_the_log_has_its_output() -> None:
     core, log = opened(), Log(divided=1)
-    assert core.next(log) == RunStep(0, replay=False)
-    with pytest.raises(AssertionError, match=r"step 0 is reported.*RunStep\(step=0, replay=False\)"):
-        core.stepped(0, log)
+    step_through(core, log, 2)
+    assert core.next(log) == Settle(0, replay=False)
+    with pytest.raises(AssertionError, match=r"step 0 is settled out of order.*Settle\(step=0, replay=False\)"):
+        core.settled(0, log)
     log.write()
-    with pytest.raises(AssertionError, match="step 1 is reported, and step 0 is next"):
-        core.stepped(1, log)
-    core.stepped(0, log)
+    with pytest.raises(AssertionError, match="step 1 is settled out of order"):
+        core.settled(1, log)
+    core.settled(0, log)
     assert core.next(log) == Divide(1)
+
+
+def test_a_step_that_nobody_collected_is_not_settled() -> None:
+    core, log = opened(), Log(divided=1)
+    step_through(core, log, 1)
+    log.write()
+    with pytest.raises(AssertionError, match="step 0 is settled out of order"):
+        core.settled(0, log)
+
+
+def test_steps_are_given_and_collected_one_after_the_other() -> None:
+    core, log = opened(), Log(divided=2)
+    with pytest.raises(AssertionError, match="step 2 is given without a division in the log"):
+        core.given(2, log)
+    with pytest.raises(AssertionError, match="step 1 is given out of order"):
+        core.given(1, log)
+    with pytest.raises(AssertionError, match="step 0 is collected, and step None is running"):
+        core.collected(0)
+    core.given(0, log)
+    with pytest.raises(AssertionError, match="step 1 is given, and step 0 is running"):
+        core.given(1, log)
+    core.collected(0)
+    with pytest.raises(AssertionError, match="step 0 is given out of order"):
+        core.given(0, log)
+    core.given(1, log)
+    with pytest.raises(AssertionError, match="step 1 is collected, and step 0 is not settled"):
+        core.collected(1)
+
+
+def test_nothing_is_frozen_while_a_step_is_under_way() -> None:
+    core, log = opened(), Log(divided=2)
+    step_through(core, log, 3)
+    log.write()
+    core.settled(0, log)
+    core.checkpoint, core.pending = Checkpoint.WANTED, VersionId(1, 1, "c1")
+    log.intend(core.pending)
+    with pytest.raises(AssertionError, match="a freeze while a step is under way"):
+        core.frozen(log)
+    core.running, core.step = None, 2
+    with pytest.raises(AssertionError, match="a step ran between intent and freeze"):
+        core.frozen(log)
 
 
 def test_a_checkpoint_that_a_worker_lacks_is_not_complete() -> None:
     core, log, made = opened(), Log(divided=1), VersionId(1, 1, "c1")
-    do(core.next(log), core, log)
+    step_through(core, log, 3)
     assert core.request_checkpoint()
-    for _ in range(3):
-        do(core.next(log), core, log)
+    step_through(core, log, 3)
     with pytest.raises(AssertionError, match="the workers share"):
         core.folded({0: (EMPTY, made), 1: (EMPTY,)})
     assert core.checkpoint is Checkpoint.FOLDING
     core.folded({0: (EMPTY, made), 1: (EMPTY, made)})
-    do(core.next(log), core, log)
+    step_through(core, log, 1)
     assert core.version == made
 
 
 def test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint() -> None:
     core, log = opened(), Log(divided=3, written=2)
-    for step in range(2):
-        action = core.next(log)
-        assert action == RunStep(step, replay=True)
-        do(action, core, log)
-        core.request_checkpoint()
-    assert core.next(log) == LogIntent(VersionId(1, 2, "c1"))
+    assert step_through(core, log, 4) == [Give(0, True), Collect(0), Give(1, True), Settle(0, True)]
+    core.request_checkpoint()
+    assert step_through(core, log, 3) == [Collect(1), Give(2, False), Settle(1, True)]
+    assert step_through(core, log, 2) == [Collect(2), Settle(2, False)]
+    assert core.next(log) == LogIntent(VersionId(1, 3, "c1"))
 
 
-def test_a_division_that_was_written_with_the_output_is_not_asked_for() -> None:
-    """It is not reported, because the core reads it in the log."""
-    core, log = opened(), Log(divided=1)
-    log.divide()
+def test_a_checkpoint_that_waits_for_the_end_of_a_replay_does_not_slow_it() -> None:
+    core, log = opened(), Log(divided=3, written=3)
+    step_through(core, log, 3)
     do(core.next(log), core, log)
-    assert core.next(log) == RunStep(1, replay=False)
+    core.request_checkpoint()
+    assert step_through(core, log, 3) == [Collect(1), Give(2, True), Settle(1, True)]
+
+
+def test_a_stop_within_a_replay_needs_no_checkpoint() -> None:
+    core, log = opened(), Log(divided=3, written=3)
+    step_through(core, log, 1)
+    core.request_stop()
+    assert step_through(core, log, 2) == [Collect(0), Settle(0, True)]
+    assert core.next(log) == Exit()
 
 
 def test_what_was_there_at_the_start_is_read_and_then_the_run_stops() -> None:
     core, log = opened(available_now=True), Log(divided=1)
-    do(core.next(log), core, log)
+    step_through(core, log, 3)
     assert core.next(log) == Divide(1)
     core.nothing_to_read()
     assert core.next(log) == LogIntent(VersionId(1, 1, "c1"))
     assert core.stopping
+
+
+def test_a_run_without_an_end_goes_on_asking_for_input() -> None:
+    core, log = opened(), Log()
+    core.nothing_to_read()
+    assert core.next(log) == Divide(0)
 
 
 def test_a_pause_takes_effect_at_the_boundary_and_resume_goes_on() -> None:
@@ -275,7 +458,41 @@ def test_a_pause_takes_effect_at_the_boundary_and_resume_goes_on() -> None:
     core.request_pause()
     assert core.next(log) == Wait()
     core.request_resume()
-    assert core.next(log) == RunStep(0, replay=False)
+    assert core.next(log) == Give(0, replay=False)
+
+
+def test_a_stop_overrides_a_pause() -> None:
+    core, log = opened(), Log(divided=1)
+    core.request_pause()
+    core.request_stop()
+    assert core.next(log) == Exit()
+
+
+MISTAKES: list[tuple[str, dict[str, object]]] = [
+    ("step 0 is below", {"version": VersionId(1, 1, "c")}),
+    ("step 2 is next, and the log has 1 steps", {"step": 2}),
+    ("step 0 ran, and step 1 is next", {"ran": 0}),
+    ("step 2 is running, and step 1 is next", {"running": 2}),
+    ("a checkpoint without a version", {"checkpoint": Checkpoint.FROZEN}),
+    ("is not being made", {"pending": VersionId(1, 1, "c")}),
+    ("does not follow", {"pending": VersionId(2, 1, "c"), "checkpoint": Checkpoint.WANTED}),
+    ("holds a step that has not run", {"pending": VersionId(1, 2, "c"), "checkpoint": Checkpoint.FROZEN}),
+    ("between intent and freeze", {"pending": VersionId(1, 0, "c"), "checkpoint": Checkpoint.WANTED}),
+    ("without an intent in the log", {"pending": VersionId(1, 1, "c"), "checkpoint": Checkpoint.FROZEN}),
+]
+
+
+@pytest.mark.parametrize(("said", "fields"), MISTAKES, ids=[said for said, _ in MISTAKES])
+def test_a_state_that_cannot_be_is_noticed(said: str, fields: dict[str, object]) -> None:
+    core, log = opened(), Log(divided=3, written=1)
+    if "version" not in fields:
+        step_through(core, log, 4)
+        core.running = None
+    core.check(log)
+    for name, value in fields.items():
+        setattr(core, name, value)
+    with pytest.raises(AssertionError, match=said):
+        core.check(log)
 
 
 # All sequences of requests
@@ -284,46 +501,34 @@ REQUESTS = ("pause", "resume", "stop", "checkpoint")
 LENGTH_MAX = 7
 
 
-def sequences(core: Core, log: Log, twin: FiveStates, left: int) -> Iterator[tuple[Core, Log, FiveStates, Action]]:
-    """What the core asks for after every sequence of requests and boundaries. A boundary does what is asked for."""
-    for what in (*REQUESTS, "boundary") if left else ():
-        next_core, next_log, next_twin = copy.copy(core), log.fork(), copy.copy(twin)
-        if what != "boundary":
+def sequences(core: Core, log: Log, left: int) -> Iterator[tuple[Core, Log, Action]]:
+    """What the core asks for after every sequence of requests and actions. A fold ends at once."""
+    for what in (*REQUESTS, "act") if left else ():
+        next_core, next_log = copy.copy(core), cast(Log, log.fork())
+        if what != "act":
             getattr(next_core, f"request_{what}")()
-            next_twin.request(what)
         else:
             action = next_core.next(next_log)
-            next_twin.boundary()
-            yield next_core, next_log, next_twin, action
+            yield next_core, next_log, action
             if action == Exit():
                 continue
             do(action, next_core, next_log)
             if isinstance(action, Fold):
                 next_core.folded({0: (action.version,)})
-            next_twin.step = next_core.step
-        yield from sequences(next_core, next_log, next_twin, left - 1)
+        yield from sequences(next_core, next_log, left - 1)
 
 
-@pytest.mark.parametrize("written", [0, 2], ids=["new steps", "a replay"])
-def test_requests_take_effect_as_in_the_machine_of_five_states(written: int) -> None:
-    seen = dict.fromkeys(State, 0)
-    for core, log, twin, action in sequences(opened(), Log(divided=2, written=written), FiveStates(0), LENGTH_MAX):
-        seen[twin.state] += 1
-        if isinstance(action, RunStep | Divide):
-            assert twin.may_step
-        elif action == Wait():
-            assert twin.state is State.PAUSED
-        elif action == Exit():
-            assert twin.state is State.STOPPED
-        else:
-            assert core.checkpoint is not Checkpoint.NONE
-        if core.checkpoint is Checkpoint.NONE or core.replaying(
-            log
-        ):  # otherwise a checkpoint comes before what was requested
-            assert isinstance(action, RunStep | Divide) == twin.may_step
-            assert (action == Exit()) == (twin.state is State.STOPPED)
-        assert core.stopping == twin.stopping
-        if not core.stopping:
-            assert core.paused == (twin.state is State.PAUSED)
-    assert seen[State.PAUSE] == seen[State.STOP] == 0, "a boundary leaves neither"
-    assert min(seen[state] for state in (State.RUN, State.PAUSED, State.STOPPED)) > 100
+@pytest.mark.parametrize(("divided", "written"), [(2, 0), (3, 3)], ids=["new steps", "a replay"])
+def test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries(divided: int, written: int) -> None:
+    seen: Counter[type[Action]] = Counter()
+    begun = opened()
+    start = Log(divided=divided, written=written)
+    step_through(begun, start, 2)  # one step is collected, and the next one can be given
+    for core, log, action in sequences(begun, start, LENGTH_MAX):
+        judge(core, log, action, core.step + (core.ran is not None))
+        seen[type(action)] += 1
+        if not core.drained and core.checkpoint is not Checkpoint.FROZEN:
+            assert isinstance(action, Collect | Settle | Give | Complete)
+        elif core.checkpoint is Checkpoint.NONE and not core.stopping:
+            assert (action == Wait()) == core.paused
+    assert min(seen[kind] for kind in (Give, Collect, Settle, Wait)) > 100 and seen[Exit], seen

@@ -165,19 +165,32 @@ def test_the_topics_are_named_once_in_a_run() -> None:
     assert division is not None and run.inputs.record(run.log, 0, division).topics == ()
 
 
-def test_a_whole_step_is_divided_ahead_and_less_is_not() -> None:
-    run = Run({IN0: 11})
+def test_whole_steps_are_divided_ahead_and_less_is_not() -> None:
+    run = Run({IN0: 19})
     run.divide(run.inputs.choose(run.log, 0))
     ahead = run.inputs.choose_ahead(run.log, 0)
-    assert run.divide(ahead) == Division(1, (OffsetRange("in", 0, 4, 8),))
-    assert run.inputs.choose_ahead(run.log, 0) is None, "the next division is there already"
+    assert ahead == [Division(1, (OffsetRange("in", 0, 4, 8),)), Division(2, (OffsetRange("in", 0, 8, 12),))]
     run.log.write(0)
-    assert run.inputs.choose_ahead(run.log, 1) is None, "three messages are less than a step"
+    for division in ahead:
+        run.divide(division)
+    ahead = run.inputs.choose_ahead(run.log, 1)
+    assert ahead == [Division(3, (OffsetRange("in", 0, 12, 16),))], "one of two is there already"
     run.log.write(1)
-    run.divide(run.inputs.choose(run.log, 2))
+    run.divide(ahead[0])
+    assert run.inputs.choose_ahead(run.log, 1) == [], "both are there"
+    assert run.inputs.choose_ahead(run.log, 2) == [], "three messages are less than a step"
+    run.log.write(2)
+    run.log.write(3)
+    run.divide(run.inputs.choose(run.log, 4))
     before = run.cluster.asked
-    assert run.inputs.choose_ahead(run.log, 2) is None
+    assert run.inputs.choose_ahead(run.log, 4) == []
     assert run.cluster.asked == before, "after less than a whole step there was no backlog, and nobody is asked"
+
+
+def test_after_less_than_two_steps_one_is_divided_ahead() -> None:
+    run = Run({IN0: 11})
+    run.divide(run.inputs.choose(run.log, 0))
+    assert run.inputs.choose_ahead(run.log, 0) == [Division(1, (OffsetRange("in", 0, 4, 8),))]
 
 
 def test_available_now_ignores_later_messages() -> None:

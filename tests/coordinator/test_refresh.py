@@ -60,10 +60,11 @@ def check_rebuilt(play: Playground, resolved: Resolved, generation: int = 1) -> 
     assert play.check(resolved) == {"totals": 3, "cheap": 3, "prices": 3}
     state = play.log(resolved)
     assert (state.generation, state.refresh) == (generation, None)
-    for worker in range(resolved.spec.workers):
+    assert state.layout is not None
+    for worker in range(state.layout.workers):
         assert f"/{generation}/" in Database.owner(resolved.spec.database_folder(worker)).database
     folders = resolved.spec.database_folder(0).parent
-    assert sorted(f.name for f in folders.iterdir()) == [f"{w:04d}" for w in range(resolved.spec.workers)]
+    assert sorted(f.name for f in folders.iterdir()) == [f"{w:04d}" for w in range(state.layout.workers)]
 
 
 def test_outputs_are_rebuilt_from_the_input_that_is_there_now(play: Playground, written: Resolved) -> None:

@@ -32,6 +32,8 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
+from engine.resident.launcher import Cluster
+from engine.resident.spark_launcher import spark_cluster
 from examples.batch import Comparison, TopicMessage, batch_answer, compare, published
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -45,6 +47,7 @@ from stepwell.planning.pipeline import pipeline_spec
 from stepwell.planning.plans import ResolvedProject, resolve
 from stepwell.project.loading import load_project
 from tests.end_to_end.oracle import Answer, Batch, Ends, Messages, Oracle, Story, Watched
+from tests.end_to_end.threads import ThreadLauncher, threads
 from tests.settled import settled_log
 
 READ_SECONDS_MAX = 30.0
@@ -90,9 +93,9 @@ class Resolved:
 class Running:
     """A pipeline in a thread of its own. `fault`: what ended it, if not a stop."""
 
-    def __init__(self, resolved: Resolved, context: Any, options: Mapping[str, Any]) -> None:
+    def __init__(self, resolved: Resolved, cluster: Cluster, options: Mapping[str, Any]) -> None:
         self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
-        self.pipeline = Pipeline(resolved.spec, context, self.requests, self.board)
+        self.pipeline = Pipeline(resolved.spec, cluster, self.requests, self.board)
         self.fault: BaseException | None = None
         self.options = options
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -215,17 +218,30 @@ class Playground:
 
     # Runs
 
-    def run(self, resolved: Resolved, **options: Any) -> dict[str, Any]:
-        """Takes what is there, makes a checkpoint; the last status."""
-        board = StatusBoard(resolved.spec.name)
-        pipeline = Pipeline(resolved.spec, self.spark.sparkContext, Requests(), board)
-        pipeline.run(**{"available_now": True, **options})
+    def tasks(self, resolved: Resolved) -> Cluster:
+        """Workers as a service has them: each is a task of Spark."""
+        return spark_cluster(self.spark.sparkContext, resolved.spec.name)
+
+    def run(
+        self,
+        resolved: Resolved,
+        cluster: Cluster | None = None,
+        board: StatusBoard | None = None,
+        requests: Requests | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Takes what is there, makes a checkpoint; the last status. `cluster`: Spark's tasks, or workers in threads (threads.py)."""
+        cluster, board = cluster or self.tasks(resolved), board or StatusBoard(resolved.spec.name)
+        try:
+            Pipeline(resolved.spec, cluster, requests or Requests(), board).run(**{"available_now": True, **options})
+        finally:
+            wait_for_threads(cluster)
         return board.show()
 
     @contextmanager
-    def running(self, resolved: Resolved, **options: Any) -> Iterator[Running]:
+    def running(self, resolved: Resolved, cluster: Cluster | None = None, **options: Any) -> Iterator[Running]:
         """A run that goes on until it is asked to stop; it is stopped at the end of the block."""
-        run = Running(resolved, self.spark.sparkContext, options)
+        run = Running(resolved, cluster or self.tasks(resolved), options)
         run.thread.start()
         try:
             yield run
@@ -233,6 +249,8 @@ class Playground:
             run.requests.ask("stop")
             run.thread.join(WAIT_SECONDS_MAX)
             assert not run.thread.is_alive(), "the run does not stop"
+            if cluster is not None:
+                wait_for_threads(cluster)
 
     def log(self, resolved: Resolved) -> StepLogState:
         return settled_log(self.settings, resolved.spec.log_topic)
@@ -262,18 +280,16 @@ class Playground:
 
         return lambda inputs, boundaries: [answer(inputs, ends) for ends in boundaries]
 
-    def twin(
-        self, resolved: Resolved, story: Story, workers: int, driver_rows_max: int | None = None
-    ) -> dict[str, str]:
+    def twin(self, resolved: Resolved, story: Story, workers: int) -> dict[str, str]:
         """Runs the pipeline again without a fault, over the divisions of `story`, with state and output topics of its own; the oracle's twin."""
-        other = renamed(resolved, "-twin", workers, driver_rows_max)
+        other = renamed(resolved, "-twin", workers)
 
         def divide(step: int, *_: Any) -> Division | None:
             ranges = sorted((*place, *span) for place, span in story.ranges.get(step, {}).items())
             return Division(step, tuple(OffsetRange(*r) for r in ranges)) if ranges else None
 
         with patch.object(inputs, "divide", divide):
-            self.run(other)
+            self.run(other, threads())
         outputs = zip(resolved.spec.outputs, other.spec.outputs, strict=True)
         return {one.topic: two.topic for one, two in outputs}
 
@@ -306,6 +322,17 @@ class Playground:
         )
         assert written == recorded
         return len(records)
+
+
+def wait_for_threads(cluster: Cluster) -> None:
+    """Until no worker in a thread acts any more; Spark's tasks need no waiting."""
+    if isinstance(cluster.launcher, ThreadLauncher):
+        cluster.launcher.join()
+
+
+def pids(status: Mapping[str, Any]) -> list[int]:
+    """The processes of the workers, in the order of their numbers."""
+    return [int(worker["pid"]) for worker in status["workers"]]
 
 
 def answer_of(frame: DataFrame) -> Answer:
@@ -359,11 +386,10 @@ def as_bytes(value: Value) -> bytes | None:
     return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
-def renamed(resolved: Resolved, suffix: str, workers: int, driver_rows_max: int | None = None) -> Resolved:
+def renamed(resolved: Resolved, suffix: str, workers: int) -> Resolved:
     """The same circuit over the same input, as another pipeline with state and output topics of its own."""
     spec = resolved.spec
     outputs = tuple(replace(o, topic=o.topic + suffix) for o in spec.outputs)
-    driver_rows_max = spec.driver_rows_max if driver_rows_max is None else driver_rows_max
     return Resolved(
         resolved.project,
         replace(
@@ -372,6 +398,5 @@ def renamed(resolved: Resolved, suffix: str, workers: int, driver_rows_max: int 
             storage=spec.storage / suffix,
             outputs=outputs,
             workers=workers,
-            driver_rows_max=driver_rows_max,
         ),
     )

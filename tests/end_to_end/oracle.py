@@ -323,8 +323,11 @@ def tell(log: Sequence[Message]) -> Story:
             if step in story.outputs:
                 story.faults.append(f"b: step {step} is divided again after its output, by epoch {record['epoch']}")
             before = story.ranges.get(step, ranges)
-            if ranges != before and not (step == max(story.ranges) and is_cut(ranges, before)):
+            if ranges != before and not is_cut(ranges, before):
                 story.faults.append(f"b: step {step} has two divisions: {before} and {ranges}")
+            elif ranges != before:
+                for void in [later for later in story.ranges if later > step]:  # they began where this one ended
+                    del story.ranges[void], divided[void]
             story.ranges[step] = ranges
             divided[step] = message.offset
         elif record["kind"] == "step":

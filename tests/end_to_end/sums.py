@@ -29,12 +29,9 @@ def project(
     rows: int = 2,
     workers: int = 1,
     total: str = "sum(n)",
-    in_spark: bool = False,
 ) -> Resolved:
-    """`rows`: of a step, at most. `in_spark`: steps so small would run in the driver."""
+    """`rows`: of a step, at most."""
     conf: dict[str, Any] = {"stepwell.step.rows.max": rows, "stepwell.workers": workers}
-    if in_spark:
-        conf["stepwell.step.driver.rows.max"] = 0
     return play.resolve(files(source, total), conf)
 
 
@@ -57,7 +54,7 @@ def left_without_checkpoint(play: Playground, source: str = "", **options: Any) 
     except Exception as fault:
         assert "malformed" in str(fault)
     state = play.log(resolved)
-    assert (state.steps, len(state.pending), state.checkpoints) == (2, 1, ())
+    assert (state.steps, len(state.pending), state.checkpoints) == (2, 2, ())
     return resolved
 
 

@@ -20,6 +20,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.output_progress import InputChanged
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Value
+from tests.end_to_end.threads import threads
 
 
 def test_a_malformed_message_stops_the_step_before_anything_of_it_is_written(play: Playground) -> None:
@@ -89,10 +90,7 @@ RUBBISH: list[Value] = [
 
 
 @pytest.mark.parametrize("millions", [0.1, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("in_spark", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(
-    play: Playground, millions: float, in_spark: bool
-) -> None:
+def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(play: Playground, millions: float) -> None:
     play.topic("in")
     count = int(millions * 1e6)
     good = [b'{"k":"%s","n":1}' % k for k in (b"a", b"b", b"c")] * (count // 3)
@@ -100,7 +98,7 @@ def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(
     # First in the topic, first in a step, in the middle, and many at once.
     sent = [*RUBBISH, *(x for i in range(7) for x in (*good[i * step : (i + 1) * step], *RUBBISH))]
     play.send("in", sent)
-    resolved = sums.project(play, ", 'on.error' = 'skip'", rows=len(RUBBISH) + step, workers=2, in_spark=in_spark)
+    resolved = sums.project(play, ", 'on.error' = 'skip'", rows=len(RUBBISH) + step, workers=2)
     status = play.run(resolved)
     assert status["steps_run"] >= 7 and status["recoveries"] == 0
     latest = {m.key: json.loads(m.value) for m in play.read("out") if m.value is not None}
@@ -119,9 +117,8 @@ def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(
     ],
     ids=["exponent", "year", "digits"],
 )
-@pytest.mark.parametrize("in_spark", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_text_that_no_cast_takes_stops_the_step_with_view_step_expression_and_value(
-    play: Playground, text: str, shown: str, in_spark: bool
+    play: Playground, text: str, shown: str
 ) -> None:
     play.topic("in")
     resolved = play.resolve({
@@ -129,7 +126,7 @@ def test_a_text_that_no_cast_takes_stops_the_step_with_view_step_expression_and_
 CREATE STREAMING TABLE texts (k STRING, t STRING) USING kafka TBLPROPERTIES ('subscribe' = '@in');
 CREATE MATERIALIZED VIEW casts TBLPROPERTIES ('topic' = '@out') AS
   SELECT k, CASE WHEN k = 'date' THEN CAST(t AS DATE) END AS d, CASE WHEN k = 'decimal' THEN CAST(t AS DECIMAL(10,2)) END AS n FROM texts;
-"""}, {"stepwell.step.rows.max": 2, **({"stepwell.step.driver.rows.max": 0} if in_spark else {})})  # fmt: skip
+"""}, {"stepwell.step.rows.max": 2})  # fmt: skip
     good: list[Value] = [{"k": "date", "t": "2020-01-01"}, {"k": "decimal", "t": "1.5"}]
     play.send("in", [*good, {"k": "decimal" if "e" in text else "date", "t": text}])
     with pytest.raises(DataError) as caught:
@@ -201,7 +198,7 @@ def test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_sam
     with monkeypatch.context() as changed:
         changed.setattr(RangeReader, "read", with_other_keys)
         with pytest.raises(InputChanged, match=f"step 0, topic '{play.prefix}in' partition 0"):
-            play.run(resolved)
+            play.run(resolved, threads())
     assert play.read("out") == written
     assert play.run(resolved)["steps_replayed"] == 2
     assert play.check(resolved) == {"sums": 3}

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from coordinator.checkpointing import Checkpointing
-from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
@@ -35,7 +34,7 @@ def transactions(play: Playground, resolved: Resolved) -> list[list[str]]:
     return [records for records in found if records]
 
 
-def test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction(play: Playground) -> None:
+def test_over_a_backlog_the_next_divisions_stand_in_the_outputs_transaction(play: Playground) -> None:
     play.topic("in", partitions=2)
     resolved = sums.project(play)
     for partition in (0, 1):
@@ -43,8 +42,8 @@ def test_over_a_backlog_the_next_division_stands_in_the_outputs_transaction(play
     play.run(resolved)
     assert transactions(play, resolved) == [
         ["division 0"],
-        ["step 0", "division 1"],
-        ["step 1", "division 2"],
+        ["step 0", "division 1", "division 2"],  # the workers run step 1 now, and step 2 while step 1 is written
+        ["step 1"],
         ["step 2"],
         ["division 3"],  # one row was left: it might have been more by now
         ["step 3"],
@@ -65,9 +64,11 @@ def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -
             if step == 1:
                 requests.ask("stop")
 
-    Pipeline(resolved.spec, play.spark.sparkContext, requests, StopsAfterStep1(resolved.spec.name)).run()
+    board = StopsAfterStep1(resolved.spec.name)
+    play.run(resolved, board=board, requests=requests, available_now=False)
     state = play.log(resolved)
-    assert ([record.step for record in state.pending], state.steps, state.checkpoints[-1].step) == ([2], 2, 2)
+    # Step 2 was running when step 1 was written.
+    assert ([record.step for record in state.pending], state.steps, state.checkpoints[-1].step) == ([3], 3, 3)
     assert play.run(resolved)["steps_replayed"] == 0
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
@@ -85,9 +86,9 @@ def test_a_replay_divides_nothing(play: Playground, monkeypatch: pytest.MonkeyPa
     play.send("in", sums.rows(2, 4))  # a whole step waits while step 0 is replayed
     write_step = PipelineWriter.write_step
 
-    def checked(self: PipelineWriter, step: int, *args: Any, division_next: Any, **named: Any) -> Any:
-        assert division_next is None or step == self.state.steps, "a division stands beside output that is not written"
-        return write_step(self, step, *args, division_next=division_next, **named)
+    def checked(self: PipelineWriter, step: int, *args: Any, divisions: Sequence[DivisionRecord], **named: Any) -> Any:
+        assert not divisions or step == self.state.steps, "a division stands beside output that is not written"
+        return write_step(self, step, *args, divisions=divisions, **named)
 
     monkeypatch.setattr(PipelineWriter, "write_step", checked)
     assert play.run(resolved)["steps_replayed"] == 1
@@ -109,8 +110,7 @@ def test_available_now_takes_what_was_there_when_it_began(play: Playground) -> N
                 play.send("in", sums.rows(4, 6))
 
     board = SendsMore(resolved.spec.name)
-    Pipeline(resolved.spec, play.spark.sparkContext, Requests(), board).run(available_now=True)
-    assert board.show()["rows"] == 4
+    assert play.run(resolved, board=board)["rows"] == 4
     assert play.run(resolved)["rows"] == 6
     assert play.check(resolved) == {"sums": 3}
 
@@ -130,6 +130,25 @@ CREATE MATERIALIZED VIEW large TBLPROPERTIES ('topic' = '@large') AS SELECT k, n
     assert play.log(resolved).checkpoints[-1].step == 4
     assert play.check(resolved) == {"large": 5}
     assert play.check_steps(resolved) == 4
+
+
+def test_a_step_without_state_that_is_too_large_on_one_worker_is_run_again_by_all(play: Playground) -> None:
+    """The other workers have finished it when one of them says how large it is."""
+    play.topic("in", partitions=2)
+    files = {
+        "all.sql": """
+CREATE STREAMING TABLE texts (k STRING, text STRING) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE MATERIALIZED VIEW letters TBLPROPERTIES ('topic' = '@letters') AS SELECT k, length(text) AS n FROM texts;
+"""
+    }
+    resolved = play.resolve(files, {"stepwell.workers": 2})
+    resolved = replace(resolved, spec=replace(resolved.spec, limits=Limits(1_000, BYTES, message_bytes=1)))
+    for partition, length in ((0, 10), (1, 1000)):
+        play.send("in", [{"k": "abc"[i % 3], "text": "x" * length} for i in range(8)], partition)
+    status = play.run(resolved)
+    assert status["recoveries"] == 0 and status["steps_run"] > 2
+    assert play.check(resolved) == {"letters": 16}
+    assert play.check_steps(resolved) == status["steps_run"]
 
 
 BYTES = 3_000
@@ -155,9 +174,9 @@ def ranges(play: Playground, resolved: Resolved) -> dict[int, dict[tuple[str, in
     return found
 
 
-def test_a_step_holds_no_more_bytes_than_it_may_wherever_it_runs(play: Playground) -> None:
-    """Large messages in two partitions, small ones in another topic, one that is larger than a step may be. With one worker in the driver
-    and with three in Spark the divisions are the same, and no step holds more than its bytes."""
+def test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers(play: Playground) -> None:
+    """Large messages in two partitions, small ones in another topic, one that is larger than a step may be. With one worker and with three the
+    divisions are the same, and no step holds more than its bytes."""
     play.topic("large", partitions=2)
     play.topic("small", partitions=2)
     for partition in (0, 1):
@@ -165,9 +184,9 @@ def test_a_step_holds_no_more_bytes_than_it_may_wherever_it_runs(play: Playgroun
         play.send("small", [(str(k), {"k": str(k), "n": k}) for k in range(partition, 40, 2)], partition)
     play.send("large", [{"k": "a", "n": 1, "text": "y" * 2 * BYTES}, {"k": "b", "n": 1, "text": "z"}])
     divisions = []
-    for workers, driver_rows_max in ((1, None), (3, 0)):
+    for workers in (1, 3):
         resolved = play.resolve(LARGE, {"stepwell.step.bytes.max": BYTES})
-        other = renamed(resolved, f"-{workers}", workers, driver_rows_max)
+        other = renamed(resolved, f"-{workers}", workers)
         other = replace(other, spec=replace(other.spec, limits=Limits(1_000, BYTES, message_bytes=1)))
         play.run(other)
         divisions.append(ranges(play, other))

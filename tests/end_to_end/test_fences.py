@@ -1,30 +1,35 @@
-"""Invariants 2, 4 and 5 at work: what differs in a replay, a task that runs twice or dies, a coordinator that was replaced."""
+"""Invariants 2, 4 and 5 at work: what differs in a replay, a worker that dies, sleeps or is cut off, a coordinator that was replaced."""
 
 from __future__ import annotations
 
 import os
 import signal
-import uuid
-from collections.abc import Iterator
-from contextlib import suppress
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from pyspark import RDD
+from structlog.testing import capture_logs
 
 from coordinator import stepping
 from coordinator.errors import CircuitChanged, LayoutChanged
-from engine.run import spark_step
-from engine.run.exchange import ExchangeMessage
-from engine.run.spark_step import region_task, source_task
-from engine.run.tasks import StepInput
+from engine.resident import sockets
+from engine.resident.frames import Frame
+from engine.resident.messages import RunStep
+from engine.resident.spark_launcher import SparkJob
+from engine.resident.worker import Worker
+from engine.run import tasks
+from engine.run.region import StageResult, StageTask
+from engine.run.tasks import StepTask
 from io_kafka.clients.writer import Fenced
 from io_kafka.step_log.output_progress import DigestMismatch
+from storage.errors import StaleEpoch
 from tests.end_to_end import sums
-from tests.end_to_end.harness import Playground, wait_until
+from tests.end_to_end.harness import Playground, Resolved, Running, pids, wait_until
+from tests.end_to_end.threads import threads
 
 
 def test_a_replay_that_gives_other_output_stops_before_it_writes(
@@ -61,34 +66,79 @@ def test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number
     assert play.check(again) == {"sums": 3}
 
 
-def waiting_region_task(
-    folder: Path, shared: Any, given: StepInput, *rest: Any
-) -> Iterator[tuple[int, ExchangeMessage]]:
-    """Its first run in step 2 begins only when it is told to: a zombie, by then."""
-    if given.step == 2:
-        try:
-            (folder / "here").touch(exist_ok=False)
-        except FileExistsError:
-            pass
-        else:
-            wait_until((folder / "go").exists)
-    return region_task(shared, given, *rest)
+# A worker that sleeps
+
+
+class Sleeper:
+    """Worker 1, which falls asleep in step 2, once, and goes on when it is told to: by then it has been replaced. `ends`: what became of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, inside: bool) -> None:
+        self.asleep, self.woken, self.over = threading.Event(), threading.Event(), threading.Event()
+        self.ends: list[BaseException | None] = []
+        self._thread: threading.Thread | None = None
+        self._inside = inside
+        regions, run_stage = StepTask._regions, tasks.run_stage
+
+        def watched_regions(task: StepTask, *given: Any) -> None:
+            if not inside:
+                self._sleep(task._given.step, task._worker)
+            try:
+                regions(task, *given)
+            except BaseException as end:
+                self._ended(end)
+                raise
+            self._ended(None)
+
+        def watched_stage(task: StageTask, *given: Any) -> StageResult:
+            if inside and task.stage > 0:
+                self._sleep(task.step, task.worker)
+            return run_stage(task, *given)
+
+        monkeypatch.setattr(StepTask, "_regions", watched_regions)
+        monkeypatch.setattr(tasks, "run_stage", watched_stage)
+
+    def _sleep(self, step: int, worker: int) -> None:
+        if (step, worker) == (2, 1) and not self.asleep.is_set():
+            self._thread = threading.current_thread()
+            self.asleep.set()
+            assert self.woken.wait(600), "nobody has woken it"
+
+    def _ended(self, end: BaseException | None) -> None:
+        if threading.current_thread() is self._thread and not self.over.is_set():
+            self.ends.append(end)
+            self.over.set()
+
+    def wake(self) -> None:
+        """And waits for what it does then."""
+        self.woken.set()
+        wait_until(self.over.is_set)
+
+
+@pytest.fixture(params=[False, True], ids=["before its transaction", "inside its transaction"])
+def sleeper(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sleeper]:
+    made = Sleeper(monkeypatch, inside=request.param)
+    yield made
+    made.woken.set()
+
+
+def without_checkpoints(resolved: Resolved, **limits: float) -> Resolved:
+    """A run that keeps nothing until it is stopped, so a recovery replays every step."""
+    return Resolved(resolved.project, replace(resolved.spec, checkpoint_interval_s=3600.0, **limits))  # type: ignore[arg-type]
 
 
 def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once(
-    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    play: Playground, sleeper: Sleeper
 ) -> None:
-    monkeypatch.setattr(spark_step, "region_task", partial(waiting_region_task, tmp_path))
     play.topic("in")
     play.send("in", sums.rows(0, 8))
-    resolved = sums.project(play, workers=2, in_spark=True)
-    resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))  # both steps are replayed
-    with play.running(resolved) as first:
-        wait_until((tmp_path / "here").exists)
-        second = play.run(resolved, expect_epoch=0)  # while a task of the first one's step 2 waits
-        (tmp_path / "go").touch()
+    resolved = without_checkpoints(sums.project(play, workers=2), progress_s=600.0)
+    with play.running(resolved, threads()) as first:
+        wait_until(sleeper.asleep.is_set)
+        second = play.run(resolved, expect_epoch=0)  # while a worker of the first one sleeps in step 2
+        sleeper.wake()
         first.thread.join(60)
     assert isinstance(first.fault, Fenced) and "taken over from epoch 0: epoch 1" in str(first.fault)
+    assert sleeper._inside or isinstance(sleeper.ends[0], StaleEpoch)
     assert (second["epoch"], second["steps_replayed"], second["steps_run"]) == (1, 2, 2)
     with pytest.raises(Fenced):  # it has looked at epoch 0, and somebody else has claimed since
         play.run(resolved, expect_epoch=0)
@@ -98,140 +148,156 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
     assert play.check_steps(resolved) == 5
 
 
-def dying_region_task(corpse: Path, shared: Any, given: StepInput, *rest: Any) -> Iterator[tuple[int, ExchangeMessage]]:
-    """Dies once, in step 2: after the database has the step, before anybody has the result."""
-    result = list(region_task(shared, given, *rest))
-    if given.step == 2 and not corpse.exists():
-        corpse.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return iter(result)
-
-
-def test_a_killed_python_worker_is_recovered_from_at_the_last_checkpoint(
-    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark_step, "region_task", partial(dying_region_task, tmp_path / "corpse"))
+def test_a_worker_that_was_given_up_and_wakes_changes_nothing(play: Playground, sleeper: Sleeper) -> None:
+    """It belongs to the same epoch as those that replaced it, and to an older attempt."""
     play.topic("in")
     play.send("in", sums.rows(0, 8))
-    resolved = sums.project(play, workers=2, in_spark=True)
-    status = play.run(resolved)
-    assert (status["recoveries"], status["steps_replayed"]) == (1, 2)
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) == 4
-
-
-def counted_source_task(
-    folder: Path, shared: Any, given: StepInput, *rest: Any
-) -> Iterator[tuple[int, ExchangeMessage]]:
-    (folder / f"step-{given.step}-{uuid.uuid4()}").touch()
-    return source_task(shared, given, *rest)
-
-
-def losing_region_task(
-    folder: Path, shared: Any, given: StepInput, *rest: Any
-) -> Iterator[tuple[int, ExchangeMessage]]:
-    """Once, in step 2: takes away what the stage before has left for the tasks of this one. No task ends, and lets another one begin, before
-    it is gone."""
-    result = list(region_task(shared, given, *rest))
-    if given.step == 2:
-        with suppress(FileExistsError):
-            (folder / "losing").touch(exist_ok=False)
-            for file in Path(os.environ["SPARK_LOCAL_DIRS"]).rglob("shuffle_*"):
-                file.unlink()
-            (folder / "lost").touch()
-        wait_until((folder / "lost").exists)
-    return iter(result)
-
-
-def test_a_stage_that_spark_runs_again_changes_nothing(
-    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of three tasks on two cores the last begins when the shuffle's files are gone: Spark repeats the stage that made them, which reads the
-    same ranges again, and then what is missing of the next."""
-    monkeypatch.setattr(spark_step, "source_task", partial(counted_source_task, tmp_path))
-    monkeypatch.setattr(spark_step, "region_task", partial(losing_region_task, tmp_path))
-    play.topic("in")
-    play.send("in", sums.rows(0, 8))
-    resolved = sums.project(play, workers=3, in_spark=True)
-    assert play.run(resolved)["recoveries"] == 0
-    ran = [len(list(tmp_path.glob(f"step-{step}-*"))) for step in range(4)]
-    assert ran[2] > 3 and [*ran[:2], ran[3]] == [3, 3, 3]
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) == 4
-
-
-def region_task_twice(*arguments: Any) -> Iterator[tuple[int, ExchangeMessage]]:
-    """As Spark does where it loses the result of the first run."""
-    *bound, routed = arguments
-    task: Any = partial(region_task, *bound)
-    inbox = list(routed)
-    runs = [list(task(inbox)) for _ in range(2)]
-    first, second = ([(target, replace(message, reports=())) for target, message in run] for run in runs)
-    assert first == second, f"step, stage and worker: {bound[1:]}"
-    return iter(runs[1])
-
-
-def region_task_broken_off(
-    folder: Path, shared: Any, given: StepInput, *rest: Any
-) -> Iterator[tuple[int, ExchangeMessage]]:
-    """Runs with each part of its input before it runs with all of it, as where the JVM cannot fetch the rest: PySpark takes that for the end."""
-    stage, worker, routed = rest
-    inbox = list(routed)
-    for length in range(len(inbox)):
-        try:
-            list(region_task(shared, given, stage, worker, inbox[:length]))
-        except spark_step.InputBrokenOff as refused:
-            (folder / f"refused-{given.step}-{worker}-{length}").write_text(str(refused))
-    return region_task(shared, given, stage, worker, inbox)
-
-
-def test_a_task_whose_input_broke_off_changes_nothing(
-    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark_step, "region_task", partial(region_task_broken_off, tmp_path))
-    play.topic("in")
-    play.send("in", sums.rows(0, 8))
-    resolved = sums.project(play, workers=3, in_spark=True)
-    assert play.run(resolved)["recoveries"] == 0
-    refused = [file.read_text() for file in tmp_path.glob("refused-*")]
-    assert len(refused) == 4 * 3 * 3  # steps, workers, lengths from 0 on
-    assert all("no message from workers" in text and "nothing was changed" in text for text in refused)
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) == 4
-
-
-def test_results_that_broke_off_are_not_all(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the JVM is killed while it sends them: PySpark takes that for their end. Every job of a run in turn: taking and opening the
-    databases, steps, freeze and fold."""
-    collect, calls, short = RDD.collect, 0, -1
-
-    def shortened(rdd: RDD[Any]) -> list[Any]:
-        nonlocal calls
-        found = collect(rdd)
-        calls += 1
-        return found[:-1] if calls == short else found
-
-    monkeypatch.setattr(RDD, "collect", shortened)
-    play.topic("in")
-    resolved = sums.project(play, workers=3, in_spark=True)
-    play.send("in", sums.rows(0, 4))
-    assert play.run(resolved)["recoveries"] == 0
-    jobs = calls
-    for job in range(jobs, 0, -1):
-        play.send("in", sums.rows(4 * job, 4))
-        calls, short = 0, job
-        assert play.run(resolved)["recoveries"] == 1, f"job {job} of {jobs}"
-    assert jobs >= 6
-    assert play.check(resolved) == {"sums": 3}
-    assert play.check_steps(resolved) >= 2 * jobs
-
-
-def test_every_task_may_run_twice(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_step, "region_task", region_task_twice)
-    play.topic("in")
-    resolved = sums.project(play, workers=2, in_spark=True)
-    for first in (0, 6):
-        play.send("in", sums.rows(first, 6))
-        assert play.run(resolved)["recoveries"] == 0
+    resolved = without_checkpoints(sums.project(play, workers=2), progress_s=2.0)
+    with play.running(resolved, threads()) as run:
+        wait_until(sleeper.asleep.is_set)
+        run.wait_until(lambda status: status["steps_run"] == 4)
+        sleeper.wake()
+        play.send("in", sums.rows(8, 4))
+        run.wait_until(lambda status: status["steps_run"] == 6)
+    assert run.fault is None and run.board.show()["recoveries"] == 1
+    assert sleeper._inside or isinstance(sleeper.ends[0], StaleEpoch)
+    assert play.run(resolved)["steps_replayed"] == 0
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 6
+
+
+def test_a_step_that_a_worker_has_run_is_not_run_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the worker has forgotten that it has: its database has not."""
+    step, repeated = Worker._step, list[int]()
+
+    def twice(worker: Worker, order: RunStep) -> None:
+        step(worker, order)
+        if order.step == 2 and not repeated:
+            repeated.append(order.step)
+            worker.life.step = order.step
+            step(worker, order)
+
+    monkeypatch.setattr(Worker, "_step", twice)
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play)
+    with capture_logs() as said:
+        assert play.run(resolved, threads())["recoveries"] == 1
+    assert any("is at step 3, but the task is for step 2" in str(event.get("fault")) for event in said), said
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+# Spark's processes, which live for the run
+
+
+def killed(run: Running, numbers: Sequence[int]) -> list[int]:
+    """Kills the processes of these workers, all at once; the pids of all workers."""
+    found = pids(run.board.show())
+    for number in numbers:
+        os.kill(found[number], signal.SIGKILL)
+    return found
+
+
+@pytest.mark.parametrize("victims", [(1,), (0, 1, 2)], ids=["one", "all"])
+def test_killed_workers_are_replaced_while_the_run_goes_on(play: Playground, victims: Sequence[int]) -> None:
+    """Among the steps of a backlog, and while there is nothing to do."""
+    play.topic("in")
+    resolved = without_checkpoints(sums.project(play, workers=3))
+    with play.running(resolved) as run:
+        play.send("in", sums.rows(0, 40))
+        run.wait_until(lambda status: status["steps_run"] >= 3)
+        first = killed(run, victims)
+        run.wait_until(lambda status: status["rows"] >= 40 and status["steps_run"] == 20)
+        second = killed(run, victims)
+        run.wait_until(lambda status: status["recoveries"] == 2)
+        play.send("in", sums.rows(40, 4))
+        run.wait_until(lambda status: status["steps_run"] == 22)
+        third = pids(run.board.show())
+    assert run.fault is None
+    assert len({*first, *second, *third}) == 9, "every recovery has new processes"
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in (*first, *second, *third)))
+    assert play.run(resolved)["steps_replayed"] == 0
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 22
+
+
+def test_a_stopped_worker_is_noticed_by_its_silence_and_changes_nothing_when_it_goes_on(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a host that Spark cannot reach: nobody ends the old tasks."""
+    cancels: list[Callable[[], None]] = []
+    play.topic("in")
+    resolved = without_checkpoints(sums.project(play, workers=2), silence_s=2.0)
+    with play.running(resolved) as run:
+        play.send("in", sums.rows(0, 8))
+        run.wait_until(lambda status: status["steps_run"] == 4)
+        with monkeypatch.context() as unreachable:
+            unreachable.setattr(SparkJob, "cancel", lambda job: cancels.append(job._cancel))
+            stopped, other = (psutil.Process(pid) for pid in pids(run.board.show()))
+            stopped.suspend()
+            play.send("in", sums.rows(8, 8))
+            run.wait_until(lambda status: status["steps_run"] == 8)
+        assert run.board.show()["recoveries"] == 1
+        assert not {stopped.pid, other.pid} & {*pids(run.board.show())}
+        wait_until(lambda: not other.is_running())  # it has lost its coordinator
+        assert stopped.status() == psutil.STATUS_STOPPED
+        stopped.resume()
+        play.send("in", sums.rows(16, 4))
+        run.wait_until(lambda status: status["steps_run"] == 10)
+        wait_until(lambda: not stopped.is_running())
+    assert run.fault is None and run.board.show()["recoveries"] == 1
+    assert len(cancels) == 2
+    for cancel in cancels:
+        cancel()
+    assert play.run(resolved)["steps_replayed"] == 0
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 10
+
+
+# Connections
+
+
+KINDS = (
+    "register", "welcome", "fence", "fenced", "open", "opened", "join", "hello", "joined",
+    "run_step", "rows", "step_done", "freeze", "frozen", "fold", "folded",
+)  # fmt: skip
+
+
+def test_a_frame_that_breaks_off_is_none(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that ends in the middle of a frame, for every kind of frame: nobody takes the beginning for the whole."""
+    broken: list[str] = []
+    wanted: list[str] = []
+    queue, write = sockets.SocketConnection._queue, sockets.SocketConnection._write
+    lock, doomed = threading.Lock(), set[sockets.SocketConnection]()
+
+    def half(connection: sockets.SocketConnection, frame: Frame) -> None:
+        with lock:
+            is_victim = frame.message.kind in wanted
+            if is_victim:
+                wanted.remove(frame.message.kind)
+                broken.append(frame.message.kind)
+        if not is_victim:
+            queue(connection, frame)
+            return
+        whole = b"".join(bytes(memoryview(part)) for part in sockets.encode(frame))
+        connection._outgoing.append(memoryview(whole[: len(whole) // 2]))
+        doomed.add(connection)
+
+    def then_cut(connection: sockets.SocketConnection) -> None:
+        write(connection)
+        if connection in doomed and not connection._outgoing and not connection.ended:
+            connection.socket.shutdown(socket.SHUT_RDWR)
+
+    monkeypatch.setattr(sockets.SocketConnection, "_queue", half)
+    monkeypatch.setattr(sockets.SocketConnection, "_write", then_cut)
+    play.topic("in")
+    resolved = without_checkpoints(sums.project(play, workers=3))
+    for number, kind in enumerate(KINDS):
+        play.send("in", sums.rows(4 * number, 4))
+        wanted.append(kind)
+        assert play.run(resolved, threads())["recoveries"] == 1, kind
+        assert not wanted
+    assert broken == list(KINDS)
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 2 * len(KINDS)

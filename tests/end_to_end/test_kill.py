@@ -1,7 +1,7 @@
 """The service, killed with SIGKILL at chosen points and started again, with the oracle watching.
 
 A watcher follows the step log as it is written, and kills the process at the moment a record of the chosen kind appears: the driver dies,
-Spark's JVM and the Python workers live on for a moment as zombies, as they do in real life.
+Spark's JVM and the workers live on for a moment as zombies, as they do in real life.
 """
 
 from __future__ import annotations
@@ -43,19 +43,11 @@ def kill_at(play: Playground, resolved: Resolved, process: subprocess.Popen[byte
     process.wait()
 
 
-@pytest.mark.parametrize(
-    ("driver_rows_max", "kills"),
-    [(0, [("step", 7)]), (10, [("checkpoint_intent", 1), ("step", 7)])],
-    ids=["in Spark", "in the driver"],
-)
-def test_killed_in_the_middle_of_steps_and_of_a_checkpoint(
-    play: Playground, tmp_path: Path, driver_rows_max: int, kills: list[tuple[str, int]]
-) -> None:
+def test_killed_in_the_middle_of_steps_and_of_a_checkpoint(play: Playground, tmp_path: Path) -> None:
     play.topic("in", 2)
-    conf = {"stepwell.step.rows.max": 10, "stepwell.step.driver.rows.max": driver_rows_max,
-            "stepwell.workers": 2, "stepwell.checkpoint.interval": "300ms"}  # fmt: skip
-    resolved = play.resolve(sums.files(), {**conf, "spark.master": "local[2]"})
-    log = tmp_path / "service.log"
+    conf = {"stepwell.step.rows.max": 10, "stepwell.workers": 2, "stepwell.checkpoint.interval": "300ms"}
+    resolved = play.resolve(sums.files(), conf)
+    log, kills = tmp_path / "service.log", [("checkpoint_intent", 1), ("step", 7)]
     with play.oracle(resolved) as oracle:
         for kind, nth in kills:
             for partition in (0, 1):
@@ -66,18 +58,16 @@ def test_killed_in_the_middle_of_steps_and_of_a_checkpoint(
         assert status["epoch"] == len(kills)
         story = oracle.verify(sums.batch(play))
     assert len(story.steps) == status["step"] + 1
-    oracle.verify_twin(play.twin(resolved, story, workers=3, driver_rows_max=10))
+    oracle.verify_twin(play.twin(resolved, story, workers=3))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_random_with_every_operator(play: Playground, tmp_path: Path, seed: int) -> None:
-    """Where the steps run changes from seed to seed: odd ones in Spark."""
     r = random.Random(seed)
     everything.make_topics(play)
-    conf = {"stepwell.step.rows.max": 20, "stepwell.step.driver.rows.max": 0 if seed % 2 else 20,
-            "stepwell.workers": 3, "stepwell.checkpoint.interval": "700ms"}  # fmt: skip
-    resolved = play.resolve(everything.FILES, {**conf, "spark.master": "local[2]"})
+    conf = {"stepwell.step.rows.max": 20, "stepwell.workers": 3, "stepwell.checkpoint.interval": "700ms"}
+    resolved = play.resolve(everything.FILES, conf)
     with play.oracle(resolved) as oracle:
         for kill in range(3):
             everything.send(play, 10 * seed + kill, orders=90)
@@ -87,4 +77,4 @@ def test_killed_at_random_with_every_operator(play: Playground, tmp_path: Path, 
         status = play.run(resolved)
         story = oracle.verify(play.batch(resolved), sample=3, seed=seed)
     assert len(story.steps) == status["step"] + 1
-    oracle.verify_twin(play.twin(resolved, story, workers=2, driver_rows_max=20))
+    oracle.verify_twin(play.twin(resolved, story, workers=2))

@@ -22,6 +22,7 @@ from storage.errors import CorruptFile, CorruptRecord, StorageError, StorageFull
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.oracle import Oracle
+from tests.end_to_end.threads import threads
 
 WORKERS = 2
 
@@ -305,12 +306,12 @@ def test_a_full_map_stops_the_step_and_more_room_lets_it_go_on(
     resolved = sums.project(play, rows=200, workers=WORKERS)
     with play.oracle(resolved) as oracle:
         more(play, resolved, 0)
-        play.send("in", [{"k": f"{n}{'x' * 2000}", "n": n} for n in range(600)])
+        play.send("in", [{"k": f"{n}{'x' * 6000}", "n": n} for n in range(600)])
         Database.close_all()
         with monkeypatch.context() as small:
             small.setattr(environments, "MAP_BYTES_MAX", 1 << 20)
             with pytest.raises(StorageFull, match=r"MDB_MAP_FULL.*run again"):
-                play.run(resolved)
+                play.run(resolved, threads())
             Database.close_all()
         play.run(resolved)
         judged(play, resolved, oracle)

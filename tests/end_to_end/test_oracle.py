@@ -154,6 +154,20 @@ def test_a_right_story_is_right(play: Playground) -> None:
         assert list(verify(oracle).steps) == [0, 1, 2, 3]
 
 
+def cut_with_a_step_divided_after_it(forged: Forged) -> None:
+    forged.divide(1, 2, 6)
+    forged.divide(2, 6, 8)
+    forged.divide(1)
+    forged.write(1, right(1))
+
+
+def test_what_was_divided_after_a_step_that_is_cut_is_void(play: Playground) -> None:
+    forged = Forged(play)
+    with forged.oracle() as oracle:
+        forged.story(1, cut_with_a_step_divided_after_it)
+        assert list(verify(oracle).steps) == [0, 1, 2, 3]
+
+
 @dataclass(frozen=True)
 class Wrong:
     """`act` makes `step` in place of what is right; the oracle says `found`."""

@@ -1,10 +1,8 @@
-"""Any of a source's partitions may have rows in a step, in the driver and in Spark, whatever worker reads them."""
+"""Any of a source's partitions may have rows in a step, whatever worker reads them."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import pytest
 
 from tests.end_to_end.harness import Playground, Value
 
@@ -23,8 +21,7 @@ def message(table: str, k: int) -> tuple[Value, Value]:
     return (str(k) if table in ("upserts", "changes") else None), (row if table in ("upserts", "inserts") else envelope)
 
 
-@pytest.mark.parametrize("in_spark", [False, True])
-def test_two_workers_and_three_partitions(play: Playground, in_spark: bool) -> None:
+def test_two_workers_and_three_partitions(play: Playground) -> None:
     """All partitions have rows in the first step, one of them in the second: one worker reads two partitions and the other one."""
     tables = "".join(
         f"CREATE STREAMING TABLE {table} (k INT, n INT) USING kafka TBLPROPERTIES ('subscribe' = '@{table}', {mode});\n"
@@ -35,8 +32,6 @@ def test_two_workers_and_three_partitions(play: Playground, in_spark: bool) -> N
     for table in SOURCES:
         play.topic(table, PARTITIONS)
     conf: dict[str, Any] = {"stepwell.workers": 2}
-    if in_spark:
-        conf["stepwell.step.driver.rows.max"] = 0
     resolved = play.resolve({"tables.sql": tables}, conf)
     for step, filled in enumerate([range(PARTITIONS), [1]]):
         for table in SOURCES:

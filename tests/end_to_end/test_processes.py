@@ -1,4 +1,4 @@
-"""Processes that die, sleep or come twice: the service, Spark's JVM and its Python tasks, the broker.
+"""Processes that die, sleep or come twice: the service, Spark's JVM, the workers, the broker.
 
 Each promise is one of two: the pipeline goes on by itself, or it ends with an error that says what to do; and the oracle finds nothing.
 """
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +23,10 @@ from confluent_kafka.admin import OffsetSpec
 from base.fault import ExitCode
 from faults.points import ONCE_VARIABLE, VARIABLE
 from io_kafka.broker.local import LocalBroker
+from stepwell.service.client import ControlClient, NotRunning, process_is_gone
 from stepwell.service.endpoint import read_endpoint, who_answers
 from tests.end_to_end import sums
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, pids, service, wait_until
 from tests.end_to_end.oracle import Oracle
 
 pytestmark = pytest.mark.soak
@@ -33,14 +34,10 @@ pytestmark = pytest.mark.soak
 
 KILLS = int(os.environ.get("SOAK_KILLS", "300"))
 
-IN_SPARK, IN_DRIVER = 0, 1000
-"""stepwell.step.driver.rows.max."""
 
-
-def project(play: Playground, driver_rows_max: int = IN_DRIVER, **conf: str) -> Resolved:
+def project(play: Playground, **conf: str) -> Resolved:
     play.topic("in", 2)
-    settings = {"stepwell.step.rows.max": 10, "stepwell.step.driver.rows.max": driver_rows_max, "stepwell.workers": 2,
-                "stepwell.checkpoint.interval": "300ms", "spark.master": "local[2]"}  # fmt: skip
+    settings = {"stepwell.step.rows.max": 10, "stepwell.workers": 2, "stepwell.checkpoint.interval": "300ms"}
     return play.resolve(sums.files(), {**settings, **{key.replace("_", "."): value for key, value in conf.items()}})
 
 
@@ -129,17 +126,18 @@ def open_transactions(play: Playground, resolved: Resolved) -> int:
     return int(all_of_it - stable)
 
 
-def test_a_task_that_sleeps_with_the_writers_lock_is_killed_by_the_next_run(play: Playground, tmp_path: Path) -> None:
-    resolved = project(play, IN_SPARK)
+def test_a_worker_that_sleeps_with_the_writers_lock_is_in_nobodys_way(play: Playground, tmp_path: Path) -> None:
+    """Its service is killed, and the next one runs."""
+    resolved = project(play)
     orders = {VARIABLE: "region.inside@3=stop", ONCE_VARIABLE: str(tmp_path)}
     with play.oracle(resolved) as oracle:
         send(play)
         with service(resolved, tmp_path / "service.log", **orders) as process:
             sleeping = wait_for_sleeper(process)
-            process.kill()  # its JVM goes with it, and the task that sleeps can not
+            process.kill()  # its JVM goes with it, and the worker that sleeps can not
             process.wait()
             judge(play, resolved, oracle)
-            wait_until(lambda: not sleeping.is_running() or sleeping.status() == psutil.STATUS_ZOMBIE)
+            wait_until(lambda: process_is_gone(sleeping.pid))
 
 
 def wait_for_sleeper(process: subprocess.Popen[bytes]) -> psutil.Process:
@@ -159,30 +157,76 @@ def wait_for_sleeper(process: subprocess.Popen[bytes]) -> psutil.Process:
     return found[0]
 
 
-# A task, a JVM
+# Workers, a JVM
+
+
+def workers_of(resolved: Resolved) -> list[int]:
+    """The processes of a service's workers, as its status has them."""
+    found: list[int] = []
+
+    def look() -> bool:
+        with suppress(NotRunning):
+            found[:] = pids(ControlClient(resolved.project.project.state_folder).status())
+        return bool(found)
+
+    wait_until(look)
+    return found
 
 
 @pytest.mark.parametrize("point", ["source.read@3", "region.inside@3", "region.committed@3", "fold.inside@1"])
-def test_a_task_that_dies_once_is_run_again_by_spark(play: Playground, tmp_path: Path, point: str) -> None:
-    """`local[2,4]`: Spark tries a task four times. What had committed gives its stored result."""
-    resolved = project(play, IN_SPARK, spark_master="local[2,4]")
+@pytest.mark.parametrize("action", ["kill", "stop"])
+def test_a_worker_that_dies_or_hangs_is_replaced(play: Playground, tmp_path: Path, point: str, action: str) -> None:
+    """One that hangs is killed. With `local[8,4]` Spark tries a task four times; nobody needs those that it begins again."""
+    resolved = project(play, spark_master="local[8,4]", stepwell_worker_silence="2s")
     log = tmp_path / "service.log"
-    orders = {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)}
+    orders = {VARIABLE: f"{point}={action}", ONCE_VARIABLE: str(tmp_path)}
     with play.oracle(resolved) as oracle:
         send(play)
-        with service(resolved, log, "--available-now", **orders) as process:
+        with service(resolved, log, "--available-now", "--json", **orders) as process:
             assert process.wait(WAIT_SECONDS_MAX) == 0, log.read_text()
-        assert len(list(tmp_path.glob(f"{point.partition('@')[0]}-*"))) == 1
-        assert "a task was lost" not in log.read_text(), "it was Spark's to mend"
+            said = log.read_text()
+            assert len(list(tmp_path.glob(f"{point.partition('@')[0]}-*"))) == 1
+            assert said.count("a worker was lost") == 1, said
         judge(play, resolved, oracle)
 
 
-@pytest.mark.parametrize("driver_rows_max", [IN_SPARK, IN_DRIVER])
-def test_without_its_jvm_a_service_ends_and_the_next_one_goes_on(
-    play: Playground, tmp_path: Path, driver_rows_max: int
-) -> None:
-    """A service whose steps run in the driver notices it at the next checkpoint."""
-    resolved = project(play, driver_rows_max)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_all_workers_of_a_service_lost_at_once(play: Playground, tmp_path: Path, number: signal.Signals) -> None:
+    resolved, log = project(play, stepwell_worker_silence="2s"), tmp_path / "service.log"
+    with play.oracle(resolved) as oracle:
+        send(play)
+        with service(resolved, log) as process:
+            runs_until(process, log, oracle, resolved, 4)
+            lost = workers_of(resolved)
+            for pid in lost:
+                os.kill(pid, number)
+            send(play)
+            runs_until(process, log, oracle, resolved, 40)
+            assert not {*workers_of(resolved)} & {*lost}
+            wait_until(lambda: all(process_is_gone(pid) for pid in lost))
+        judge(play, resolved, oracle)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_workers_without_a_service_end_by_themselves(play: Playground, tmp_path: Path, number: signal.Signals) -> None:
+    """Also where the JVM lives, and the service only sleeps: they cannot know whether it will wake."""
+    resolved, log = project(play, stepwell_worker_silence="2s"), tmp_path / "service.log"
+    with play.oracle(resolved) as oracle:
+        send(play)
+        with service(resolved, log) as process:
+            runs_until(process, log, oracle, resolved, 4)
+            orphans = workers_of(resolved)
+            os.kill(process.pid, number)
+            wait_until(lambda: all(process_is_gone(pid) for pid in orphans))
+            if number == signal.SIGSTOP:
+                os.kill(process.pid, signal.SIGCONT)
+                send(play)
+                runs_until(process, log, oracle, resolved, 40)
+        judge(play, resolved, oracle)
+
+
+def test_without_its_jvm_a_service_ends_and_the_next_one_goes_on(play: Playground, tmp_path: Path) -> None:
+    resolved = project(play)
     log = tmp_path / "service.log"
     with play.oracle(resolved) as oracle:
         send(play, 400)
@@ -251,11 +295,11 @@ def kill_broker(broker: LocalBroker) -> None:
 BROKER_KILLS = 4
 
 
-@pytest.mark.parametrize("driver_rows_max", [IN_SPARK, IN_DRIVER])
-def test_a_service_goes_on_when_its_broker_is_back(play: Playground, tmp_path: Path, driver_rows_max: int) -> None:
-    r = random.Random(driver_rows_max)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_service_goes_on_when_its_broker_is_back(play: Playground, tmp_path: Path, seed: int) -> None:
+    r = random.Random(seed)
     with own_broker(play, tmp_path) as (broker, there):
-        resolved, log = project(there, driver_rows_max), tmp_path / "service.log"
+        resolved, log = project(there), tmp_path / "service.log"
         with there.oracle(resolved) as oracle:
             with service(resolved, log) as process:
                 for kill in range(BROKER_KILLS):
@@ -267,11 +311,11 @@ def test_a_service_goes_on_when_its_broker_is_back(play: Playground, tmp_path: P
             judge(there, resolved, oracle)
 
 
-@pytest.mark.parametrize("driver_rows_max", [IN_SPARK, IN_DRIVER])
-def test_broker_and_service_die_together(play: Playground, tmp_path: Path, driver_rows_max: int) -> None:
-    r = random.Random(driver_rows_max)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_broker_and_service_die_together(play: Playground, tmp_path: Path, seed: int) -> None:
+    r = random.Random(seed)
     with own_broker(play, tmp_path) as (broker, there):
-        resolved, log = project(there, driver_rows_max), tmp_path / "service.log"
+        resolved, log = project(there), tmp_path / "service.log"
         with there.oracle(resolved) as oracle:
             for kill in range(BROKER_KILLS):
                 send(there, 300)
@@ -302,9 +346,8 @@ def test_one_pipeline_killed_hundreds_of_times(play: Playground, tmp_path: Path)
     with play.oracle(resolved) as oracle:
         for _ in range(KILLS):
             send(play, r.randint(20, 60))
-            where = ("--conf", f"stepwell.step.driver.rows.max={r.choice([IN_SPARK, IN_DRIVER])}")
             claims, steps = log.read_text().count("epoch"), steps_seen(oracle, resolved)
-            with service(resolved, log, *where) as process:
+            with service(resolved, log) as process:
                 match r.choice(["start", "claim", "step", "step", "step"]):
                     case "start":
                         pause = 6 * r.random()

@@ -35,7 +35,7 @@ from engine.model.circuit import (
     Union,
     View,
 )
-from engine.run.exchange import to_bytes
+from engine.run.exchange import to_buffer
 from tests.engine.zsets import TYPES, Rows, plus, to_table
 
 LONG, TEXT = TYPES
@@ -87,7 +87,7 @@ def every_kind() -> Circuit:
     right = make.add(LastByKey((make.add(Source((), MESSAGE, "right", keyed=True)),), TYPES, "right", (0,)))
     log = make.add(Source((), TYPES, "log", retracts=True))
     table = pa.table({"c0": pa.array([1, 2], LONG), "c1": pa.array(["a", None], TEXT)})
-    constant = make.add(Constant((), TYPES, to_bytes(table)))
+    constant = make.add(Constant((), TYPES, to_buffer(table).to_pybytes()))
     _growing(make, left, constant)
     _retracting(make, left, right, log)
     _aggregates(make, left, right)

@@ -29,7 +29,7 @@ from engine.model.circuit import (
     View,
 )
 from engine.model.placement import Placement
-from engine.run.exchange import to_bytes
+from engine.run.exchange import to_buffer
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
 from tests.engine.zsets import TYPES, Rows, histories, to_table
@@ -99,7 +99,7 @@ def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: 
 def test_constants_are_output_once_with_any_number_of_workers(workers: int) -> None:
     rows = pa.table({"c0": pa.array([1, 2], LONG), "c1": ["a", "b"]})
     nodes = (
-        Constant((), TYPES, to_bytes(rows)),
+        Constant((), TYPES, to_buffer(rows).to_pybytes()),
         View((0,), TYPES, "v", ("id", "word"), True),
         Output((1,), (), "v", "changelog", ("id", "word")),
     )

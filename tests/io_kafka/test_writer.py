@@ -151,7 +151,7 @@ def test_steps_are_written_with_their_digests_and_ends(pipe: Pipe) -> None:
 def test_the_next_division_travels_with_the_step(pipe: Pipe) -> None:
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
-    writer.write_step(0, pipe.outputs(0), encoder=ENCODER, division_next=pipe.division(1, writer.epoch))
+    writer.write_step(0, pipe.outputs(0), encoder=ENCODER, divisions=[pipe.division(1, writer.epoch)])
     assert [d.step for d in settled_log(pipe.settings, pipe.log).pending] == [1]
     pipe.step(writer, 1, divide=False)
     pipe.check_exactly(2)

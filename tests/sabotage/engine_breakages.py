@@ -1,9 +1,13 @@
-"""Mistakes in the engine: hashing and placement, tasks, operators, and where steps run."""
+"""Mistakes in the engine: hashing and placement, tasks, operators, workers."""
 
 from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
+TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew.py"
+LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/test_liveness.py"
+TEST_CREW = "tests/engine/resident/test_crew.py"
+MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker.py"
 HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/region.py", "engine/operators/aggregate.py"
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
     f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
@@ -14,18 +18,38 @@ TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end
 
 ENGINE = (
     Breakage(
-        "input-that-broke-off",
-        "A Spark task whose input is incomplete runs as if it were complete.",
+        "rows-of-some-peers",
+        "A stage runs although the rows of one peer have not come.",
         "4 a task may run twice",
-        (Edit("engine/run/spark_step.py", "    if missing:\n", "    if False:\n"),),
-        (f"{END_TO_END}/test_fences.py::test_a_task_whose_input_broke_off_changes_nothing",),
+        (
+            Edit(
+                MESH,
+                "        self._wait(lambda: len(inbox) == len(self._peers) + 1, None,",
+                "        self._wait(lambda: len(inbox) >= max(1, len(self._peers)), None,",
+            ),
+        ),
+        (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
     ),
     Breakage(
-        "results-that-broke-off",
-        "An incomplete list of a job's results is used as if it were complete.",
+        "answers-of-some-workers",
+        "A step is written although one worker has not answered yet.",
         "2 determinism",
-        (Edit("engine/run/spark_results.py", "    if missing:\n", "    if False:\n"),),
-        (f"{END_TO_END}/test_fences.py::test_results_that_broke_off_are_not_all",),
+        (
+            Edit(
+                CREW,
+                "        while unanswered := [number for number in self.numbers if name not in self._members[number].answers]:\n",
+                "        while len(\n"
+                "            unanswered := [number for number in self.numbers if name not in self._members[number].answers]\n"
+                "        ) > (name == STEP):\n",
+            ),
+            Edit(
+                CREW,
+                "self._take_step(self._members[number], step) for number in self.numbers}",
+                "self._take_step(self._members[number], step) for number in self.numbers if STEP in self._members[number].answers}",
+            ),
+        ),
+        (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
+        tells="TaskLost|RecoveryFailed|StateLost",
     ),
     Breakage(
         "hash-of-python",
@@ -91,27 +115,20 @@ ENGINE = (
                 "    return list(messages)\n",
             ),
         ),
-        (
-            f"{TEST_REGION}::test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival",
-            f"{TEST_REGION}::test_of_several_faults_the_same_one_is_reported_in_any_order_of_arrival",
-        ),
-    ),
-    Breakage(
-        "task-runs-again",
-        "A task that ran before runs again, on the state that it made.",
-        "4 a task may run twice",
-        (
-            Edit(REGION, "    if last == task.step:\n", "    if last > task.step:\n"),
-            Edit(REGION, "    if last != task.step - 1:\n", "    if last not in (task.step, task.step - 1):\n"),
-        ),
-        (f"{TEST_REGION}::test_a_second_run_of_a_task_returns_the_first_ones_result_and_changes_nothing",),
+        (f"{TEST_REGION}::test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival",),
     ),
     Breakage(
         "task-of-any-step",
         "A task runs whatever step the state is at.",
         "4 a task may run twice",
-        (Edit(REGION, "    if last != task.step - 1:\n", "    if False:\n"),),
-        (f"{TEST_REGION}::test_a_task_of_any_other_step_than_the_next_is_refused",),
+        (
+            Edit(
+                TASKS,
+                "            if (at := transaction.get_step()) != self._given.step:\n",
+                "            if (at := transaction.get_step()) < 0:\n",
+            ),
+        ),
+        (f"{END_TO_END}/test_fences.py::test_a_step_that_a_worker_has_run_is_not_run_again",),
     ),
     Breakage(
         "error-elsewhere-ignored",
@@ -119,13 +136,13 @@ ENGINE = (
         "4 a task may run twice",
         (
             Edit(
-                REGION,
-                "    failed = first_error(inbox)\n    if failed is not None:\n"
-                "        return _to_everyone(task, ExchangeMessage(task.worker, error=failed.error))\n    marker_key",
-                "    failed = None\n    marker_key",
+                MESH,
+                "        if any(message.broken for message in inbox.values()):\n",
+                "        if all(message.broken for message in inbox.values()):\n",
             ),
         ),
-        (f"{TEST_REGION}::test_an_error_of_another_task_is_passed_on_and_changes_no_state",),
+        (f"{TEST_CREW}::test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state",),
+        tells="WorkerMistake",
     ),
     Breakage(
         "every-worker-owns-the-empty-key",
@@ -342,30 +359,29 @@ ENGINE = (
         ("tests/engine/test_trace.py::test_buckets_and_their_bound_grow_with_the_root_of_the_rows",),
     ),
     Breakage(
-        "driver-gives-all-to-each",
-        "A step in the driver gives every worker all that was read.",
+        "every-worker-reads-all",
+        "Every worker reads the ranges of all of them.",
         "3 placement independence",
         (
             Edit(
-                "engine/run/driver_step.py",
-                " for batch in batches if batch.range in mine]",
-                " for batch in batches if mine]",
+                TASKS,
+                "        mine = of_worker(given.ranges, owners, self._worker, setup.placement.workers)\n",
+                "        mine = [span for span in given.ranges if span.length and owners]\n",
             ),
         ),
-        (
-            f"{END_TO_END}/test_placement.py::test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers",
-        ),
-        tells="More rows were retracted from group",
+        (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
+        tells="EngineError|DataError|ValidationError",
     ),
     Breakage(
         "freeze-of-one-worker",
-        "A freeze in the driver leaves out all workers but the first.",
+        "All workers but the first say that they have frozen their changes, and have not.",
         "6 two versions",
         (
             Edit(
-                "engine/run/step_runner.py",
-                "            for worker in range(self._setup.placement.workers):\n",
-                "            for worker in range(1):\n",
+                WORKER,
+                "                self._freeze(order)\n                self._answer(Frozen(version=version))\n",
+                "                if self._number == 0:\n                    self._freeze(order)\n"
+                "                self._answer(Frozen(version=version))\n",
             ),
         ),
         (
@@ -378,12 +394,13 @@ ENGINE = (
         "6 two versions",
         (
             Edit(
-                "engine/run/database_jobs.py",
-                "        elif (step := transaction.get_step()) != version.step:\n",
-                "        elif (step := transaction.get_step()) < 0:\n",
+                WORKER,
+                "            elif (step := transaction.get_step()) != order.version.step:\n",
+                "            elif (step := transaction.get_step()) < 0:\n",
             ),
         ),
         (f"{END_TO_END}/test_checkpoints.py::test_a_state_of_another_step_is_not_frozen",),
+        tells="WorkerMistake",
     ),
     Breakage(
         "new-partition-read-by-nobody",
@@ -433,16 +450,16 @@ ENGINE = (
     ),
     Breakage(
         "messages-of-early-stages-lost",
-        "The later stages do not pass on the output that an early stage has computed.",
+        "A worker does not send the output that its first stage has computed.",
         "the batch answer",
         (
             Edit(
-                REGION,
-                "    output = {node: data for message in in_order(inbox) for node, data in message.output.items()}\n",
-                "    output: dict[int, bytes] = {}\n",
+                TASKS,
+                "        self._outcome.add(result)\n        self._outcome.read_ms",
+                "        self._outcome.read_ms",
             ),
         ),
-        (f"{TEST_STAGES}::test_messages_of_every_stage_reach_the_driver",),
+        (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
     ),
     Breakage(
         "equal-rows-written-once",
@@ -458,27 +475,115 @@ ENGINE = (
         (f"{TEST_OPERATORS}::test_a_changelog_without_a_key_has_a_message_for_each_of_equal_rows",),
     ),
     Breakage(
-        "one-task-of-many-lost",
-        "Where the tasks of a step run side by side, the result of one is left out.",
-        "3 placement independence",
+        "step-without-state-not-repeated",
+        "A worker without state refuses to run a step again that was too large for another one.",
+        "9 bounded",
         (
             Edit(
-                "engine/run/driver_step.py",
-                "        each: Callable[..., Iterable[Outbox]] = self._threads.map if side_by_side else map\n",
-                "        each: Callable[..., Iterable[Outbox]] = map\n"
-                "        if side_by_side:\n"
-                "            each = lambda work, *given: list(self._threads.map(work, *given))[1:]\n",
+                WORKER,
+                "        if self._setup.plan.stages == 1 and order.step",
+                "        if not self._setup.plan.stages and order.step",
             ),
         ),
-        (f"{END_TO_END}/test_placement.py::test_large_steps_in_the_driver_whose_tasks_run_side_by_side",),
+        (
+            f"{END_TO_END}/test_divisions.py::test_a_step_without_state_that_is_too_large_on_one_worker_is_run_again_by_all",
+        ),
+        tells="WorkerMistake",
     ),
     Breakage(
         "stateless-step-not-stored",
         "A pipeline without state makes checkpoints that do not say which step is next.",
         "6 two versions",
-        (Edit("engine/run/database_jobs.py", "        if setup.plan.stages == 1:\n", "        if False:\n"),),
+        (
+            Edit(
+                WORKER,
+                "            if self._setup.plan.stages == 1:\n                transaction.set_step",
+                "            if self._setup.plan.stages == 0:\n                transaction.set_step",
+            ),
+        ),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
         tells="RecoveryFailed.*the checkpoint is for step",
+    ),
+    Breakage(
+        "silence-without-end",
+        "A worker that gives no sign of life is never given up.",
+        "9 bounded",
+        (Edit(LIVENESS, "            if silent_s > self.limits.silence_s:\n", "            if silent_s < 0:\n"),),
+        (f"{TEST_LIVENESS}::test_a_silent_worker_is_given_up_however_much_the_others_say",),
+    ),
+    Breakage(
+        "frozen-worker-waited-for",
+        "A worker that makes no progress is waited for, as long as it lives.",
+        "9 bounded",
+        (Edit(LIVENESS, "min(stuck_s.values()) <= progress_s:", "True:"),),
+        (f"{TEST_LIVENESS}::test_a_worker_that_makes_no_progress_while_all_others_wait_is_frozen",),
+    ),
+    Breakage(
+        "parts-of-a-frame-not-heard",
+        "A worker whose heartbeats wait behind a large frame counts as silent.",
+        "9 bounded",
+        (Edit(LIVENESS, "        if bytes_arrived != seen.bytes_arrived:\n", "        if False:\n"),),
+        (f"{TEST_LIVENESS}::test_a_worker_that_sends_a_large_frame_is_not_silent",),
+    ),
+    Breakage(
+        "silence-judged-in-quiet-moments",
+        "A silent worker is noticed only while no other worker says anything.",
+        "9 bounded",
+        (
+            Edit(
+                CREW,
+                '        self._judge(self._liveness.silent(now), "waiting for it")\n',
+                '        if event is None and seconds == 0.0:\n            self._judge(self._liveness.silent(now), "waiting for it")\n',
+            ),
+        ),
+        (f"{TEST_CREW}::test_a_silent_worker_is_given_up_while_many_others_live",),
+    ),
+    Breakage(
+        "strangers-without-end",
+        "Whoever connects may stay, with any number of connections.",
+        "9 bounded",
+        (Edit("engine/resident/strangers.py", "        if len(self._since) >= COUNT_MAX:\n", "        if False:\n"),),
+        (f"{TEST_CREW}::test_strangers_are_few_and_do_not_stay",),
+    ),
+    Breakage(
+        "answers-of-any-term",
+        "The coordinator takes the answers of workers of another term.",
+        "5 fences",
+        (Edit(CREW, "                elif frame.term == self.term:\n", "                else:\n"),),
+        (f"{TEST_CREW}::test_an_answer_of_another_term_is_not_taken",),
+    ),
+    Breakage(
+        "token-not-compared",
+        "Whoever connects to the coordinator may become a worker.",
+        "5 fences",
+        (
+            Edit(
+                CREW,
+                "not isinstance(message, Register) or not same_token(message.token, self._token):",
+                "not isinstance(message, Register):",
+            ),
+        ),
+        (f"{TEST_CREW}::test_who_does_not_know_the_token_becomes_no_worker",),
+    ),
+    Breakage(
+        "lengths-trusted",
+        "A frame may be as long as its first bytes say.",
+        "9 bounded",
+        (
+            Edit(
+                "engine/resident/frames.py",
+                "        if head_bytes > head_max or body_bytes > body_max:\n",
+                "        if head_bytes < 0 or body_bytes < 0:\n",
+            ),
+        ),
+        ("tests/engine/resident/test_frames.py::test_a_prefix_of_another_program_or_beyond_the_bounds_is_rejected",),
+    ),
+    Breakage(
+        "unequal-libraries",
+        "A worker may have other libraries than the coordinator.",
+        "2 determinism",
+        (Edit(CREW, "        if message.fingerprint != own:\n", "        if not message.fingerprint:\n"),),
+        (f"{TEST_CREW}::test_workers_with_other_libraries_are_refused",),
     ),
     Breakage(
         "probe-finds-one-row-per-hash",

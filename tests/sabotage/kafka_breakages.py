@@ -355,8 +355,8 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "                    self.positions.update({r.where: r.end for r in record.ranges})\n",
-                "                    self.positions.update({r.where: self.positions[r.where] for r in record.ranges})\n",
+                "        self.positions.update({r.where: r.end for r in cut.ranges})\n",
+                "",
             ),
         ),
         (f"{TEST_LOG}::test_the_last_division_may_be_recorded_again_over_less_input",),

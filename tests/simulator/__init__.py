@@ -4,7 +4,8 @@ world.py       one seed: what befalls whom          weather.py, producers.py
 scheduler.py   who goes on at each point
 broker.py      logs and transactions                clients.py
 disk.py        synced and unsynced writes           environments.py
-tasks.py       a SparkContext                       circuit.py
+network.py     connections between processes        launcher.py
+circuit.py     what the operators compute
 seams.py       where they take the place of the real ones
 oracle.py      what must hold
 seeds.py       many seeds                           story.py, __main__.py, sabotage.py

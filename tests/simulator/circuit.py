@@ -1,8 +1,8 @@
 """The pipeline of the simulator: a table of (key, number, weight), published as it comes and summed by key.
 
 The project's operators work on Arrow, and a stage of them takes milliseconds; a world has a hundred stages. So the circuit is a real one,
-with its plan, its exchange, its marker and its stored result (`region.run_stage_once`), and what its operators compute is said here in plain
-Python: `run_stage` and `read_sources` stand where engine.run.region and engine.run.tasks have theirs.
+with its plan, its exchange and its one transaction of a step (`tasks.StepTask`), and what its operators compute is said here in plain Python:
+`run_stage` and `read_sources` stand where engine.run.tasks has the real ones. Rows travel between workers as plain lists (seams.py).
 
 A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leaves the view: its record is deleted and a null is published.
 """
@@ -10,7 +10,6 @@ A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leav
 from __future__ import annotations
 
 import json
-import pickle
 import struct
 import zlib
 from collections import defaultdict
@@ -22,9 +21,9 @@ import pyarrow as pa
 from engine.analysis.stages import Plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
 from engine.operators.output import OUTPUT_MESSAGES
-from engine.run.exchange import DRIVER, ExchangeMessage, first_error, in_order, to_bytes
-from engine.run.region import Outbox, StageTask
-from engine.run.sources import SourceReport
+from engine.run.exchange import ExchangeMessage, in_order
+from engine.run.region import StageResult, StageTask
+from engine.run.sources import Checksum, SourceReport
 from engine.state.store import Store
 from io_kafka.clients.raw import RawBatch
 from storage.keys import record_key
@@ -82,49 +81,36 @@ def read_sources(
     """As engine.run.sources: the rows of the source, and what was read."""
     report, rows = SourceReport(), list[Row]()
     for batch in batches:
-        report.inputs.append((batch.topic, batch.partition, batch.num_rows, batch.checksum))
+        report.inputs.append(Checksum(batch.topic, batch.partition, batch.num_rows, batch.checksum))
         rows += [row_of(value) for value in batch.values.to_pylist()]
     return {0: rows}, report
 
 
 def run_stage(
-    task: StageTask,
-    store: Store,
-    inbox: Sequence[ExchangeMessage],
-    sources: Mapping[int, list[Row]],
-    reports: tuple[bytes, ...] = (),
-) -> Outbox:
-    """As engine.run.region."""
-    failed = first_error(inbox)
-    if failed is not None:
-        raise AssertionError(failed)  # `run_stage_once` has passed it on
-    return _source_stage(task, sources[0], reports) if task.stage == 0 else _sums_stage(task, store, inbox)
+    task: StageTask, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, list[Row]]
+) -> StageResult:
+    """As engine.run.region. The rows of a channel are a list instead of a table."""
+    return _source_stage(task, sources[0]) if task.stage == 0 else _sums_stage(task, store, inbox)
 
 
-def _source_stage(task: StageTask, rows: list[Row], reports: tuple[bytes, ...]) -> Outbox:
+def _source_stage(task: StageTask, rows: list[Row]) -> StageResult:
     """Publishes the rows, and gives each to the worker of its key."""
-    workers = task.placement.workers
     by_target: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
-        by_target[spread(row[0], workers)].append(row)
+        by_target[spread(row[0], task.placement.workers)].append(row)
     (channel,) = task.plan.last_read
     published = [(spread(row[0], PARTITIONS[ROWS]), None, message_of(row)) for row in rows]
-    outbox: Outbox = {}
-    for target in sorted({*by_target, task.worker}):
-        home = target == task.worker
-        channels = {channel: pickle.dumps(by_target[target])} if target in by_target else {}
-        output = {_ROWS_NODE: _packed(published)} if home and published else {}
-        outbox[target] = ExchangeMessage(task.worker, channels, output, reports if home else ())
-    return outbox
+    return StageResult(
+        {target: {channel: by_target[target]} for target in sorted(by_target)},
+        {_ROWS_NODE: _table(published)} if published else {},
+    )
 
 
-def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> Outbox:
+def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> StageResult:
     changed: dict[str, tuple[int, int]] = {}
-    output: dict[int, bytes] = {}
     for message in in_order(inbox):
-        output.update(message.output)
-        for data in message.channels.values():
-            for key, number, weight in pickle.loads(data):
+        for rows in message.channels.values():
+            for key, number, weight in rows:
                 count, total = changed[key] if key in changed else _stored(store, key)
                 changed[key] = count + weight, total + number * weight
     published: list[Message] = []
@@ -136,10 +122,7 @@ def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage])
         else:
             store.put(state_key(key), state_value(count, total))
         published.append((spread(key, PARTITIONS[SUMS]), key.encode(), value))
-    if published:
-        output[_SUMS_NODE] = _packed(published)
-    reports = tuple(report for message in in_order(inbox) for report in message.reports)
-    return {DRIVER: ExchangeMessage(task.worker, {}, output, reports)}
+    return StageResult({}, {_SUMS_NODE: _table(published)} if published else {})
 
 
 def _stored(store: Store, key: str) -> tuple[int, int]:
@@ -150,10 +133,10 @@ def _stored(store: Store, key: str) -> tuple[int, int]:
     return count, total
 
 
-def _packed(messages: Sequence[Message]) -> bytes:
+def _table(messages: Sequence[Message]) -> pa.Table:
     columns = [[message[i] for message in messages] for i in range(3)]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, OUTPUT_MESSAGES, strict=True)]
-    return to_bytes(pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES))
+    return pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES)
 
 
 def check_plan(plan: Plan) -> None:

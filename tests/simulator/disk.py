@@ -21,7 +21,7 @@ from typing import Protocol
 
 from storage.environments import Gone
 from storage.errors import CorruptFile, WriterBlocked
-from storage.writers import WAIT_SECONDS_MAX
+from storage.writers import OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX
 from tests.simulator.scheduler import Process
 
 Records = dict[bytes, bytes]
@@ -218,14 +218,17 @@ class Environment:
             del self.states[:-1]
 
     def _lock(self, epoch: int) -> None:
-        """As storage/writers.py: a holder of an older epoch that does not give way is killed."""
+        """As storage/writers.py: a holder of an older term that does not give way is killed."""
         self._machine.point("database lock")
         if self.removed or not self.made:
             raise Gone(self.folder)  # type: ignore[arg-type]
         if not self._is_free():
             self._machine.count("a writer waited for another")
-            if not self._machine.wait_for(self._is_free, WAIT_SECONDS_MAX):
-                self._end_holder(epoch)
+            if not self._machine.wait_for(self._is_free, OLDER_HOLDER_SECONDS_MAX):
+                is_older = self._holder is not None and self._holder[1] < epoch
+                more_s = 0.0 if is_older else WAIT_SECONDS_MAX - OLDER_HOLDER_SECONDS_MAX
+                if not self._machine.wait_for(self._is_free, more_s):
+                    self._end_holder(epoch)
         self._holder = self._machine.acting(), epoch
 
     def _end_holder(self, epoch: int) -> None:

@@ -2,31 +2,34 @@
 
 At every commit of the broker: whose it is, and that its records follow: epochs grow; a division follows the one before, without a gap and not
 beyond the last stable offset; a step's output is the batch answer's difference, all of it, in canonical order, in the transaction of its
-record, after its division. At every commit of a database: its epoch; that no version holds a step that is not written; that each version
-is the batch answer's state, with the undo log to the one before; that all workers share a version. At the end: all committed input is in the
-output.
+record, after its division; when a checkpoint is intended, no step is under way. At every commit of a database: its term; that no version holds a
+step that is not written, and the state no step that is not divided; that each version and the state are the batch answer's, with the undo log to
+the version before; that all workers share a version. At the end: all committed input is in the output.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from tests.simulator.broker import Broker, Entry, Transaction, Where
-from tests.simulator.circuit import INPUT, PARTITIONS, ROWS, SUMS, row_of, spread, state_key, state_value
+from tests.simulator.circuit import INPUT, PARTITIONS, ROWS, SUMS, message_of, row_of, spread, state_key, state_value
 from tests.simulator.disk import Disk, Environment, Records
 from tests.simulator.scheduler import Process
 
 LOG = "stepwell.p.steps"
 COMMITTED = "committed"
 _DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", b"\x00\x03"
+_ATTEMPTS = 1 << 20
+_STEP = b"\xff\xffstep"
 _TRAILER_BYTES, _TOMBSTONE_BYTES, _LENGTH_BYTES = 8, 4, 8
 
 Sums = dict[str, tuple[int, int]]
+Version = tuple[int, int, str]
 Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
 
 
@@ -34,16 +37,21 @@ Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
 class Description:
     """What the oracle wants to know of a database."""
 
-    epoch: int
-    versions: tuple[tuple[int, int, str], ...]
+    term: tuple[int, int]
+    versions: tuple[Version, ...]
+    layers: int
+    """Counts openings, freezes and fences."""
+    opened: int
+    """What `layers` was at the last opening."""
     working: str | None
     frozen: str | None
+    freezing: Version | None
     merging: bool
     """A fold has merged a part of the frozen layer."""
 
 
 class Oracle:
-    """`sums[s]`: the view after the steps below s. `after[s]`: where the input of those ends."""
+    """`sums[s]`: the view after the steps below s. `fenced`: the term that a worker's database was fenced with last."""
 
     def __init__(self, broker: Broker, workers: int, step_bytes: int | None = None) -> None:
         self._broker, self._workers, self._step_bytes = broker, workers, step_bytes
@@ -53,9 +61,10 @@ class Oracle:
         self.written = 0
         self.sums: list[Sums] = [{}]
         self.ends: dict[Where, int] = {}
-        self.complete: tuple[int, int, str] | None = None
-        self.intended: set[tuple[int, int, str]] = set()
-        self.seen = {"claims": 0, "divisions": 0, "steps": 0, "checkpoints": 0, "cuts": 0}
+        self.complete: Version | None = None
+        self.intended: set[Version] = set()
+        self.fenced: dict[int, tuple[int, int]] = {}
+        self.seen = {"claims": 0, "divisions": 0, "steps": 0, "checkpoints": 0, "cuts": 0, "voided": 0, "ahead": 0}
 
     # Kafka
 
@@ -94,19 +103,22 @@ class Oracle:
         assert epoch == self.epoch, f"a {kind} record of epoch {epoch} after the claim of epoch {self.epoch}"
         assert writer is self.holder, f"{writer.name} wrote a {kind} record, and {self.holder} holds the pipeline"
         if kind == "division":
-            self._division(record)
+            self._division(record, disk)
         elif kind == "step":
             self._step(record, output)
+            self._check_all_have_run(record["step"], writer, disk)
         elif kind == "checkpoint_intent":
             self.intended.add(_version(record["version"]))
+            self._check_boundary(_version(record["version"]), writer, disk)
         elif kind == "checkpoint_complete":
             self._complete(_version(record["version"]), disk)
 
-    def _division(self, record: Mapping[str, Any]) -> None:
+    def _division(self, record: Mapping[str, Any], disk: Disk) -> None:
         step = record["step"]
-        if step == len(self.divided) - 1 and step == self.written:
-            self._cut(record, self.divided.pop())
+        if self.written == step < len(self.divided):
+            self._cut(record, disk)
         assert step == len(self.divided), f"a division of step {step}, and {len(self.divided)} is next"
+        assert step <= self.written + 1, f"step {step} is divided, and step {self.written} is not written"
         ranges: dict[Where, tuple[int, int]] = {}
         for part in record["ranges"]:
             where = part["topic"], part["partition"]
@@ -120,13 +132,57 @@ class Oracle:
         self.divided.append(ranges)
         self.seen["divisions"] += 1
 
-    def _cut(self, record: Mapping[str, Any], before: dict[Where, tuple[int, int]]) -> None:
-        """A step without output is divided again over less input: as much as its bytes allow, and never nothing."""
+    def _cut(self, record: Mapping[str, Any], disk: Disk) -> None:
+        """The step whose output is next is divided again over less input: as much as its bytes allow, and never nothing. That voids the
+        division after it, of which no state has seen anything."""
+        step = record["step"]
+        before, later = self.divided[step], self.divided[step + 1 :]
         found = {(part["topic"], part["partition"]): (part["start"], part["end"]) for part in record["ranges"]}
         assert found.keys() == before.keys()
         assert all(start == before[where][0] and end <= before[where][1] for where, (start, end) in found.items())
         assert found != before and any(start < end for start, end in found.values())
+        for folder, environment in databases(disk):
+            at = self._step_of(folder, environment, disk)
+            assert at is None or at <= step, (
+                f"step {step} is divided again, and the state of {'/'.join(folder)} is at {at}"
+            )
+        del self.divided[step:]
         self.seen["cuts"] += 1
+        self.seen["voided"] += len(later)
+
+    def _check_boundary(self, version: Version, writer: Process, disk: Disk) -> None:
+        """No step is under way: every worker's state is at the step of the checkpoint. A coordinator that died may have asked long ago."""
+        assert version[1] == self.written, f"{version} is intended, and {self.written} steps are written"
+        for folder, environment in databases(disk) if writer.alive else ():
+            at = self._step_of(folder, environment, disk)
+            assert at in (None, version[1]), (
+                f"{version} is intended, and the state of {'/'.join(folder)} is at step {at}"
+            )
+
+    def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
+        """A step is written when every worker has it in its state, perhaps with the next one."""
+        for folder, environment in databases(disk) if writer.alive else ():
+            at = self._step_of(folder, environment, disk)
+            assert at in (step + 1, step + 2), f"step {step} is written, and the state of {'/'.join(folder)} is at {at}"
+
+    def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
+        """The next step of a worker's state; None if the database is not open in the present epoch."""
+        present = description(environment.now.records)
+        if present.working is None or present.term[0] != self.epoch:
+            return None
+        for layer in self._layers(folder, environment, present, disk):
+            if (stored := layer.get(_STEP)) is not None:
+                return int.from_bytes(stored[:-_TRAILER_BYTES])
+        return 0
+
+    def _layers(
+        self, folder: tuple[str, ...], environment: Environment, present: Description, disk: Disk
+    ) -> list[Records]:
+        """Uppermost first."""
+        named = [disk.find((*folder[:-1], name)) for name in (present.working, present.frozen) if name is not None]
+        layers = [found.now.records for found in named if isinstance(found, Environment)]
+        records = environment.now.records
+        return [*layers, {key[1:]: value for key, value in records.items() if key[:1] == _RECORDS}]
 
     def _step(self, record: Mapping[str, Any], output: dict[Where, list[tuple[int, Entry]]]) -> None:
         step = record["step"]
@@ -161,14 +217,11 @@ class Oracle:
         before, sums = self.sums[step], dict(self.sums[step])
         messages: Messages = defaultdict(list)
         touched: set[str] = set()
-        for where in sorted(self.divided[step]):
-            for _, entry in self._broker.partition(where).committed(*self.divided[step][where]):
-                assert entry.value is not None
-                key, number, weight = row_of(entry.value)
-                count, total = sums.get(key, (0, 0))
-                sums[key] = count + weight, total + number * weight
-                touched.add(key)
-                messages[ROWS, spread(key, PARTITIONS[ROWS])].append((None, entry.value))
+        for key, number, weight in self._input(step):
+            count, total = sums.get(key, (0, 0))
+            sums[key] = count + weight, total + number * weight
+            touched.add(key)
+            messages[ROWS, spread(key, PARTITIONS[ROWS])].append((None, message_of((key, number, weight))))
         for key in touched:
             value = None if sums[key] == (0, 0) else json.dumps(list(sums[key])).encode()
             messages[SUMS, spread(key, PARTITIONS[SUMS])].append((key.encode(), value))
@@ -177,7 +230,13 @@ class Oracle:
         self.sums.append(sums)
         return {where: sorted(found, key=_canonical) for where, found in messages.items()}
 
-    def _complete(self, version: tuple[int, int, str], disk: Disk) -> None:
+    def _input(self, step: int) -> Iterator[tuple[str, int, int]]:
+        for where in sorted(self.divided[step]):
+            for _, entry in self._broker.partition(where).committed(*self.divided[step][where]):
+                assert entry.value is not None
+                yield row_of(entry.value)
+
+    def _complete(self, version: Version, disk: Disk) -> None:
         assert version in self.intended, f"{version} is complete without having been intended"
         for folder, environment in databases(disk):
             found = description(environment.durable.records)
@@ -199,19 +258,56 @@ class Oracle:
         if isinstance(found, Environment):
             now = description(found.now.records)
             if folder[-1] in (now.working, now.frozen):
-                assert process.epoch >= now.epoch, f"{process.name} of epoch {process.epoch} wrote {environment.folder}"
+                self._check_term(int(folder[-2]), process, environment)
+                assert process.term >= now.term, f"{process.name} of term {process.term} wrote {environment.folder}"
+            if folder[-1] == now.working and now.term[0] == self.epoch:
+                self._check_working(found, now, disk)
+
+    def _check_term(self, worker: int, process: Process, environment: Environment) -> None:
+        fenced = self.fenced.get(worker, process.term)
+        assert process.term >= fenced, (
+            f"{process.name} of term {process.term} wrote {environment.folder}, which {fenced} has fenced"
+        )
+
+    def _check_working(self, environment: Environment, now: Description, disk: Disk) -> None:
+        """The state after a step that was run just now, perhaps ahead of the output of the step before."""
+        folder = environment.folder.place
+        step = self._step_of(folder, environment, disk)
+        assert step is not None
+        assert step <= len(self.divided), f"{environment.folder} has run step {step - 1}, which is not divided"
+        assert step <= self.written + 2, f"{environment.folder} is at step {step}, and {self.written} steps are written"
+        self.seen["ahead"] += step > self.written + 1
+        sums = dict(self.sums[min(step, self.written)])
+        for ahead in range(self.written, step):
+            for key, number, weight in self._input(ahead):
+                count, total = sums.get(key, (0, 0))
+                sums[key] = count + weight, total + number * weight
+        state: Records = {}
+        for layer in reversed(self._layers(folder, environment, now, disk)):
+            state.update((key, value) for key, value in layer.items() if key[:2] == _STATE)
+        kept = {key: value for key, value in state.items() if len(value) != _TOMBSTONE_BYTES}
+        self._compare(kept, {k: v for k, v in sums.items() if v != (0, 0)}, int(folder[-2]), f"step {step}")
 
     def _described(self, folder: tuple[str, ...], environment: Environment, before: Records, process: Process) -> None:
         now = description(environment.now.records)
         former = description(before) if before else None
-        assert former is None or now.epoch >= former.epoch, f"the epoch of {environment.folder} falls"
-        assert former is None or process.epoch >= former.epoch, (
-            f"{process.name} of epoch {process.epoch} changed {environment.folder} of epoch {former.epoch}"
+        assert former is None or now.term >= former.term, f"the term of {environment.folder} falls"
+        assert former is None or process.term >= former.term, (
+            f"{process.name} of term {process.term} changed {environment.folder} of term {former.term}"
         )
         assert 1 <= len(now.versions) <= 2
-        for version in now.versions:
+        for version in (*now.versions, *(() if now.freezing is None else (now.freezing,))):
             assert version[1] <= self.written, f"{environment.folder}: {version} holds a step that is not written"
+        assert now.freezing is None or now.freezing in self.intended, f"{now.freezing} is frozen and was not intended"
         worker = int(folder[-2].split(".")[1] if folder[-2].startswith(".") else folder[-2])
+        if (
+            former is not None and former != now and not folder[-2].startswith(".")
+        ):  # a late worker may sync what it finds
+            self._check_term(worker, process, environment)
+        if former is not None and now.working is None and now.layers > former.layers:
+            self.fenced[worker] = process.term
+        if former is not None and now.opened > former.opened:
+            assert self.fenced.get(worker) == process.term, f"{process.name} opens {environment.folder} without a fence"
         self._check_content(environment.now.records, now, worker)
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
@@ -224,11 +320,13 @@ class Oracle:
                     state[spaced[1:]] = value if len(value) == _TOMBSTONE_BYTES else _unpacked(value)
             self._check_state({k: v for k, v in state.items() if len(v) != _TOMBSTONE_BYTES}, now.versions[0], worker)
 
-    def _check_state(self, state: Records, version: tuple[int, int, str], worker: int) -> None:
-        sums = self.sums[version[1]]
+    def _check_state(self, state: Records, version: Version, worker: int) -> None:
+        self._compare(state, self.sums[version[1]], worker, f"version {version}")
+
+    def _compare(self, state: Records, sums: Sums, worker: int, what: str) -> None:
         expected = {state_key(k): state_value(*v) for k, v in sums.items() if spread(k, self._workers) == worker}
         found = {key: value[:-_TRAILER_BYTES] for key, value in state.items()}
-        assert found == expected, f"worker {worker}, version {version}: {found} is not {expected}"
+        assert found == expected, f"worker {worker}, {what}: {found} is not {expected}"
 
     def check_shared(self, disk: Disk) -> None:
         """All workers share a version; before all have one, there is nothing to lose."""
@@ -287,10 +385,14 @@ def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:
 def description(records: Records) -> Description:
     plain = json.loads(records[_DESCRIPTION][:-_TRAILER_BYTES])
     versions = tuple(_version(version) for version in plain["versions"])
-    return Description(plain["epoch"], versions, plain["working"], plain["frozen"], plain["laid"] is not None)
+    freezing = None if plain["freezing"] is None else _version(plain["freezing"])
+    return Description(
+        divmod(plain["epoch"], _ATTEMPTS), versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"],
+        freezing, plain["laid"] is not None,
+    )  # fmt: skip
 
 
-def _version(plain: Mapping[str, Any]) -> tuple[int, int, str]:
+def _version(plain: Mapping[str, Any]) -> Version:
     return plain["version"], plain["step"], plain["checkpoint_id"]
 
 

@@ -18,16 +18,20 @@ from unittest import mock
 
 from confluent_kafka import KafkaException
 
+from base.term import ATTEMPTS_MAX, Term
 from base.version import VersionId
 from coordinator import core, inputs, loop, positions, start, stepping
-from coordinator.core import RunStep
-from engine.run import database_jobs, region, spark_step, tasks
-from engine.run.region import StageTask
-from engine.run.tasks import StepInput
+from coordinator.core import Action, Collect, Core, Divide, Give, Settle
+from engine.resident import crew, liveness, mesh, messages, pulse, states, worker
+from engine.resident.transport import Arrived
+from engine.run import tasks
+from engine.run.region import StageResult, StageTask
+from engine.run.tasks import StageTimes
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log.output_progress import Decision
 from io_kafka.step_log.records import DivisionRecord
+from io_kafka.step_log.state import StepLogState
 from storage import database, undo
 from storage.description import Description
 from tests.simulator import circuit
@@ -49,32 +53,51 @@ def broken(target: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
+def _replays() -> Iterator[set[int]]:
+    """The steps that were given as replays."""
+    replays: set[int] = set()
+    real = stepping.Stepping.give
+
+    def give(self: Any, action: Give, at: Any, workers: Any) -> None:
+        (replays.add if action.replay else replays.discard)(action.step)
+        real(self, action, at, workers)
+
+    with broken(stepping.Stepping, "give", give):
+        yield replays
+
+
+@contextmanager
 def replay_that_differs() -> Iterator[None]:
-    """A replayed step gives another state and other output than the first time: production compares and stops."""
-    replaying = [False]
-    real_stage, real_run, value = circuit._sums_stage, stepping.Stepping.run, circuit.state_value
+    """A replayed step gives other output than the first time: production compares and stops."""
+    real = circuit._sums_stage
 
-    def run_step(self: Any, action: RunStep, at: Any, runner: Any, setup: Any) -> None:
-        replaying[0] = action.replay
-        real_run(self, action, at, runner, setup)
+    with _replays() as replays:
 
-    def stage(task: StageTask, store: Any, inbox: Any) -> Any:
-        with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + replaying[0])):
-            return real_stage(task, store, inbox)
+        def stage(task: StageTask, store: Any, inbox: Any) -> StageResult:
+            result = real(task, store, inbox)
+            return StageResult(result.rows, {}) if task.step in replays else result
 
-    with broken(stepping.Stepping, "run", run_step), broken(circuit, "_sums_stage", stage):
-        yield
+        with broken(circuit, "_sums_stage", stage):
+            yield
 
 
 @contextmanager
 def replay_not_compared() -> Iterator[None]:
-    """... and nobody compares: what is written and what the state holds part."""
+    """A replayed step gives another state than the first time, and nobody compares: what is written and what the state holds part."""
+    real, value = circuit._sums_stage, circuit.state_value
 
     def decide(step: int, digests: Any, recorded: Any, first: int, last: int) -> Decision:
         return Decision.APPEND if step == last else Decision.DISCARD
 
-    with replay_that_differs(), broken(writer, "decide", decide):
-        yield
+    with _replays() as replays:
+
+        def stage(task: StageTask, store: Any, inbox: Any) -> StageResult:
+            added = task.step in replays
+            with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + added)):
+                return real(task, store, inbox)
+
+        with broken(circuit, "_sums_stage", stage), broken(writer, "decide", decide):
+            yield
 
 
 # Division
@@ -93,14 +116,44 @@ def step_before_its_division_is_logged() -> Iterator[None]:
 
     def append(self: Any, records: Sequence[Any]) -> None:
         if isinstance(records[0], DivisionRecord):
-            after = self.state.fork()
-            after.apply(records[0], after.offset_next)
-            after.offset_next -= 1
-            self._log._state = after
-            return
-        real(self, records)
+            _remember(self, records[0])
+        else:
+            real(self, records)
 
     with broken(writer.PipelineWriter, "append", append):
+        yield
+
+
+@contextmanager
+def division_ahead_before_it_is_logged() -> Iterator[None]:
+    """The division that T(s) should carry is used before T(s)."""
+    real = stepping.Stepping.collect
+
+    def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
+        real(self, action, at, workers)
+        if action.step >= self._writer.state.steps:
+            for division in self._inputs.choose_ahead(self._writer.state, action.step)[:1]:
+                _remember(self._writer, self._inputs.record(self._writer.state, self._writer.epoch, division))
+                self._inputs.recorded()
+
+    with broken(stepping.Stepping, "collect", collect):
+        yield
+
+
+def _remember(written: Any, record: DivisionRecord) -> None:
+    """As if the log had the record."""
+    after = written.state.fork()
+    after.apply(record, after.offset_next)
+    after.offset_next -= 1
+    written._log._state = after
+
+
+@contextmanager
+def cut_that_voids_no_later_division() -> Iterator[None]:
+    def forget(self: Any, cut: DivisionRecord) -> None:
+        self.positions.update({r.where: r.end for r in cut.ranges})
+
+    with broken(StepLogState, "_forget_divisions_after", forget):
         yield
 
 
@@ -208,12 +261,14 @@ def output_and_record_in_two_transactions() -> Iterator[None]:
 def checkpoint_ahead_of_output() -> Iterator[None]:
     """A step counts as done before its output is written: that waits for the next division or step, and a checkpoint does not."""
     kind = stepping.Stepping
-    real_write, real_divide, real_run = writer.PipelineWriter.write_step, kind.divide, kind.run
+    real_write, real_divide, real_give, real_settle = (
+        writer.PipelineWriter.write_step, kind.divide, kind.give, kind.settle
+    )  # fmt: skip
 
     def write_step(self: Any, step: int, outputs: Any, **facts: Any) -> Any:
         if step < self.state.steps:
             return real_write(self, step, outputs, **facts)
-        self._waiting = (step, list(outputs), {**facts, "division_next": None})
+        self._waiting = (step, list(outputs), {**facts, "divisions": ()})
         return None
 
     def flush(self: Any) -> None:
@@ -221,85 +276,206 @@ def checkpoint_ahead_of_output() -> Iterator[None]:
         if waiting is not None:
             real_write(self._writer, waiting[0], waiting[1], **waiting[2])
 
-    def divide(self: Any, action: Any, at: Any) -> None:
+    def divide(self: Any, action: Divide, at: Core) -> None:
         flush(self)
         real_divide(self, action, at)
 
-    def run_step(self: Any, action: Any, at: Any, runner: Any, setup: Any) -> None:
+    def give(self: Any, action: Give, at: Core, workers: Any) -> None:
         flush(self)
-        real_run(self, action, at, runner, setup)
+        real_give(self, action, at, workers)
 
-    def stepped(self: Any, step: int, log: Any) -> None:
+    def settle(self: Any, action: Settle, at: Core, workers: Any) -> None:
+        flush(self)
+        real_settle(self, action, at, workers)
+
+    def settled(self: Any, step: int, log: Any) -> None:
+        self.ran = None
         self.step += 1
 
     with (
         _attribute(writer.PipelineWriter, "_waiting"),
         broken(writer.PipelineWriter, "write_step", write_step),
-        broken(inputs.Inputs, "choose_ahead", lambda self, log, step: None),
+        broken(inputs.Inputs, "choose_ahead", lambda self, log, step: []),
         broken(kind, "divide", divide),
-        broken(kind, "run", run_step),
-        broken(core.Core, "stepped", stepped),
+        broken(kind, "give", give),
+        broken(kind, "settle", settle),
+        broken(core.Core, "settled", settled),
         broken(core.Core, "check", lambda self, log: None),
     ):
         yield
 
 
-# Tasks
+# Workers
 
 
 @contextmanager
-def task_computes_again_when_run_twice() -> Iterator[None]:
-    def again(task: StageTask, store: Any, inbox: Any) -> Any:
-        key = region.shard_prefix(region.MARKER_TABLE, task.stage)
-        outbox = circuit.run_stage(task, store, inbox, {})
-        store.put(key, task.step.to_bytes(8, "big", signed=True))
-        return outbox
+def step_run_twice() -> Iterator[None]:
+    """Every step is given twice, and a worker runs a step that does not follow its state."""
+    real = stepping.Stepping.collect
 
-    with broken(tasks, "run_stage_once", again):
+    def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
+        workers.collect(action.step)
+        workers.give(stepping._step_input(self._run.record, None))
+        real(self, action, at, workers)
+
+    def begin_step(self: states.Life, step: int) -> None:
+        self.step = step
+
+    def regions(self: Any, database: Any, result: StageResult) -> None:
+        inbox, _ = self._swap(result)
+        with database.transaction() as transaction:
+            given = self._given
+            task = self._setup.task(given.step, 1, self._worker, given.grown)
+            self._outcome.add(tasks.run_stage(task, transaction, inbox, {}))
+            self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
+            transaction.set_step(given.step + 1)
+
+    with (
+        broken(stepping.Stepping, "collect", collect),
+        broken(states.Life, "begin_step", begin_step),
+        broken(tasks.StepTask, "_regions", regions),
+    ):
         yield
 
 
 @contextmanager
-def input_that_broke_off_taken_for_whole() -> Iterator[None]:
-    def region_task(shared: Any, given: StepInput, stage: int, worker: int, routed: Any) -> Any:
-        inbox = [message for _, message in routed]
-        return spark_step._sent(
-            shared.value, stage, worker, spark_step.run_region(shared.value, given, stage, worker, inbox)
+def stage_without_all_peers() -> Iterator[None]:
+    """A worker takes the messages of its peers that have come, and does not wait for the others."""
+    real = mesh.Mesh._wait
+
+    def wait(self: Any, done: Callable[[], bool], deadline: float | None, what: str) -> None:
+        if deadline is not None:
+            real(self, done, deadline, what)
+            return
+        event = self._events.next(0.001)
+        if event is not None and not self.take(event):
+            self._others(event)
+
+    with broken(mesh.Mesh, "_wait", wait):
+        yield
+
+
+@contextmanager
+def broken_stage_taken_for_whole() -> Iterator[None]:
+    """A worker goes on with a step that has failed on a peer."""
+    real = mesh.Mesh._deliver
+
+    def deliver(self: Any, peer: int, message: messages.Rows, buffers: Any) -> None:
+        real(self, peer, message.model_copy(update={"broken": False}), buffers)
+
+    with broken(mesh.Mesh, "_deliver", deliver):
+        yield
+
+
+@contextmanager
+def step_without_the_results_of_all_workers() -> Iterator[None]:
+    def collect(self: Any, step: int) -> Any:
+        while not any(crew.STEP in member.answers for member in self._members.values()):
+            self._poll(crew.POLL_SECONDS)
+        self._given_at = None
+        members = [member for member in self._members.values() if crew.STEP in member.answers]
+        found = [self._take_step(member, step) for member in members]
+        failed = [answer for answer in found if isinstance(answer, Exception)]
+        if failed:
+            raise failed[0]
+        return [answer for answer in found if answer is not None]
+
+    with broken(crew.Crew, "collect", collect):
+        yield
+
+
+@contextmanager
+def strangers_accepted() -> Iterator[None]:
+    """Neither the token nor the term of a connection is looked at: a port is given out again, so a worker of another term comes by."""
+    real_refusal, real_introduce, real_take = crew.Crew._refusal, mesh.Mesh._introduce, crew.Crew._take
+
+    def refusal(self: Any, term: Any, message: Any) -> Any:
+        return real_refusal(self, self.term, message)
+
+    def introduce(self: Any, connection: Any, term: Any, message: Any) -> None:
+        real_introduce(self, connection, self._term, message.model_copy(update={"token": self._token}))
+
+    def take(self: Any, event: Any) -> None:
+        real_take(self, replace(event, frame=replace(event.frame, term=self.term)) if _arrived(event) else event)
+
+    def take_of_peer(self: Any, event: Any) -> bool:
+        taken: bool = real_of_peer(
+            self, replace(event, frame=replace(event.frame, term=self._term)) if _arrived(event) else event
         )
+        return taken
 
-    with broken(spark_step, "region_task", region_task):
+    def take_order(self: Any, event: Any) -> None:
+        if _arrived(event) and event.connection is self._control:
+            event = replace(event, frame=replace(event.frame, term=self._term))
+        real_order(self, event)
+
+    real_order, real_of_peer = worker.Worker._take, mesh.Mesh.take
+    with (
+        broken(crew, "same_token", lambda one, other: True),
+        broken(crew.Crew, "_refusal", refusal),
+        broken(crew.Crew, "_take", take),
+        broken(mesh.Mesh, "_introduce", introduce),
+        broken(mesh.Mesh, "take", take_of_peer),
+        broken(worker.Worker, "_take", take_order),
+    ):
+        yield
+
+
+def _arrived(event: Any) -> bool:
+    return isinstance(event, Arrived)
+
+
+@contextmanager
+def recovery_with_the_workers_of_before() -> Iterator[None]:
+    """A recovery goes on with the crew that has failed, if its connections are there."""
+    real_crew, real_close, real_launch = loop.Pipeline._crew, crew.Crew.close, crew.Crew.launch
+    kept: dict[int, Any] = {}  # by epoch
+
+    def make(self: Any, setup: Any, attempt: int) -> Any:
+        old = kept.pop(self._writer.epoch, None)
+        if old is not None:
+            members = old._members.values()
+            if len(members) == len(old.numbers) and not any(member.connection.is_gone() for member in members):
+                old._given_at = None
+                for member in members:
+                    member.answers.clear()
+                kept[self._writer.epoch] = old
+                return old
+            real_close(old)
+        kept[self._writer.epoch] = real_crew(self, setup, attempt)
+        return kept[self._writer.epoch]
+
+    def launch(self: Any) -> None:
+        if not self._jobs:
+            real_launch(self)
+
+    with (
+        broken(loop.Pipeline, "_crew", make),
+        broken(crew.Crew, "close", lambda self: None),
+        broken(crew.Crew, "launch", launch),
+    ):
         yield
 
 
 @contextmanager
-def results_that_broke_off_taken_for_all() -> Iterator[None]:
-    def collected(rdd: Any, workers: int, worker_of: Any, what: str) -> Any:
-        return rdd.collect()
+def worker_that_outlives_its_coordinator() -> Iterator[None]:
+    """A worker does not end when its coordinator is silent."""
+    real = pulse.WorkerPulse._run
 
-    with broken(spark_step, "collected", collected), broken(database_jobs, "collected", collected):
+    def run_pulse(self: Any) -> None:
+        self.silence_s = float("inf")
+        real(self)
+
+    with broken(pulse.WorkerPulse, "_run", run_pulse):
         yield
 
 
 @contextmanager
-def task_of_any_step_accepted() -> Iterator[None]:
-    """The stored result is honoured, and a marker of another step is not refused."""
-    real = region.run_stage_once
-
-    class Anywhere:
-        def __init__(self, store: Any, step: int) -> None:
-            self._store, self._step = store, step
-
-        def get(self, key: bytes, **options: Any) -> Any:
-            found = self._store.get(key, **options)
-            if key[:2] != region.MARKER_TABLE.to_bytes(2) or found is None:
-                return found
-            last = int.from_bytes(bytes(found), "big", signed=True)
-            return found if last == self._step else memoryview((self._step - 1).to_bytes(8, "big", signed=True))
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._store, name)
-
-    with broken(tasks, "run_stage_once", lambda task, store, inbox: real(task, Anywhere(store, task.step), inbox)):
+def silent_worker_waited_for() -> Iterator[None]:
+    with (
+        broken(liveness.Liveness, "silent", lambda self, now: None),
+        broken(liveness.Liveness, "stopped", lambda self, unanswered, asked_at, slowest_step_s, now: None),
+    ):
         yield
 
 
@@ -337,14 +513,35 @@ def databases_asked_and_not_fenced() -> Iterator[None]:
 
 
 @contextmanager
-def late_attempt_opens_again() -> Iterator[None]:
-    """An attempt of the task that opened a database goes on when steps have run, and throws them away."""
+def databases_fenced_once_in_an_epoch() -> Iterator[None]:
+    """A new attempt with new workers relies on the fence of the first one."""
+    real = database.Database.fence
+    fenced: set[tuple[str, int]] = set()
+
+    def fence(path: Any, *, epoch: int, identity: Any) -> Any:
+        if (str(path), Term.of(epoch).epoch) not in fenced:
+            fenced.add((str(path), Term.of(epoch).epoch))
+            return real(path, epoch=epoch, identity=identity)
+        present = database._read_description(path)
+        return database.FencedState(present.versions, present.layers_made)
+
+    with broken(database.Database, "fence", staticmethod(fence)):
+        yield
+
+
+@contextmanager
+def late_worker_opens_again() -> Iterator[None]:
+    """A worker of an attempt that was given up opens its database when its replacement has run steps, and throws them away: its term counts
+    for as high, and how often the database was fenced is not compared."""
     real = database.Database.open
 
     def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, fenced: int) -> Any:
         return real(path, version, epoch=epoch, identity=identity)
 
-    with broken(database.Database, "open", staticmethod(opened)):
+    with (
+        broken(database.Database, "open", staticmethod(opened)),
+        broken(Term, "number", property(lambda self: self.epoch * ATTEMPTS_MAX)),
+    ):
         yield
 
 
@@ -411,44 +608,33 @@ def folders_not_synced() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def killed_fold_not_synced() -> Iterator[None]:
-    real = database.Database.fold
-
-    def fold(self: Any) -> VersionId:
-        present = database._read_description(self.path)
-        self._check_open(present)
-        return present.last if present.frozen is None else real(self)
-
-    with broken(database.Database, "fold", fold):
-        yield
-
-
-@contextmanager
-def killed_freeze_in_the_way() -> Iterator[None]:
-    real = database._with_working
-
-    def with_working(path: Any, old: Any) -> Any:
-        with broken(database.environments, "remove", lambda folder: None):
-            return real(path, old)
-
-    with broken(database, "_with_working", with_working):
-        yield
-
-
 # Checkpoints
 
 
 @contextmanager
 def checkpoint_complete_before_all_have_it() -> Iterator[None]:
     """The first worker's word is taken for all."""
-    real = database_jobs.fold
 
-    def fold_all(context: Any, setup: Any) -> Any:
-        first = real(setup, 0)
-        return dict.fromkeys(range(len(setup.databases)), first)
+    def folded(self: Any) -> Any:
+        self.check()
+        answers = [member.answers.get("fold") for member in self._members.values()]
+        first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.Folded)), None)
+        return None if first is None else dict.fromkeys(self.numbers, first)
 
-    with broken(database_jobs, "fold_all", fold_all):
+    with broken(crew.Crew, "folded", folded):
+        yield
+
+
+@contextmanager
+def checkpoint_while_a_step_is_under_way() -> Iterator[None]:
+    """The core does not wait for a drained boundary."""
+    real = core.Core._under_way
+
+    def under_way(self: Core, log: Any) -> Action:
+        wanted = None if self.ran is not None else self._checkpoint_action(log)
+        return real(self, log) if wanted is None else wanted
+
+    with broken(core.Core, "_under_way", under_way), broken(core.Core, "_boundary_due", lambda self, log: False):
         yield
 
 
@@ -499,7 +685,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     replay_not_compared,
     division_at_the_high_watermark,
     step_before_its_division_is_logged,
+    division_ahead_before_it_is_logged,
     division_from_the_beginning_at_every_start,
+    cut_that_voids_no_later_division,
     producer_kept_after_an_unknown_commit,
     errors_of_the_client_not_heeded,
     progress_read_before_fencing,
@@ -507,47 +695,97 @@ MUTATIONS: tuple[Mutation, ...] = (
     higher_claim_not_heeded,
     output_and_record_in_two_transactions,
     checkpoint_ahead_of_output,
-    task_computes_again_when_run_twice,
-    input_that_broke_off_taken_for_whole,
-    results_that_broke_off_taken_for_all,
-    task_of_any_step_accepted,
+    step_run_twice,
+    stage_without_all_peers,
+    broken_stage_taken_for_whole,
+    step_without_the_results_of_all_workers,
+    strangers_accepted,
+    recovery_with_the_workers_of_before,
+    worker_that_outlives_its_coordinator,
+    silent_worker_waited_for,
     epoch_of_databases_not_checked,
     databases_asked_and_not_fenced,
-    late_attempt_opens_again,
+    databases_fenced_once_in_an_epoch,
+    late_worker_opens_again,
     undo_skipped,
     open_keeps_the_newer_version,
     versions_told_apart_by_number_alone,
     folders_not_synced,
-    killed_fold_not_synced,
-    killed_freeze_in_the_way,
     checkpoint_complete_before_all_have_it,
+    checkpoint_while_a_step_is_under_way,
     version_that_all_have_not_declared_complete,
     working_layer_kept_by_open,
     late_marker_taken_for_a_short_log,
 )
 
 
+UNEQUAL_VERSIONS: dict[str, Any] = {
+    "workers": 2,
+    "crash_targets": ("fold.synced", "fold.done", "checkpoint.folded"),
+    "crash_point": 0.0,
+    "crash_places": (),
+    "sleep": 0.0,
+    "client": 0.0,
+    "network": 0.0,
+    "task": 0.0,
+    "checkpoint_s": 0.01,
+    "weights": {**BENIGN, **ACTIVE},
+}
+
 WEATHER: dict[str, dict[str, Any]] = {
-    # A task has to die between a commit and its sync, and its machine soon after the next task.
-    "killed_fold_not_synced": {
-        "crash_places": ("database sync",),
+    # A worker has to come so late that its coordinator's port belongs to another one, which still waits for workers.
+    "strangers_accepted": {
+        "workers": 3,
+        "register_s": 15,
+        "task": 0.7,
+        "network": 0.0,
+        "client": 0.0,
+        "weights": {**BENIGN, **ACTIVE, "kill": 3.0},
+    },
+    # A crew has to fail while all its workers live.
+    "recovery_with_the_workers_of_before": {"task": 0.0, "network": 0.05, "client": 0.0, "workers": 3},
+    # A step has to be too large on some of the workers.
+    "broken_stage_taken_for_whole": {"workers": 3, "step_bytes": 15, "rows": 6},
+    # Two divisions have to be ahead when the first of them turns out to be too large.
+    "cut_that_voids_no_later_division": {"step_bytes": 15, "rows": 3, "messages": 40},
+    # A request that was sent twice has to arrive while the next transaction is open.
+    "errors_of_the_client_not_heeded": {
+        "workers": 1,
+        "rows": 1,
+        "messages": 40,
+        "client": 0.05,
+        "network": 0.0,
+        "task": 0.0,
         "crash_point": 0.0,
         "crash_targets": (),
+        "crash_places": (),
+        "weights": {**BENIGN, **ACTIVE},
+    },
+    # One worker has to complete a version that another one does not.
+    "open_keeps_the_newer_version": UNEQUAL_VERSIONS,
+    "versions_told_apart_by_number_alone": UNEQUAL_VERSIONS,
+    # A run has to end between the last fold and the record of it.
+    "version_that_all_have_not_declared_complete": {"crash_targets": ("checkpoint.folded",), "crash_point": 0.0},
+    # A worker has to lose its coordinator without being told, and its job must not be cancelled.
+    "worker_that_outlives_its_coordinator": {"task": 0.3, "network": 0.05},
+    "silent_worker_waited_for": {
+        "network": 0.05,
         "task": 0.0,
         "client": 0.0,
-        "driver": 0.0,
-        "checkpoint_s": 0.01,
-        "weights": {**BENIGN, **ACTIVE, "machine": 8.0},
-    },
-    # An attempt to open a database has to sleep until its replacement's steps are written.
-    "late_attempt_opens_again": {
-        "crash_places": (),
         "crash_point": 0.0,
         "crash_targets": (),
+        "crash_places": (),
+        "weights": {**BENIGN, **ACTIVE},
+    },
+    # A worker has to sleep before it opens its database, until its replacement's steps are written.
+    "late_worker_opens_again": {
+        "crash_places": (),
+        "crash_point": 0.0,
+        "crash_targets": ("open.before",),
+        "sleep": 1.0,
         "task": 0.3,
         "client": 0.0,
-        "driver": 0.0,
-        "weights": {**BENIGN, **ACTIVE, "kill": 1.0},
+        "weights": {**BENIGN, **ACTIVE},
     },
 }
 """For a mutation that only a rare chain of events shows: it would take thousands of seeds to draw it."""
@@ -560,7 +798,18 @@ def first_seed(mutation: Mutation, seeds: int = SEEDS) -> tuple[int, str] | None
     if not findings.failures:
         return None
     failure = findings.failures[0]
+    assert not fails_by_itself(failure.text), f"{mutation.__name__} does not fit the code:\n{failure.text}"
     return failure.seed, failure.text.splitlines()[-2]
+
+
+OWN_FAULTS = ("AttributeError", "NameError", "TypeError", "KeyError", "UnboundLocalError")
+
+
+def fails_by_itself(text: str) -> bool:
+    """Whether a failure, with its stack trace, is a mistake of a mutation's own code, which shows nothing."""
+    lines = text.splitlines()
+    raised_in = next((line for line in reversed(lines) if line.strip().startswith('File "')), "")
+    return f'{__file__}"' in raised_in and lines[-2].split(":")[0] in OWN_FAULTS
 
 
 def main(names: list[str]) -> None:

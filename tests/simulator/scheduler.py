@@ -1,9 +1,9 @@
 """Who runs next: one strand at a time, chosen by the seed.
 
-A *strand* is a flow of control of a simulated process: the coordinator's loop, a fold, a task. Real code has frames of its own, so a strand
-is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever another
-process, a disk or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a seed gives the
-same run again.
+A *strand* is a flow of control of a simulated process: the coordinator's loop, a worker, its fold, a pulse. Real code has frames of its own, so
+a strand is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever
+another process, a disk, a network or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a
+seed gives the same run again.
 
 Time is a number. It grows a little at every point, and jumps to the next deadline where all strands wait.
 
@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 POINT_SECONDS = 0.0004
 """What passes from one point to the next: about a request to a broker on the same host."""
+
+SHORT_SECONDS = 0.004
+"""A wait that ends so soon, mostly for a frame that is under way, is not idleness."""
 
 Hook = Callable[[str], None]
 
@@ -38,13 +40,14 @@ class Abandoned(BaseException):
 
 
 class Process:
-    """`epoch`: what its coordinator claimed, -1 before. `stopped`: as by SIGSTOP."""
+    """`epoch`: what its coordinator claimed, -1 before. `attempt`: that of a worker's term. `stopped`: as by SIGSTOP. `is_given_up`: its
+    coordinator goes on without it."""
 
     def __init__(self, name: str, pid: int, owner: Process | None = None) -> None:
         self.name, self.pid = name, pid
         self.owner = owner  # the coordinator that started it; its death kills no task at once
         self.alive, self.stopped = True, False
-        self.stops_in: int | None = None  # so many points
+        self.attempt, self.is_given_up = 0, False
         self._epoch = -1
 
     @property
@@ -55,9 +58,13 @@ class Process:
     def epoch(self, epoch: int) -> None:
         self._epoch = epoch
 
+    @property
+    def term(self) -> tuple[int, int]:
+        return self.epoch, self.attempt
+
 
 class Strand:
-    """`acting`: the processes it acts for; a task that runs inside of its coordinator's strand is the second."""
+    """`acting`: the process it acts for; the director acts for none."""
 
     def __init__(self, name: str, process: Process | None, body: Callable[[], None] | None) -> None:
         self.name, self.body = name, body
@@ -123,11 +130,6 @@ class Scheduler:
             self._check(strand)
         elif chance > 1 - self.switching or self.points > self.points_max:
             self._park(strand)
-        process = strand.acting[-1]
-        if process.stops_in is not None:
-            process.stops_in -= 1
-            if process.stops_in < 0:
-                process.stopped, process.stops_in = True, None
         if any(process.stopped for process in strand.acting):
             self._park(strand)
 
@@ -141,17 +143,6 @@ class Scheduler:
         finally:
             strand.until = strand.deadline = None
         return until is not None and until()
-
-    @contextmanager
-    def acting_for(self, process: Process) -> Iterator[None]:
-        """The strand is in this process meanwhile."""
-        strand = self.current
-        strand.acting.append(process)
-        try:
-            yield
-        finally:
-            left = strand.acting.pop()
-            assert left is process
 
     def spawn(self, name: str, process: Process, body: Callable[[], None]) -> Strand:
         """A strand that begins when it is chosen."""
@@ -214,15 +205,15 @@ class Scheduler:
             ready = [strand for strand in self.strands if strand.is_ready(self.now)]
             if ready:
                 return ready[0] if len(ready) == 1 else self.rng.choice(ready)
-            try:
-                changed = self.judged(self.idle)
-            except Abandoned:
-                return self.director
-            if changed:
-                continue
             deadlines = [s.deadline for s in self.strands if s.waits_with_deadline and s.deadline is not None]
-            if not deadlines:
-                return self.director
+            if not deadlines or min(deadlines) > self.now + SHORT_SECONDS:
+                try:
+                    if self.judged(self.idle):
+                        continue
+                except Abandoned:
+                    return self.director
+                if not deadlines:
+                    return self.director
             self.now = max(self.now, min(deadlines))
 
     def _transfer(self, target: Strand) -> None:

@@ -20,7 +20,8 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
-from engine.run import region, tasks
+from engine.resident import crew, entry, mesh
+from engine.run import tasks
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
@@ -46,7 +47,7 @@ class Surroundings(clients.Net, Protocol):
 
 
 class Thread:
-    """A strand of the acting process, for the fold of a checkpoint."""
+    """A strand of the acting process: the fold of a worker, or the pulse of a worker or a coordinator."""
 
     def __init__(self, world: Surroundings, name: str, work: Callable[[], None]) -> None:
         process = world.acting()
@@ -72,6 +73,8 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
         pid=lambda: world.acting().pid,
         hostname=lambda: "machine",
         start_thread=partial(Thread, world),
+        thread_clock=lambda: float,  # no strand uses CPU
+        lower_priority=_nothing,
         settle_memory=_nothing,
         release_memory=_nothing,
     )
@@ -81,7 +84,9 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
 def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     """The project runs in this world while the body does. What is replaced here, by name, is what no object carries:
 
-    - the operators: they are not simulated (region, tasks), nor is confluent_kafka's class of messages (consumed);
+    - the operators: they are not simulated (tasks), nor is Arrow between two workers (mesh), nor confluent_kafka's class of messages (consumed);
+    - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
+    - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (crew, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding);
     - crash points, which are armed in a process and not in an object (points);
     - a process's consumers, which outlive what uses them (reader), and the logs of modules.
@@ -101,8 +106,17 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             },
         ),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
-        (region, {"run_stage": circuit.run_stage}),
-        (tasks, {"run_stage": circuit.run_stage, "read_sources": circuit.read_sources}),
+        (mesh, {"to_buffer": _same, "from_buffer": _same}),
+        (crew, {"fingerprint": _nothing_differs}),
+        (entry, {"fingerprint": _nothing_differs}),
+        (
+            tasks,
+            {
+                "time": SimpleNamespace(perf_counter=float),
+                "run_stage": circuit.run_stage,
+                "read_sources": circuit.read_sources,
+            },
+        ),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),
@@ -144,3 +158,11 @@ def _remove(path: SimPath, ignore_errors: bool = False) -> None:
 
 def _nothing(*_: object) -> None:
     return None
+
+
+def _same(rows: Any) -> Any:
+    return rows
+
+
+def _nothing_differs() -> str:
+    return "{}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.resident.start_faults import NoSlots
 from faults.points import POINTS
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
@@ -17,9 +18,9 @@ from tests.simulator.weather import Weather
 from tests.simulator.world import World
 
 WEATHER = Weather(
-    workers=2, points=0, interference=0, switching=0.3, client=0, task=0, crash_point=0, crash_targets=(), crash_places=(),
-    weights={"marker": 1.0},
-    driver=0, checkpoint_s=0.001, rows=1, messages=0, snapshot_steps=1, available_now=1, step_bytes=None,
+    workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
+    crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
+    snapshot_steps=1, available_now=1, step_bytes=None,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 
@@ -54,9 +55,13 @@ class Script(World):
         while undone := self.broker.undone():
             self.broker.finish(undone[0])
 
-    def sleep(self, process: Process) -> None:
-        """It sleeps, and its successor comes."""
-        self.stop(process, "by the script")
+    def with_workers(self, run: Process) -> list[Process]:
+        return [run, *(process for process in self.processes if process.owner is run and process.alive)]
+
+    def sleep(self, run: Process) -> None:
+        """It sleeps with all its workers, as where their machine swaps, and its successor comes."""
+        for process in self.with_workers(run):
+            self.stop(process, "by the script")
         self.start(available_now=True)
 
 
@@ -90,7 +95,8 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         world.start(available_now=True)
         world.run_to_the_end(sleepers=True)
         before = world.oracle.seen.copy()
-        world.resume(first)
+        for process in world.with_workers(first):
+            world.resume(process)
         world.run_to_the_end()
         if point != "start.log_read":
             assert world.oracle.seen == before
@@ -99,6 +105,54 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
             assert isinstance(fault, Fenced), fault
         if first.epoch >= 0:
             assert "has taken over" in str(fault) and f"epoch {world.oracle.epoch}" in str(fault)
+        world.drain()
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["open.before", "open.undone", "source.read", "region.inside", "freeze.inside", "fold.piece", "fold.inside"],
+)
+def test_a_worker_that_sleeps_is_replaced_and_changes_nothing_when_it_goes_on(point: str) -> None:
+    """Its job cannot be ended. Whoever needs a lock that it holds kills it."""
+    world = Script(WEATHER)
+    with world.alive():
+        world.send()
+        run = world.start(available_now=True)
+        world.fates["cancel"] = ["never"] * 100
+        world.at[run.name, point] = lambda: world.stop(world.acting(), "by the script")
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.oracle.written == len(ROWS)
+        woken, killed = "a worker that was given up goes on", "a holder of a lock was killed"
+        assert world.story.happened[woken] + world.story.happened[killed] == 1
+        world.drain()
+
+
+@pytest.mark.parametrize("fate", ["broken", "half-open"])
+def test_a_connection_that_is_lost_leads_to_new_workers(fate: str) -> None:
+    """Whichever connection it is, and whatever it was about to carry, but for a registration."""
+    for number in range(8, 60, 4):
+        world = Script()
+        with world.alive():
+            world.send(ROWS[:3])
+            world.fates["frame"] = [None] * number + [fate]
+            run = world.start(available_now=True)
+            world.run_to_the_end()
+            assert not world.fates["frame"]
+            assert world.ended[run] is None
+            assert any(line.startswith("a worker was lost") for _, _, line in world.story.lines), f"frame {number}"
+            world.drain()
+
+
+def test_a_run_whose_task_never_comes_ends_and_says_so() -> None:
+    world = Script()
+    with world.alive():
+        world.send()
+        world.fates["worker"] = [None, "never"]
+        run = world.start(available_now=True)
+        world.run_to_the_end()
+        fault = world.ended[run]
+        assert isinstance(fault, NoSlots) and (fault.needed, fault.registered) == (2, 1)
         world.drain()
 
 

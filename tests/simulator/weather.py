@@ -9,10 +9,10 @@ from faults.points import POINTS
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
 ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
-FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a task")
+FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a worker")
 """What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
 
-FREQUENCY = {"admin": 0.1, "fetch": 0.3, "watermarks": 0.1, "commit": 4.0, "job": 0.1}
+FREQUENCY = {"admin": 0.1, "fetch": 0.1, "watermarks": 0.1, "commit": 4.0, "cancel": 3.0, "connect": 3.0}
 """Of trouble at a place: most of what fails ends a run, or sends it back to its checkpoint, and teaches little; what becomes of a commit is what
 matters."""
 
@@ -33,8 +33,16 @@ PLACES = (
 
 PLACE_CHANCE = 0.02
 
-RARE: tuple[tuple[str, ...], ...] = (("checkpoint.truncated",), (), (), ())
-"""A point that few worlds come to: every fourth means to crash there."""
+RARE: tuple[tuple[str, ...], ...] = (
+    ("checkpoint.truncated",),
+    ("checkpoint.truncated",),
+    ("checkpoint.folded",),
+    ("checkpoint.frozen", "checkpoint.completed"),
+    ("checkpoint.snapshot", "fold.inside", "fold.synced"),
+    (),
+)
+"""Points that worlds seldom come to: most of them mean to crash at some. A crash at one of a checkpoint keeps the world from the later ones,
+so the last one stands alone, and twice."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +56,16 @@ class Weather:
     interference: float
     switching: float
     client: float
+    network: float
     task: float
     crash_point: float
+    sleep: float
     crash_targets: tuple[str, ...]
     crash_places: tuple[str, ...]
     weights: dict[str, float]
-    driver: float
+    register_s: float
+    silence_s: float
+    progress_s: float
     checkpoint_s: float
     rows: int
     messages: int
@@ -67,16 +79,20 @@ class Weather:
         faults = {name: rng.choice((0, 0.1, 0.3, 1)) for name in FAULTS}
         return Weather(
             workers=rng.choice((1, 2, 2, 3)),
-            points=rng.randint(400, 2400),
+            points=rng.randint(400, 5600),
             interference=rng.choice((0.02, 0.04, 0.08)),
             switching=rng.choice((0.02, 0.1)),
             client=0.0 if calm else rng.choice((0, 0.01, 0.03, 0.1)),
-            task=0.0 if calm else rng.choice((0, 0.02, 0.1, 0.3)),
+            network=0.0 if calm else rng.choice((0, 0.003, 0.01, 0.02)),
+            task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
+            sleep=rng.choice((0, 0.3, 0.6)),
             crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
             weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
-            driver=rng.choice((0, 0, 0.5, 1)),
+            register_s=rng.choice((4, 15)),
+            silence_s=rng.choice((2.5, 5)),
+            progress_s=rng.choice((6, 30)),
             checkpoint_s=rng.choice((0.01, 0.05, 0.2)),
             rows=rng.choice((1, 3, 6)),
             messages=rng.randint(8, 40),

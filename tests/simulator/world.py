@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from coordinator.errors import RecoveryFailed
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.status import StatusBoard
+from engine.resident.launcher import Cluster
+from engine.resident.start_faults import NoSlots
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.transactions import Fenced, OutcomeUnknown
@@ -25,15 +26,16 @@ from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction
 from tests.simulator.disk import Disk, Environment, Folder, Records
+from tests.simulator.launcher import SimLauncher
+from tests.simulator.network import Network
 from tests.simulator.oracle import Oracle
 from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed, outside
 from tests.simulator.story import Story
-from tests.simulator.tasks import Context
 from tests.simulator.weather import BENIGN, FREQUENCY, PLACE_CHANCE, TARGET_CHANCE, Weather
 
-PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked)
+PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked, NoSlots)
 """What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
 
 POINTS_MAX = 60_000
@@ -58,6 +60,7 @@ class World:
         self.scheduler = Scheduler(self.rng, POINTS_MAX)
         self.broker = Broker(self._decided)
         self.disk = Disk(self)
+        self.network = Network(self)
         self.oracle = Oracle(self.broker, self.weather.workers, self.weather.step_bytes)
         self.processes: list[Process] = []
         self.runs: dict[Process, Requests] = {}
@@ -92,7 +95,7 @@ class World:
         self.broker.create(circuit.INPUT, PARTITIONS)
         self.disk.root.add("state", Folder())  # the storage folder's own place is the user's
         self.disk.root.sync()
-        for _ in range(self.rng.randint(0, 4)):
+        for _ in range(self.rng.choice((0, 4, 12))):
             self._producers.send()
         scheduler, weather = self.scheduler, self.weather
         scheduler.interference, scheduler.switching = weather.interference, weather.switching
@@ -109,7 +112,6 @@ class World:
         self.tell("faults end")
         self.faults = False
         for process in self.processes:
-            process.stops_in = None
             if process.stopped and process.alive:
                 self.resume(process)
         self._producers.finish()
@@ -152,10 +154,16 @@ class World:
             self._maybe_crash(place, PLACE_CHANCE)
 
     def _maybe_crash(self, place: str, chance: float) -> None:
-        if self.rng.random() < chance:
+        process = self.acting()
+        if self.rng.random() >= chance:
+            return
+        if process.owner is not None and self.rng.random() < self.weather.sleep:
+            self.count("a worker falls asleep at a point")
+            self.stop(process, f"at {place}")
+        else:
             self.count(f"crash at {place}")
-            self.kill(self.acting(), f"at {place}")
-            self.scheduler.point(place)
+            self.kill(process, f"at {place}")
+        self.scheduler.point(place)
 
     def pass_time(self, seconds: float) -> None:
         self.scheduler.wait(None, seconds)
@@ -172,10 +180,6 @@ class World:
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand:
         return self.scheduler.spawn(name, process, work)
 
-    def act(self, process: Process, work: Callable[[], Any]) -> Any:
-        with self.scheduler.acting_for(process):
-            return work()
-
     def start_task(self, name: str) -> Process:
         owner = self.acting()
         process = self.process(f"{owner.name} {name}", owner)
@@ -184,9 +188,9 @@ class World:
         return process
 
     def fate(self, place: str, fates: Sequence[str]) -> str | None:
-        """What becomes of a request, a task, a stage; None where all is well."""
-        weather = self.weather.task if place in ("task", "stage", "job") else self.weather.client
-        chance = weather * FREQUENCY.get(place, 1.0)
+        """What becomes of a request, a worker, a frame; None where all is well."""
+        weather = {"worker": self.weather.task, "cancel": self.weather.task}.get(place, self.weather.client)
+        chance = (self.weather.network if place in ("frame", "connect") else weather) * FREQUENCY.get(place, 1.0)
         if not self.faults or self.rng.random() >= chance:
             return None
         fate = self.rng.choice(fates)
@@ -244,7 +248,8 @@ class World:
             process.epoch = epoch
 
         try:
-            pipeline = Pipeline(self._spec(), Context(self), requests, StatusBoard(process.name))
+            cluster = Cluster(SimLauncher(self), self.network.transport)
+            pipeline = Pipeline(self._spec(), cluster, requests, StatusBoard(process.name))
             pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
             self.ended[process] = None
             self.tell("ended")
@@ -255,8 +260,9 @@ class World:
                 raise
             self._ended_by(process, fault)
         finally:
-            process.alive = False
             self.runs.pop(process, None)
+            if process.alive:
+                self.end(process)
 
     def _ended_by(self, process: Process, fault: Exception) -> None:
         self.ended[process] = fault
@@ -278,7 +284,9 @@ class World:
             checkpoint_interval_s=weather.checkpoint_s,
             steps_kept=1,
             pace=Pace(GROWTH_SECONDS, weather.snapshot_steps, weather.snapshot_steps),
-            driver_rows_max=self.rng.choice((0, 1, 100)) if self.rng.random() < weather.driver else 0,
+            register_s=weather.register_s,
+            silence_s=weather.silence_s,
+            progress_s=weather.progress_s,
         )
 
     # What befalls them
@@ -337,15 +345,20 @@ class World:
             self.count("coordinator killed")
             self.kill(self.rng.choice(living), "anywhere")
 
-    def _kill_task(self) -> None:
+    def _kill_worker(self) -> None:
         living = [process for process in self.processes if process.alive and process.owner is not None]
         if living:
-            self.count("task killed")
+            self.count("worker killed")
             self.kill(self.rng.choice(living), "anywhere")
 
-    def kill(self, process: Process, why: str) -> None:
+    def end(self, process: Process) -> None:
+        """The process is over, and the kernel closes its connections."""
         process.alive = False
+        self.network.ended(process)
+
+    def kill(self, process: Process, why: str) -> None:
         self.tell(f"{process.name} is killed: {why}")
+        self.end(process)
         if process in self.runs:
             self.runs.pop(process, None)
 
@@ -373,14 +386,14 @@ class World:
             if process.alive and process.stopped:
                 self.resume(process)
 
-        self._alarm(self.rng.choice((0, 10, 40, 80, 120, 200, 400)), wake)
+        self.alarm(self.rng.choice((0, 10, 40, 80, 120, 200, 400)), wake)
 
     def send_late(self, request: Request) -> None:
         """It may arrive while the next transaction is open."""
         self.broker.under_way.append(request)
-        self._alarm(self.rng.choice((4, 8, 12, 16, 24, 32, 48, 200)), lambda: self._arrive(request))
+        self.alarm(self.rng.choice((4, 8, 16, 24, 32, 48, 64, 96, 200)), lambda: self._arrive(request))
 
-    def _alarm(self, points: int, action: Callable[[], None]) -> None:
+    def alarm(self, points: int, action: Callable[[], None]) -> None:
         self._alarms.append((self.scheduler.points + points, action))
 
     def _ring(self) -> None:
@@ -394,7 +407,7 @@ class World:
         running = [process for process in self.processes if process.alive and not process.stopped]
         if running:
             process = self.rng.choice(running)
-            self.count("task stopped" if process.owner is not None else "coordinator stopped")
+            self.count("worker stopped" if process.owner is not None else "coordinator stopped")
             self.stop(process, "anywhere")
             if process.owner is None and self.rng.random() < 0.8:
                 self._second()
@@ -409,8 +422,8 @@ class World:
     def resume(self, process: Process) -> None:
         process.stopped = False
         self.tell(f"{process.name} goes on")
-        if process.owner is not None:
-            self.count("a task that was given up goes on")
+        if process.owner is not None and (process.is_given_up or not process.owner.alive):
+            self.count("a worker that was given up goes on")
         if process.epoch < self.oracle.epoch:
             self.count("zombie goes on")
 
@@ -434,7 +447,7 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "grow": lambda world: world._producers.grow(),
     "resume": World._resume_one,
     "kill": World._kill,
-    "kill a task": World._kill_task,
+    "kill a worker": World._kill_worker,
     "machine": World._machine,
     "stop": World._stop,
     "second": World._second,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,9 +17,13 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
+from stepwell.planning.pipeline import WORKERS_DEFAULT_MAX
 from stepwell.service.endpoint import read_endpoint
+from stepwell.spark.session import cores
 from tests.conftest import Broker
 from tests.stepwell.command_line import CommandLine, Service
+
+WORKERS = min(cores(), WORKERS_DEFAULT_MAX)
 
 SEEN = "SELECT sum(orders) AS orders FROM sales_by_country"
 
@@ -53,7 +58,8 @@ def test_a_life(shop: CommandLine) -> None:
     with running(shop) as service:
         described = shop.done("dry-run")
         assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
-        service.wait_until(lambda status: bool(status["rows"] == 320))
+        status = service.wait_until(lambda status: bool(status["rows"] == 320))
+        _shows_its_workers(shop, service, status)
         _pauses_and_resumes(shop)
         _answers_whoever_may_ask(shop)
         _refuses_a_second_run(shop, service)
@@ -66,6 +72,15 @@ def test_a_life(shop: CommandLine) -> None:
     assert read_endpoint(shop.folder / "storage" / "stepwell") is None
     _recovers_from_a_kill(shop)
     _stops_with_its_cause(shop)
+
+
+def _shows_its_workers(shop: CommandLine, service: Service, status: dict[str, Any]) -> None:
+    """One for each core, each in a process of its own."""
+    workers, told = status["workers"], shop("status").out
+    assert len({worker["pid"] for worker in workers}) == len(workers) == WORKERS
+    assert {worker["pid"] for worker in workers} <= {process.pid for process in service.family()}
+    assert {worker["host"] for worker in workers} == {socket.gethostname()}
+    assert all(str(worker["pid"]) in told for worker in workers)
 
 
 def _pauses_and_resumes(shop: CommandLine) -> None:
@@ -136,8 +151,8 @@ def _recovers_from_a_kill(shop: CommandLine) -> None:
 
 
 def _stops_with_its_cause(shop: CommandLine) -> None:
-    refused = shop("run", "--available-now", "--workers", "2", "--json")
-    assert refused.code == 6 and "--workers 1" in refused.json["error"], refused
+    refused = shop("run", "--available-now", "--workers", str(WORKERS + 1), "--json")
+    assert refused.code == 6 and f"--workers {WORKERS}" in refused.json["error"], refused
     producer = Producer({"bootstrap.servers": shop.environment["STEPWELL_KAFKA_BOOTSTRAP_SERVERS"]})
     producer.produce(f"{shop.folder.name}.orders", b"no json")
     producer.flush()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark import pipelines as dp
 from pyspark.errors import ArithmeticException
-from pyspark.pipelines import cli, flow, graph_element_registry, output
+from pyspark.pipelines import flow, graph_element_registry, output
 from pyspark.sql import SparkSession
 
 from stepwell.errors import Location, ProjectError, ProjectErrors
@@ -212,9 +212,6 @@ def test_pysparks_definitions_api_is_the_one_we_adapt() -> None:
     assert sorted(graph_element_registry.GraphElementRegistry.__abstractmethods__) == [
         "register_auto_cdc_flow", "register_flow", "register_output", "register_sql",
     ]  # fmt: skip
-    assert names(cli.PipelineSpec) == "name storage catalog database configuration libraries"
-    assert parameters(cli.find_pipeline_spec) == "current_dir"
-    assert parameters(cli.unpack_pipeline_spec) == "spec_data"
 
 
 def test_spark_can_still_log_its_errors_after_being_quiet(spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
+from base.term import Term
 from base.version import VersionId
 from coordinator.circuit_file import read_owner
 from coordinator.errors import CircuitChanged
@@ -22,6 +23,7 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from engine.model.circuit import Circuit
+from engine.resident.spark_launcher import spark_cluster
 from examples.batch import TopicMessage, batch_answer, compare
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -66,7 +68,9 @@ class Auction:
 
     def run(self) -> None:
         spec = pipeline_spec(self.project, self.circuit)
-        Pipeline(spec, self.spark.sparkContext, Requests(), StatusBoard(spec.name)).run(available_now=True)
+        Pipeline(spec, spark_cluster(self.spark.sparkContext, spec.name), Requests(), StatusBoard(spec.name)).run(
+            available_now=True
+        )
 
 
 @pytest.fixture
@@ -135,7 +139,9 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     assert first == second
     last = first[-1]
     later = VersionId(last.version + 1, last.step, "later")
-    opened = [Database.open(path, last, epoch=9, identity=Database.owner(path)) for path, _ in databases]
+    opened = [
+        Database.open(path, last, epoch=Term(9, 0).number, identity=Database.owner(path)) for path, _ in databases
+    ]
     opened[0].commit(later)
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
     with pytest.raises(NoState, match="different checkpoints"):

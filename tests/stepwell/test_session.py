@@ -11,14 +11,14 @@ from stepwell.spark import class_archive
 
 SCRIPT = """
 import json
-from stepwell.spark.session import cores, make_session
+from stepwell.spark.session import WORKER_SLOTS, cores, make_session
 session = make_session("t", {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.own": "7"}, daemon_module=None)
 where = session.sparkContext.parallelize([0], 1).map(lambda _: __import__("stepwell").__path__[0]).collect()[0]
 print(json.dumps({
     "zone": session.conf.get("spark.sql.session.timeZone"),
     "own": session.conf.get("spark.own"),
     "sockets": session.conf.get("spark.python.unix.domain.socket.enabled"),
-    "bound": session.sparkContext.master == f"local[{cores()}]",
+    "bound": session.sparkContext.master == f"local[{cores() + WORKER_SLOTS}]",
     "where": where,
     "jvm": list(session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()),
 }))

@@ -13,7 +13,7 @@ from stepwell.spark.fixed import TIME_ZONE_KEY
 
 def test_defaults() -> None:
     settings = load_settings({})
-    assert settings.stepwell.workers == 1
+    assert settings.stepwell.workers is None
     assert settings.stepwell.checkpoint_interval == 10.0
     assert settings.stepwell.step_rows_max == 400_000
     assert settings.stepwell.shards == 4096

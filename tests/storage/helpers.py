@@ -1,5 +1,5 @@
 """What storage's tests share: an identity, the content of a view as a dict, and a child process that stops at a given
-line."""
+access to a file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,32 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import storage
+import lmdb
+
 from base.version import EMPTY, VersionId
 from storage.database import Database, Transaction
 from storage.identity import Identity
 from storage.keys import record_key
 
 ME = Identity(pipeline="flights", worker=0, database="6f1c0f0e-0000-4000-8000-000000000001")
-# The modules that touch files. A crash between two lines of another module amounts to a crash at the next line of these.
-TRACED = frozenset(
-    str(Path(storage.__file__).parent / name) for name in ("database.py", "environments.py", "writers.py", "folding.py")
+_WITHIN_THE_PROCESS = frozenset(
+    [
+        "builtins",
+        "sys",
+        "time",
+        "re",
+        "collections",
+        "itertools",
+        "_functools",
+        "_struct",
+        "_thread",
+        "_operator",
+        "_xxhash",
+        "xxhash._xxhash",
+        "_stat",
+    ]
 )
+"""Modules in C whose functions change nothing that outlives the process. A module that is forgotten here costs time and hides nothing."""
 children: set[int] = set()  # pids of children that have not been waited for
 FAILED = 99  # exit status of a child whose body raised
 
@@ -81,28 +96,35 @@ def in_child(body: Callable[[], object]) -> int:
     return pid
 
 
-def at_line(number: int, signal_number: int, body: Callable[[], Any]) -> Callable[[], Any]:
-    """A version of `body` in which the process sends itself a signal before it executes the `number`-th line of
-    storage."""
+def leaves_the_process(function: Any) -> bool:
+    """Whether a function in C may read or change what other processes see: files, locks, shared memory."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, (lmdb.Environment, lmdb.Transaction, lmdb.Cursor)):
+        return True
+    return function is not os.fspath and (function.__module__ or type(owner).__module__) not in _WITHIN_THE_PROCESS
+
+
+def before_access(number: int, signal_number: int, body: Callable[[], Any]) -> Callable[[], Any]:
+    """A version of `body` in which the process sends itself a signal before its `number`-th access to what other processes see.
+
+    Between two accesses nothing changes for the others, so that a crash at every access is a crash at every moment.
+    """
 
     def run() -> Any:
         seen = 0
 
-        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        def trace(frame: FrameType, event: str, function: Any) -> None:
             nonlocal seen
-            if frame.f_code.co_filename not in TRACED:
-                return None
-            if event == "line":
+            if event == "c_call" and leaves_the_process(function):
                 seen += 1
                 if seen == number:
                     os.kill(os.getpid(), signal_number)
-            return trace
 
-        sys.settrace(trace)
+        sys.setprofile(trace)
         try:
             return body()
         finally:
-            sys.settrace(None)
+            sys.setprofile(None)
 
     return run
 

@@ -1,7 +1,7 @@
-"""A crash at any line of storage, in real processes; or a stop there, which turns the process into a zombie.
+"""A crash at any moment of storage, in real processes; or a stop there, which turns the process into a zombie.
 
-A child runs the operation under a trace that kills (or stops) it before its n-th line. n grows until the child
-completes the operation.
+A child runs the operation under a trace that kills (or stops) it before its n-th access to what other processes see. n
+grows until the child completes the operation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storage import errors
 from storage.database import Database
 from tests.storage.helpers import (
     ME,
-    at_line,
+    before_access,
     commit,
     committed,
     content,
@@ -86,11 +86,11 @@ def at_both(path: Path) -> Database:
     return database
 
 
-def every_line(shared_memory: Path, prepare: Prepare, stride: int = 1) -> Iterator[tuple[int, Path]]:
-    """Line numbers, each with a copy of the same database. The caller breaks when the child completes the operation."""
+def every_access(shared_memory: Path, prepare: Prepare) -> Iterator[tuple[int, Path]]:
+    """Numbers of accesses, each with a copy of the same database. The caller breaks when the child completes the operation."""
     prepare(shared_memory / "template")
     Database.close_all()
-    for number in range(1, 5000, stride):
+    for number in range(1, 5000):
         path = shared_memory / f"copy-{number}"
         shutil.copytree(shared_memory / "template", path)
         yield number, path
@@ -120,9 +120,9 @@ def prove_versions(path: Path, present: tuple[VersionId, ...]) -> None:
 
 
 def crash_everywhere(shared_memory: Path, prepare: Prepare, body: Operation) -> Iterator[tuple[bool, Path]]:
-    """Yields (crashed, database) for a crash before each line, and in the end for the whole operation."""
-    for number, path in every_line(shared_memory, prepare):
-        status = wait(in_child(at_line(number, signal.SIGKILL, partial(body, attach(path)))))
+    """Yields (crashed, database) for a crash before each access, and in the end for the whole operation."""
+    for number, path in every_access(shared_memory, prepare):
+        status = wait(in_child(before_access(number, signal.SIGKILL, partial(body, attach(path)))))
         assert status in (0, -signal.SIGKILL)
         yield status != 0, path
         if status == 0:
@@ -177,7 +177,7 @@ def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
 def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> None:
     for number in range(1, 5000):
         path = shared_memory / f"new-{number}"
-        create = at_line(number, signal.SIGKILL, partial(Database.create, path, ME, epoch=1))
+        create = before_access(number, signal.SIGKILL, partial(Database.create, path, ME, epoch=1))
         status = wait(in_child(create))
         if path.exists():
             assert Database.versions(path) == (EMPTY,)
@@ -206,13 +206,13 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
 def test_a_zombie_of_an_older_epoch_changes_nothing(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    """The child is stopped at a line. Epoch 2 opens the database, and kills the child if it holds the lock. Then the
+    """The child is stopped at an access. Epoch 2 opens the database, and kills the child if it holds the lock. Then the
     child continues. The state that epoch 2 opened must not change."""
     monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
     prepare, body = ZOMBIES[operation]
     outcomes = set()
-    for number, path in every_line(shared_memory, prepare, stride=3):
-        child = in_child(at_line(number, signal.SIGSTOP, partial(expect_stale, body, attach(path))))
+    for number, path in every_access(shared_memory, prepare):
+        child = in_child(before_access(number, signal.SIGSTOP, partial(expect_stale, body, attach(path))))
         stopped = wait_stopped(child)
         version = Database.versions(path)[-1]
         owner = open_newer(path, version, child)
@@ -283,12 +283,12 @@ def test_a_stopped_writer_of_the_same_epoch_is_named(shared_memory: Path, monkey
 def test_a_step_that_waits_while_another_process_freezes_writes_the_new_layer(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The child, of the same epoch, is stopped at a line of its step. This process freezes. Then the child
+    """The child, of the same epoch, is stopped at an access of its step. This process freezes. Then the child
     continues."""
     monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
     seen: set[int | str] = set()
-    for number, path in every_line(shared_memory, at_v1, stride=3):
-        child = in_child(at_line(number, signal.SIGSTOP, partial(step, attach(path), {"late": b"1"})))
+    for number, path in every_access(shared_memory, at_v1):
+        child = in_child(before_access(number, signal.SIGSTOP, partial(step, attach(path), {"late": b"1"})))
         stopped = wait_stopped(child)
         database = attach(path)
         with database.read() as view:

@@ -1,6 +1,6 @@
 """The process from which Spark's Python workers are forked (`spark.python.daemon.module`).
 
-It differs from PySpark's own in two things that matter to a step of a few milliseconds. The heavy modules are imported before the fork, and
+It differs from PySpark's own in two things. The heavy modules are imported before the fork, and
 `gc.freeze` keeps the garbage collector from visiting them. There is no full collection after every task, which would take about 30 ms;
 the automatic collection stays on.
 
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from pyspark import daemon
 
-import engine.run.spark_step  # noqa: F401  every task needs it, so it is imported once, before the fork
+import engine.resident.entry  # noqa: F401  every worker needs it, so it is imported once, before the fork
 
 
 def main() -> None:

@@ -1,0 +1,439 @@
+"""The workers of one term, as the coordinator sees them: it starts them, gives them orders, and takes their answers.
+
+    launch -> fence -> open -> join -> give, collect | freeze | begin_fold, folded | pause, resume ... -> stop
+
+Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
+TaskLost is raised. Every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is
+rejected.
+
+One thread uses it. Threads of its own only send pings (pulse.py) and wait for Spark's jobs (spark_launcher.py).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from base.term import Term
+from base.version import VersionId
+from engine.errors import StaleTask, TaskLost
+from engine.resident import faults
+from engine.resident.entry import Assignment
+from engine.resident.fingerprint import fingerprint
+from engine.resident.frames import Buffer, Frame
+from engine.resident.launcher import Job, Launcher
+from engine.resident.liveness import Limits, Liveness, Verdict
+from engine.resident.messages import (
+    Answer,
+    Beat,
+    Failed,
+    Fence,
+    Fenced,
+    Fold,
+    Folded,
+    Freeze,
+    Frozen,
+    Join,
+    Joined,
+    Message,
+    Open,
+    Opened,
+    Order,
+    Pause,
+    Paused,
+    Refuse,
+    Register,
+    Resume,
+    Resumed,
+    RunStep,
+    StepAbandoned,
+    StepDone,
+    Stop,
+    Stopped,
+    Welcome,
+)
+from engine.resident.pulse import CoordinatorPulse
+from engine.resident.start_faults import NoSlots, UnequalWorkers
+from engine.resident.strangers import Strangers
+from engine.resident.tokens import same_token
+from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
+from engine.run.tasks import StepInput, TaskSetup
+from io_kafka.errors import StepTooLarge
+from storage.database import FencedState
+from storage.errors import NotOpen
+
+_log = structlog.get_logger("engine.resident.crew")
+
+POLL_SECONDS = 0.5
+"""The longest wait of one call, after which heartbeats are judged."""
+
+FAILURE_CHARACTERS_MAX = 2000
+"""Of the text about a failed job. Spark's has the stack traces of the JVM."""
+
+STEPS_REMEMBERED = 100
+"""Of which the slowest says how long a worker may make no progress."""
+
+RECOVERABLE = (StaleTask, TaskLost, NotOpen)
+"""Faults after which a crew is replaced. They are raised as soon as they arrive, for the other workers may wait for ever."""
+
+STEP = "run_step"
+"""The kind of order that a step's answers belong to."""
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True)
+class WorkerOutput:
+    """What one worker made of a step. `buffers`: see StepDone."""
+
+    worker: int
+    done: StepDone
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass
+class _Member:
+    """A registered worker. `answers`: what it has sent and nobody has taken yet, by kind."""
+
+    number: int
+    connection: Connection
+    registered: Register
+    answers: dict[str, tuple[Answer, tuple[Buffer, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CrewLimits:
+    """`register_s`: how long all workers may take to register, in seconds. `liveness`: see liveness.py."""
+
+    register_s: float
+    liveness: Limits
+
+
+class Crew:
+    """As many workers as `setup.placement` has."""
+
+    def __init__(
+        self, setup: TaskSetup, term: Term, launcher: Launcher, transport: Transport, limits: CrewLimits
+    ) -> None:
+        self.setup, self.term = setup, term
+        self._outside = setup.kafka.outside
+        self._launcher, self._transport, self._limits = launcher, transport, limits
+        self._events = Events(transport)
+        self._token = secrets.token_hex(16)
+        self._liveness = Liveness(limits.liveness)
+        self._jobs: list[Job] = []
+        self._members: dict[int, _Member] = {}
+        self._strangers = Strangers(self._outside.monotonic)
+        self._given_at: float | None = None
+        self._serial = -1
+        self._step_s: deque[float] = deque(
+            maxlen=STEPS_REMEMBERED
+        )  # how long the slowest worker took for each of the last steps
+        self._paused = False
+        self._pulse = CoordinatorPulse(
+            lambda: [member.connection for member in list(self._members.values())], term, self._outside
+        )
+
+    @property
+    def numbers(self) -> range:
+        return range(self.setup.placement.workers)
+
+    @property
+    def members(self) -> list[Register]:
+        """What the workers have said of themselves, in the order of their numbers."""
+        return [self._members[number].registered for number in sorted(self._members)]
+
+    # From the start to the first step
+
+    def launch(self) -> None:
+        """Starts the workers' jobs. Raises NoSlots if it is known that there are too few task slots."""
+        slots = self._launcher.slots
+        if slots is not None and slots < len(self.numbers):
+            raise NoSlots(len(self.numbers), 0, slots, 0.0)
+        assignment = Assignment(
+            self.setup, self.term, self._transport.address, self._token, self._limits.liveness.silence_s
+        )
+        self._jobs = [self._launcher.start(assignment) for _ in self.numbers]
+        self._pulse.start()
+
+    def wait_for_workers(self) -> None:
+        """Waits until all workers have registered. Raises NoSlots or TaskLost."""
+        slots = self._launcher.slots
+        deadline = self._outside.monotonic() + self._limits.register_s
+        while len(self._members) < len(self.numbers):
+            left = deadline - self._outside.monotonic()
+            if left <= 0:
+                raise NoSlots(len(self.numbers), len(self._members), slots, self._limits.register_s)
+            self._check_jobs()
+            self._poll(min(POLL_SECONDS, left))
+
+    def fence(self) -> dict[int, FencedState]:
+        """Fences every worker's database: no older run can change it from now on. Returns what each of them can open."""
+        found = self._ask(Fence(), Fenced)
+        return {number: FencedState(answer.versions, answer.number) for number, answer in found.items()}
+
+    def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> None:
+        """Every database opens `version`, durably, and discards the other one. Then the workers connect to each other."""
+        self._ask_each({number: Open(version=version, fenced=fenced[number].number) for number in self.numbers}, Opened)
+        self._ask(Join(members={number: self._members[number].registered.address for number in self.numbers}), Joined)
+
+    # Steps
+
+    def give(self, given: StepInput) -> None:
+        """Gives a step to all workers. `collect` takes its results; at most one step is under way."""
+        assert self._given_at is None, f"step {given.step} is given before the step before was collected"
+        if self._paused:
+            self._ask(Resume(), Resumed)
+            self._paused = False
+        self._given_at = self._outside.monotonic()
+        self._serial += 1
+        self._send_to_all(
+            RunStep(
+                serial=self._serial,
+                step=given.step,
+                ranges=given.ranges,
+                on_error=dict(given.on_error),
+                grown=given.grown,
+                bytes_max=given.bytes_max,
+            )
+        )
+
+    def collect(self, step: int) -> list[WorkerOutput]:
+        """The results of the step that was given. Raises StepTooLarge if a worker raised it, and otherwise the fault of the lowest worker that
+        had one; then every worker has answered."""
+        assert self._given_at is not None, f"step {step} was not given"
+        self._wait_for(STEP, f"step {step}")
+        self._given_at = None
+        taken = {number: self._take_step(self._members[number], step) for number in self.numbers}
+        failed = [answer for answer in taken.values() if isinstance(answer, Exception)]
+        if failed:
+            raise next((fault for fault in failed if isinstance(fault, StepTooLarge)), failed[0])
+        outputs = [answer for answer in taken.values() if isinstance(answer, WorkerOutput)]
+        if len(outputs) < len(taken):
+            raise TaskLost(f"step {step}: workers abandoned it, and none has said why")
+        self._step_s.append(max(_seconds_of(output.done) for output in outputs))
+        return outputs
+
+    def _take_step(self, member: _Member, step: int) -> WorkerOutput | Exception | None:
+        answer, buffers = member.answers.pop(STEP)
+        match answer:
+            case StepDone() if answer.step == step:
+                return WorkerOutput(member.number, answer, buffers)
+            case StepAbandoned() if answer.step == step:
+                return None
+            case Failed(fault=fault):
+                return faults.from_wire(fault, member.number)
+        raise TaskLost(f"worker {member.number} answered step {step} with {answer}")
+
+    # Checkpoints
+
+    def freeze(self, version: VersionId) -> None:
+        """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary."""
+        self._ask(Freeze(version=version), Frozen)
+
+    def begin_fold(self) -> None:
+        """Makes the frozen changes durable, beside the steps. `folded` tells when it is over."""
+        self._send_to_all(Fold())
+
+    def folded(self) -> dict[int, Folded] | None:
+        """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed."""
+        self.check()
+        answers = {number: self._members[number].answers.get("fold") for number in self.numbers}
+        for number, answer in answers.items():
+            if answer is not None and isinstance(answer[0], Failed):
+                raise faults.from_wire(answer[0].fault, number)
+        if any(answer is None for answer in answers.values()):
+            return None
+        return {number: self._taken(number, "fold", Folded) for number in self.numbers}
+
+    # The end of a step, and of all
+
+    def pause(self, step: int) -> None:
+        """Every worker stands before `step` and runs none until the next one is given. Raises TaskLost if one stands elsewhere."""
+        if self._paused:
+            return
+        steps = {number: answer.step for number, answer in self._ask(Pause(), Paused).items()}
+        if set(steps.values()) != {step}:
+            raise TaskLost(f"the workers should stand before step {step}; they stand before {steps}")
+        self._paused = True
+
+    def stop(self, step: int) -> None:
+        """Every worker ends before `step`, and so do their jobs."""
+        self._ask(Stop(step=step), Stopped)
+
+    def close(self) -> None:
+        """Ends the workers, whatever they do. Does not wait for them: what they may still do is fenced."""
+        self._pulse.over = True
+        self._transport.close()
+        for job in self._jobs:
+            job.cancel()
+
+    def check(self) -> None:
+        """Takes what has arrived, without waiting. Raises TaskLost if a worker was lost."""
+        self._poll(0.0)
+
+    # Orders and answers
+
+    def _ask(self, order: Order, kind: type[A]) -> dict[int, A]:
+        return self._ask_each(dict.fromkeys(self.numbers, order), kind)
+
+    def _ask_each(self, orders: Mapping[int, Order], kind: type[A]) -> dict[int, A]:
+        """Gives each worker an order and waits for all answers. Raises the fault of the lowest worker that had one."""
+        for number, order in orders.items():
+            self._members[number].connection.send(Frame(self.term, order))
+        name = next(iter(orders.values())).kind
+        self._wait_for(name, name)
+        for number in self.numbers:
+            answer, _ = self._members[number].answers[name]
+            if isinstance(answer, Failed):
+                raise faults.from_wire(answer.fault, number)
+        return {number: self._taken(number, name, kind) for number in self.numbers}
+
+    def _taken(self, number: int, name: str, kind: type[A]) -> A:
+        answer, _ = self._members[number].answers.pop(name)
+        if not isinstance(answer, kind):
+            raise TaskLost(f"worker {number} answered {name} with {answer.kind}")
+        return answer
+
+    def _send_to_all(self, order: Order) -> None:
+        for number in self.numbers:
+            self._members[number].connection.send(Frame(self.term, order))
+
+    def _wait_for(self, name: str, what: str) -> None:
+        """Until all workers have answered orders of the kind `name`. `what` names what they do."""
+        asked_at = self._outside.monotonic()
+        while unanswered := [number for number in self.numbers if name not in self._members[number].answers]:
+            self._poll(POLL_SECONDS)
+            unanswered = [number for number in unanswered if name not in self._members[number].answers]
+            now = self._outside.monotonic()
+            self._judge(self._liveness.stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
+
+    # Events
+
+    def _poll(self, seconds: float) -> None:
+        """Takes everything that has arrived, and then looks whether a worker is silent."""
+        event = self._events.next(seconds)
+        while event is not None:
+            self._take(event)
+            event = self._events.next(0.0)
+        self._strangers.expire()
+        now = self._outside.monotonic()
+        for member in self._members.values():
+            self._liveness.heard(member.number, now, member.connection.bytes_arrived())
+        self._judge(self._liveness.silent(now), "waiting for it")
+
+    def _judge(self, verdict: Verdict | None, doing: str) -> None:
+        """Raises TaskLost if there is a verdict."""
+        if verdict is not None:
+            _log.warning("a worker is given up", worker=verdict.worker, term=str(self.term), reason=verdict.reason)
+            raise TaskLost(f"{doing}: worker {verdict.worker}: {verdict.reason}")
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Accepted(connection):
+                self._strangers.add(connection)
+            case Ended(connection, reason):
+                self._ended(connection, reason)
+            case Arrived(connection, frame):
+                member = next((m for m in self._members.values() if m.connection is connection), None)
+                if member is None:
+                    self._register(connection, frame)
+                elif frame.term == self.term:
+                    self._heard(member, frame)
+
+    def _heard(self, member: _Member, frame: Frame) -> None:
+        now, message = self._outside.monotonic(), frame.message
+        if isinstance(message, Beat):
+            self._liveness.beat(member.number, message, now)
+            return
+        if isinstance(message, Failed) and message.doing != "fold":
+            # Nobody waits for a fold; `folded` raises its fault.
+            fault = faults.from_wire(message.fault, member.number)
+            if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
+                raise fault
+        name = _question_of(message)
+        if name in member.answers:
+            raise TaskLost(f"worker {member.number} has answered {name} twice")
+        member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
+
+    def _ended(self, connection: Connection, reason: str) -> None:
+        if self._strangers.remove(connection):
+            return
+        for member in self._members.values():
+            if member.connection is connection and "stop" not in member.answers:
+                registered = member.registered
+                raise TaskLost(f"worker {member.number} (process {registered.pid} on {registered.host}): {reason}")
+
+    def _register(self, connection: Connection, frame: Frame) -> None:
+        message = frame.message
+        if not self._strangers.remove(connection):
+            return
+        if not isinstance(message, Register) or not same_token(message.token, self._token):
+            connection.close()  # it does not know the run's token
+            return
+        refusal = self._refusal(frame.term, message)
+        if refusal is not None:
+            connection.send_now(Frame(self.term, Refuse(reason=refusal)))
+            connection.close()
+            return
+        number = min(set(self.numbers) - self._members.keys())
+        connection.trust()
+        self._members[number] = _Member(number, connection, message)
+        self._liveness.heard(number, self._outside.monotonic(), connection.bytes_arrived())
+        connection.send(Frame(self.term, Welcome(worker=number)))
+        _log.info("worker registered", worker=number, pid=message.pid, host=message.host, term=str(self.term))
+
+    def _refusal(self, term: Term, message: Register) -> str | None:
+        if term != self.term:
+            return f"it belongs to term {term}, and this is term {self.term}"
+        if len(self._members) == len(self.numbers):
+            return "all workers have registered already"
+        own = fingerprint()
+        if message.fingerprint != own:
+            raise UnequalWorkers(message.host, message.fingerprint, own)
+        return None
+
+    def _check_jobs(self) -> None:
+        for job in self._jobs:
+            if job.failure is not None:
+                text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
+                raise TaskLost(
+                    f"the Spark job of a worker ended before all workers had registered: {text}"
+                ) from job.failure
+
+
+def _seconds_of(done: StepDone) -> float:
+    """How long a worker took for a step, without what it waited for its peers."""
+    return 1e-3 * (done.read_ms + sum(stage.compute_ms + stage.state_ms for stage in done.stages))
+
+
+def _question_of(message: Message) -> str:
+    """The kind of order that a message answers."""
+    match message:
+        case Failed(doing=doing):
+            return doing
+        case StepDone() | StepAbandoned():
+            return STEP
+        case Fenced():
+            return "fence"
+        case Opened():
+            return "open"
+        case Joined():
+            return "join"
+        case Frozen():
+            return "freeze"
+        case Folded():
+            return "fold"
+        case Paused():
+            return "pause"
+        case Resumed():
+            return "resume"
+        case Stopped():
+            return "stop"
+        case _:
+            raise TaskLost(f"a worker has sent {message.kind}, which answers nothing")

@@ -1,0 +1,121 @@
+"""Faults on the wire: classes are registered by name, and their fields travel as plain values.
+
+A worker sends the fault itself, so that the coordinator raises the class that decides whether the run recovers or ends. Only registered classes
+are built from what arrives, and their constructors are not called. An exception that is not registered is a mistake of Stepwell's own: it
+arrives as `WorkerMistake` with its stack trace.
+"""
+
+from __future__ import annotations
+
+import base64
+import traceback
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from base.fault import Fault
+from engine import errors as of_engine
+from engine.expressions.evaluate import ExpressionError
+from engine.operators.aggregate import NegativeCount, ResultOverflow
+from engine.resident.messages import WireFault
+from io_kafka import errors as of_kafka
+from io_kafka.formats.spec import FormatError
+from io_kafka.offsets import TopicPartition
+from storage import errors as of_storage
+from storage.environments import Gone
+
+REGISTERED: Mapping[str, type[Fault]] = {
+    kind.__name__: kind
+    for kind in (
+        of_engine.DataError,
+        of_engine.StaleTask,
+        of_engine.TaskLost,
+        ExpressionError,
+        NegativeCount,
+        ResultOverflow,
+        FormatError,
+        of_kafka.BadOption,
+        of_kafka.BrokerUnreachable,
+        of_kafka.NotAuthorized,
+        of_kafka.UnknownTopic,
+        of_kafka.NoLeader,
+        of_kafka.OffsetGone,
+        of_kafka.ReadDeadline,
+        of_kafka.StepTooLarge,
+        of_kafka.BrokerRefused,
+        of_storage.NoDatabase,
+        of_storage.DatabaseExists,
+        of_storage.WrongDatabase,
+        of_storage.UnknownVersion,
+        of_storage.StaleEpoch,
+        of_storage.NotOpen,
+        of_storage.CheckpointPending,
+        of_storage.CorruptRecord,
+        of_storage.CorruptFile,
+        of_storage.OtherFormat,
+        of_storage.StorageFull,
+        of_storage.WriterBlocked,
+        of_storage.ForkedWhileOpen,
+        Gone,
+    )
+}
+"""The faults that a worker can have. A test compares them with the classes that the rooms below define."""
+
+TRACE_CHARACTERS_MAX = 20_000
+"""Of the stack trace of a mistake: enough for some hundred frames."""
+
+
+class WorkerMistake(Exception):
+    """An exception that nobody foresaw has ended a worker. Its text is the stack trace on the worker."""
+
+
+def to_wire(error: BaseException) -> WireFault:
+    name = type(error).__name__
+    if isinstance(error, Fault) and REGISTERED.get(name) is type(error):
+        fields = {key: _plain(value) for key, value in error.__dict__.items()}
+        return WireFault(known=True, name=name, fields=fields)
+    trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:]
+    return WireFault(known=False, name=name, fields={"trace": trace})
+
+
+def from_wire(fault: WireFault, worker: int) -> Exception:
+    """The exception to raise. A class that is not registered here gives a WorkerMistake."""
+    kind = REGISTERED.get(fault.name) if fault.known else None
+    if kind is None:
+        return WorkerMistake(f"worker {worker} ended by {fault.name}:\n{fault.fields.get('trace', fault.fields)}")
+    fields = {key: _value(value) for key, value in fault.fields.items()}
+    error = kind.__new__(kind, fields.get("message", ""), fields.get("what_to_do", ""))
+    error.__dict__.update(fields)
+    return error
+
+
+def _plain(value: object) -> object:
+    """The value as JSON. What has no plain form becomes its text, which is all that an error message needs of it."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {"bytes": base64.b64encode(value).decode()}
+        case PurePath():
+            return str(value)
+        case TopicPartition():
+            return {"partition": [value.topic, value.partition]}
+        case Mapping():
+            return {"items": [[_plain(key), _plain(item)] for key, item in value.items()]}
+        case tuple() | list():
+            return [_plain(item) for item in value]
+        case _:
+            return str(value)
+
+
+def _value(plain: object) -> object:
+    match plain:
+        case {"bytes": str(text)}:
+            return base64.b64decode(text)
+        case {"partition": [str(topic), int(partition)]}:
+            return TopicPartition(topic, partition)
+        case {"items": list(items)}:
+            return {_value(key): _value(item) for key, item in items}
+        case list(items):
+            return tuple(_value(item) for item in items)
+        case _:
+            return plain

@@ -1,0 +1,86 @@
+"""Decides from heartbeats whether a worker lives: a function of what arrived and when, without I/O, clock or threads.
+
+    silent    nothing has arrived from it for `silence_s`
+    frozen    it lives, but for `progress_s` its thread has used no CPU and moved no byte, and no worker that has not answered makes progress
+    stuck     all workers that have not answered wait, and have moved nothing for `progress_s`: a message was lost
+
+The other reason for a verdict, a closed connection, needs no decision. A verdict may be wrong: a machine that swaps looks like a dead one. So
+nothing depends on it but speed. The verdict leads to a recovery, and what a condemned worker does later is fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from engine.resident.messages import Beat
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In seconds. `progress_s` is the least time; steps that take long extend it (`slowest_factor`)."""
+
+    silence_s: float = 5.0
+    progress_s: float = 30.0
+    slowest_factor: float = 10.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    worker: int
+    reason: str
+
+
+@dataclass
+class _Seen:
+    heard_at: float
+    progressed_at: float
+    is_waiting: bool = True
+    progress: tuple[int, int, int, int] = (-1, -1, -1, -1)
+    bytes_arrived: int = 0
+
+
+@dataclass
+class Liveness:
+    """Times are readings of one monotonic clock, in seconds."""
+
+    limits: Limits
+    _seen: dict[int, _Seen] = field(default_factory=dict)
+
+    def heard(self, worker: int, now: float, bytes_arrived: int) -> None:
+        """`bytes_arrived`: how much has come from the worker until now, also parts of a frame. A worker that is sending a large frame is not
+        silent, although its heartbeats wait behind that frame."""
+        seen = self._seen.setdefault(worker, _Seen(now, now))
+        if bytes_arrived != seen.bytes_arrived:
+            seen.heard_at, seen.bytes_arrived = now, bytes_arrived
+
+    def beat(self, worker: int, beat: Beat, now: float) -> None:
+        seen = self._seen[worker]
+        progress = (beat.step, beat.stage, beat.cpu_ms, beat.bytes_moved)
+        if progress != seen.progress or beat.waiting != seen.is_waiting:
+            seen.progressed_at = now
+        seen.progress, seen.is_waiting = progress, beat.waiting
+
+    def silent(self, now: float) -> Verdict | None:
+        """The worker from which nothing has come for too long, if there is one."""
+        for worker, seen in sorted(self._seen.items()):
+            silent_s = now - seen.heard_at
+            if silent_s > self.limits.silence_s:
+                return Verdict(worker, f"it has been silent for {silent_s:.1f} s (limit {self.limits.silence_s:g} s)")
+        return None
+
+    def stopped(
+        self, unanswered: Collection[int], asked_at: float, slowest_step_s: float, now: float
+    ) -> Verdict | None:
+        """The worker because of which an order of `asked_at` is not answered, if none of those that have not answered makes progress: the lowest
+        that works and is frozen, or else the lowest of those that all wait for something that does not come. `slowest_step_s`: how long a slow
+        step took lately."""
+        progress_s = max(self.limits.progress_s, self.limits.slowest_factor * slowest_step_s)
+        stuck_s = {worker: now - max(asked_at, self._seen[worker].progressed_at) for worker in unanswered}
+        if not stuck_s or min(stuck_s.values()) <= progress_s:
+            return None
+        frozen = [worker for worker in unanswered if not self._seen[worker].is_waiting]
+        worker = min(frozen or unanswered)
+        step, stage, *_ = self._seen[worker].progress
+        doing = f"it has made no progress in step {step}, stage {stage}" if frozen else "it waits, as all others do,"
+        return Verdict(worker, f"{doing} for {stuck_s[worker]:.1f} s (limit {progress_s:g} s)")

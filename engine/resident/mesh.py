@@ -1,0 +1,152 @@
+"""A worker's connections to its peers, and the exchange of a stage over them.
+
+Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of another term, of a
+stage that is over, or a second one from the same peer is a mistake that ends the worker's step. While a worker waits it goes on sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from base.term import Term
+from engine.analysis.stages import Channel
+from engine.errors import TaskLost
+from engine.resident.frames import Buffer, Frame
+from engine.resident.messages import Address, Hello, Rows
+from engine.resident.strangers import Strangers
+from engine.resident.tokens import same_token
+from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
+from engine.run.exchange import ExchangeMessage, from_buffer, to_buffer
+from engine.run.tasks import StepAbandoned
+
+CONNECT_SECONDS_MAX = 10.0
+"""For a connection to a peer that has registered, so it listens already."""
+
+JOIN_SECONDS_MAX = 60.0
+"""For the connections of all peers to each other. They were all registered when it begins."""
+
+WAIT_SECONDS = 1.0
+"""The longest wait of one call. What arrives ends it earlier."""
+
+
+class Mesh:
+    """The peers of `worker` in one term. `others` takes every event that does not belong to a peer, such as orders of the coordinator."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        events: Events,
+        term: Term,
+        token: str,
+        channels: Sequence[Channel],
+        others: Callable[[Event], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
+        self._channels, self._others = tuple(channels), others
+        self._numbers = {channel: number for number, channel in enumerate(self._channels)}
+        self._peers: dict[int, Connection] = {}
+        self._strangers = Strangers(now)
+        self._inbox: dict[tuple[int, int], dict[int, ExchangeMessage]] = {}
+        self._lost: str | None = None
+        self._serial = -1  # of the order to run the present step
+        self._worker = -1
+
+    def join(self, worker: int, members: Mapping[int, Address]) -> None:
+        """Connects to the peers below `worker`, and waits for those above it. Raises TaskLost if that fails."""
+        self._worker = worker
+        for peer in sorted(number for number in members if number < worker):
+            try:
+                connection = self._transport.connect(members[peer], CONNECT_SECONDS_MAX)
+            except OSError as fault:
+                raise TaskLost(f"worker {worker} cannot connect to worker {peer} at {members[peer]}: {fault}") from None
+            connection.send(Frame(self._term, Hello(token=self._token, worker=worker)))
+            self._peers[peer] = connection
+        deadline = self._now() + JOIN_SECONDS_MAX
+        self._wait(lambda: self._peers.keys() == members.keys() - {worker}, deadline, "all peers to connect")
+
+    def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
+        """See engine/run/tasks.py, Peers."""
+        for peer, connection in self._peers.items():
+            sent = rows.get(peer, {})
+            message = Rows(serial=self._serial, stage=stage, channels=tuple(self._numbers[channel] for channel in sent))
+            connection.send(Frame(self._term, message, tuple(to_buffer(table) for table in sent.values())))
+        inbox = self._inbox.setdefault((self._serial, stage), {})
+        inbox[self._worker] = ExchangeMessage(self._worker, rows.get(self._worker, {}))
+        self._wait(lambda: len(inbox) == len(self._peers) + 1, None, f"step {step}, stage {stage}")
+        del self._inbox[self._serial, stage]
+        if any(message.broken for message in inbox.values()):
+            raise StepAbandoned(f"step {step}, stage {stage}")
+        return tuple(inbox.values())
+
+    def abandon(self, step: int, stage: int) -> None:
+        """See engine/run/tasks.py, Peers."""
+        for connection in self._peers.values():
+            connection.send(Frame(self._term, Rows(serial=self._serial, stage=stage, channels=(), broken=True)))
+
+    def begin_step(self, serial: int) -> None:
+        """A step begins. `serial` is the number of the order, because a step that failed may be run again. What is left of orders before it
+        is discarded: messages that nobody waited for, because the step had failed here too."""
+        self._serial = serial
+        self._inbox = {place: box for place, box in self._inbox.items() if place[0] >= serial}
+
+    def take(self, event: Event) -> bool:
+        """Takes an event that belongs to a peer. Returns False for any other. Raises TaskLost for a message that cannot be right."""
+        match event:
+            case Accepted(connection):
+                self._strangers.add(connection)
+                return True
+            case Arrived(connection, Frame(term, message, buffers)):
+                if self._strangers.remove(connection):
+                    self._introduce(connection, term, message)
+                    return True
+                peer = self._number_of(connection)
+                if peer is None:
+                    return False
+                if term != self._term or not isinstance(message, Rows):
+                    raise TaskLost(f"worker {self._worker} got {message.kind} of term {term} from worker {peer}")
+                self._deliver(peer, message, buffers)
+                return True
+            case Ended(connection, reason):
+                if self._strangers.remove(connection):
+                    return True
+                peer = self._number_of(connection)
+                if peer is not None:
+                    self._lost = f"the connection from worker {self._worker} to worker {peer} is lost: {reason}"
+                return peer is not None
+
+    def _introduce(self, connection: Connection, term: Term, message: object) -> None:
+        if not isinstance(message, Hello) or not same_token(message.token, self._token) or term != self._term:
+            connection.close()
+            return
+        connection.trust()
+        self._peers[message.worker] = connection
+
+    def _deliver(self, peer: int, message: Rows, buffers: Sequence[Buffer]) -> None:
+        if message.serial < self._serial:
+            return  # of a step that has failed here and is run again
+        inbox = self._inbox.setdefault((message.serial, message.stage), {})
+        if peer in inbox or len(buffers) != len(message.channels):
+            raise TaskLost(
+                f"worker {peer} has sent stage {message.stage} of order {message.serial} twice, or not wholly"
+            )
+        tables = {
+            self._channels[number]: from_buffer(data) for number, data in zip(message.channels, buffers, strict=True)
+        }
+        inbox[peer] = ExchangeMessage(peer, tables, message.broken)
+
+    def _number_of(self, connection: Connection) -> int | None:
+        return next((number for number, known in self._peers.items() if known is connection), None)
+
+    def _wait(self, done: Callable[[], bool], deadline: float | None, what: str) -> None:
+        while not done():
+            if self._lost is not None:
+                raise TaskLost(self._lost)
+            left = WAIT_SECONDS if deadline is None else min(WAIT_SECONDS, deadline - self._now())
+            if left <= 0:
+                raise TaskLost(f"worker {self._worker} has waited {JOIN_SECONDS_MAX:g} s for {what}")
+            event = self._events.next(left)
+            if event is not None and not self.take(event):
+                self._others(event)

@@ -1,0 +1,132 @@
+"""Starts each worker as a Spark job of one task, which lives as long as the worker.
+
+A job belongs to a thread of the driver, which waits for it. Cancelling its job group interrupts the task and makes Spark end its Python process.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import threading
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from engine.resident.entry import Assignment, resident_task
+from engine.resident.launcher import Cluster
+from engine.resident.sockets import SocketTransport
+from engine.resident.start_faults import InsecureCluster
+
+_log = structlog.get_logger("engine.resident.spark_launcher")
+
+LOOPBACK = "127.0.0.1"
+
+FAULT_CHARACTERS_MAX = 500
+"""Of a fault in a log line: Spark's have the stack traces of the JVM."""
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark's executor is the driver itself. `local-cluster` is a cluster."""
+    return master == "local" or master.startswith("local[")
+
+
+def local_slots(master: str) -> int | None:
+    """The number of task slots of a master in local mode; None if it follows from the machine (`local[*]`), or for a cluster."""
+    if master == "local":
+        return 1
+    found = re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)
+    return None if found is None else int(found[1])
+
+
+class JobEnded(Exception):
+    """A worker's job has ended without an error."""
+
+
+class SparkJob:
+    """Made by SparkLauncher."""
+
+    def __init__(self, context: Any, assignment: Assignment, group: str) -> None:
+        self._context, self._group = context, group
+        self._failure: Exception | None = None
+        self._is_cancelled = False
+        self._thread = threading.Thread(target=self._run, args=(assignment,), name=group, daemon=True)
+        self._thread.start()
+
+    @property
+    def failure(self) -> Exception | None:
+        return self._failure
+
+    def cancel(self) -> None:
+        """From a thread of its own, because a JVM that has ended or hangs does not answer."""
+        self._is_cancelled = True
+        threading.Thread(target=self._cancel, name=f"cancel {self._group}", daemon=True).start()
+
+    def _run(self, assignment: Assignment) -> None:
+        try:
+            self._context.setJobGroup(self._group, "Stepwell worker", interruptOnCancel=True)
+            job = self._context.parallelize([0], 1).mapPartitions(partial(resident_task, assignment))
+            if not self._is_cancelled:
+                job.collect()
+            self._failure = JobEnded("the job has ended")
+        except Exception as fault:
+            self._failure = fault
+
+    def _cancel(self) -> None:
+        try:
+            self._context.cancelJobGroup(self._group)
+        except Exception as fault:
+            self._failure = self._failure or fault
+
+
+class SparkLauncher:
+    """Starts workers on a SparkContext. `name` makes the names of its job groups unique."""
+
+    def __init__(self, context: Any, name: str) -> None:
+        self._context, self._name = context, name
+        self._started = 0
+
+    @property
+    def slots(self) -> int | None:
+        """In local mode the number in `local[N]`; None on a cluster, where executors come and go."""
+        master = str(self._context.master)
+        return local_slots(master)
+
+    def start(self, assignment: Assignment) -> SparkJob:
+        self._started += 1
+        return SparkJob(self._context, assignment, f"stepwell {self._name} {assignment.term} {self._started}")
+
+
+def warm_up(context: Any) -> None:
+    """Starts the process from which Spark forks workers, in a thread beside whatever follows. It imports what workers need, which takes as long
+    as the first plans. A failure is only logged, because the first worker meets it again."""
+
+    def run() -> None:
+        try:
+            context.parallelize([0], 1).mapPartitions(_nothing).collect()
+        except Exception as fault:
+            _log.info("the warm-up of Spark's Python workers failed", fault=str(fault)[:FAULT_CHARACTERS_MAX])
+
+    threading.Thread(target=run, name="warm-up", daemon=True).start()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except (OSError, ValueError):
+        return False
+
+
+def _nothing(items: Iterable[int]) -> Iterable[int]:
+    return items
+
+
+def spark_cluster(context: Any, name: str, *, insecure: bool = False) -> Cluster:
+    """The executors of a SparkContext. In local mode everything stays on loopback. Raises InsecureCluster if workers would have to connect to
+    another address: their connections are not encrypted, so this needs `insecure`."""
+    host = LOOPBACK if is_local(str(context.master)) else str(context.getConf().get("spark.driver.host"))
+    if not insecure and not _is_loopback(host):
+        raise InsecureCluster(str(context.master), host)
+    return Cluster(SparkLauncher(context, name), partial(SocketTransport, host))

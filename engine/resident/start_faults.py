@@ -1,0 +1,49 @@
+"""The faults of a start: too few task slots, a network that is not trusted, and workers that would compute different bytes."""
+
+from __future__ import annotations
+
+import json
+
+from base.fault import ExitCode, Fault
+
+
+class NoSlots(Fault):
+    """Not all workers got a task slot of Spark within the deadline."""
+
+    exit_code = ExitCode.MACHINE
+
+    def __init__(self, needed: int, registered: int, slots: int | None, waited_s: float) -> None:
+        self.needed, self.registered, self.slots = needed, registered, slots
+        has = "" if slots is None else f"; Spark's master has {slots} task slots"
+        when = "" if waited_s == 0 else f" within {waited_s:g} s"
+        super().__init__(
+            f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}{has}.",
+            "Give Spark more cores (spark.master, spark.cores.max, executors), or run with fewer --workers on a new state.",
+        )
+
+
+class InsecureCluster(Fault):
+    """Workers on other hosts would talk to the coordinator and to each other without encryption."""
+
+    exit_code = ExitCode.PROJECT
+
+    def __init__(self, master: str, host: str) -> None:
+        super().__init__(
+            f"with Spark's master {master}, workers connect to {host} and to each other without encryption; only a token protects the run.",
+            "Run in local mode. If the network is trusted, set stepwell.cluster.insecure to true.",
+        )
+
+
+class UnequalWorkers(Fault):
+    """A worker runs with other libraries than the coordinator, so it might compute other bytes."""
+
+    exit_code = ExitCode.MACHINE
+
+    def __init__(self, host: str, theirs: str, ours: str) -> None:
+        left, right = json.loads(theirs), json.loads(ours)
+        names = sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+        shown = ", ".join(f"{name} {left.get(name)} (coordinator: {right.get(name)})" for name in names)
+        super().__init__(
+            f"the worker on host {host} has {shown}.",
+            "Install the same versions on all hosts. Otherwise a replay could compute other bytes than were written.",
+        )

@@ -1,0 +1,285 @@
+"""One worker: carries out the coordinator's orders one after the other, and answers each.
+
+    registered -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
+
+Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, and a third thread sends
+heartbeats (pulse.py). The worker ends when it was stopped, or when its coordinator is gone; it never decides anything else by itself.
+
+A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from base.fault import Fault
+from base.term import Term
+from engine.errors import StaleTask
+from engine.resident import faults
+from engine.resident.frames import Buffer, Frame
+from engine.resident.mesh import WAIT_SECONDS, Mesh
+from engine.resident.messages import (
+    Beat,
+    Failed,
+    Fence,
+    Fenced,
+    Fold,
+    Folded,
+    Freeze,
+    Frozen,
+    Join,
+    Joined,
+    Message,
+    Open,
+    Opened,
+    Pause,
+    Paused,
+    Ping,
+    Resume,
+    Resumed,
+    RunStep,
+    StepDone,
+    Stop,
+    Stopped,
+)
+from engine.resident.messages import (
+    StepAbandoned as Abandoned,
+)
+from engine.resident.states import Life, State
+from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
+from engine.run.exchange import to_buffer
+from engine.run.sources import DEAD_LETTER_SCHEMA
+from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
+from io_kafka.outside import Outside
+from storage.database import Database
+
+
+class CoordinatorGone(Exception):
+    """The connection to the coordinator has ended, so nobody needs this worker."""
+
+
+@dataclass
+class Progress:
+    """What the heartbeat reports. The worker's thread writes it, and the thread of the heartbeat reads it."""
+
+    cpu_s: Callable[[], float]
+    """What the worker's thread has used."""
+    transport: Transport
+    step: int = -1
+    stage: int = -1
+    waiting: bool = True
+
+    def beat(self) -> Beat:
+        return Beat(
+            step=self.step,
+            stage=self.stage,
+            cpu_ms=int(1e3 * self.cpu_s()),
+            bytes_moved=self.transport.bytes_moved,
+            waiting=self.waiting,
+        )
+
+
+class Worker:
+    """`control`: the connection to the coordinator, which has registered this worker as `number`. `make_reader` makes its reader of Kafka."""
+
+    def __init__(
+        self,
+        setup: TaskSetup,
+        number: int,
+        term: Term,
+        token: str,
+        transport: Transport,
+        events: Events,
+        control: Connection,
+        make_reader: Callable[[], Reader],
+        outside: Outside,
+    ) -> None:
+        self._setup, self._number, self._term = setup, number, term
+        self._events, self._control, self._outside = events, control, outside
+        self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, outside.monotonic)
+        self._reader = make_reader()
+        self._orders: deque[Message] = deque()
+        self._database: Database | None = None
+        self.life = Life()
+        self.progress = Progress(outside.thread_clock(), transport)
+
+    def run(self) -> None:
+        """Returns after a stop. Raises CoordinatorGone."""
+        while self.life.state is not State.STOPPED:
+            self._carry_out(self._next_order())
+
+    def close(self) -> None:
+        """Frees what outlives the worker in its process, which Spark may use for another task."""
+        self._reader.close()
+        Database.close(self._folder)
+        self._outside.release_memory()
+
+    def _next_order(self) -> Message:
+        while not self._orders:
+            self.progress.waiting = True
+            event = self._events.next(WAIT_SECONDS)
+            if event is not None and not self._mesh.take(event):
+                self._take(event)
+        self.progress.waiting = False
+        return self._orders.popleft()
+
+    def _take(self, event: Event) -> None:
+        """An event that belongs to no peer."""
+        if isinstance(event, Ended) and event.connection is self._control:
+            raise CoordinatorGone(event.reason)
+        match event:
+            case Arrived(connection, Frame(term, message)) if connection is self._control and term == self._term:
+                if not isinstance(message, Ping):
+                    self._orders.append(message)
+
+    def _answer(self, message: Message, buffers: tuple[Buffer, ...] = ()) -> None:
+        self._control.send(Frame(self._term, message, buffers))
+
+    def _carry_out(self, order: Message) -> None:
+        try:
+            self._do(order)
+        except (CoordinatorGone, StepAbandoned):
+            raise
+        except Exception as error:
+            self._answer(Failed(doing=order.kind, fault=faults.to_wire(error)))
+            if not isinstance(error, Fault):
+                raise  # a mistake of ours: the state of this process is unknown
+
+    def _do(self, order: Message) -> None:
+        match order:
+            case RunStep():
+                self._step(order)
+            case Fence():
+                found = Database.fence(
+                    self._folder, epoch=self._term.number, identity=self._setup.identity(self._number)
+                )
+                self._answer(Fenced(versions=found.versions, number=found.number))
+            case Open(version=version, fenced=fenced):
+                self._database = Database.open(
+                    self._folder,
+                    version,
+                    epoch=self._term.number,
+                    identity=self._setup.identity(self._number),
+                    fenced=fenced,
+                )
+                self.life.start(version.step)
+                self._outside.settle_memory()
+                self._answer(Opened(step=version.step))
+            case Join(members=members):
+                self._mesh.join(self._number, members)
+                self._answer(Joined())
+            case Freeze(version=version):
+                assert self.life.at_boundary and version.step == self.life.step, f"{order} before step {self.life.step}"
+                self._freeze(order)
+                self._answer(Frozen(version=version))
+            case Fold():
+                self._outside.start_thread("fold", self._fold)
+            case Pause():
+                self._answer(Paused(step=self.life.pause()))
+            case Resume():
+                self._answer(Resumed(step=self.life.resume()))
+            case Stop(step=step):
+                self.life.stop(step)
+                self._answer_if_stopped()
+            case _:
+                raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
+
+    @property
+    def _folder(self) -> Any:
+        return self._setup.databases[self._number][0]
+
+    @property
+    def _open_database(self) -> Database:
+        assert self._database is not None, "the database is not open"
+        return self._database
+
+    def _step(self, order: RunStep) -> None:
+        if self._setup.plan.stages == 1 and order.step == self.life.step - 1:
+            # It waits for no peer, so it has finished a step that was too large for another worker.
+            self.life.repeat_step(order.step)
+        self.life.begin_step(order.step)
+        self._mesh.begin_step(order.serial)
+        given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max)
+        task = StepTask(self._setup, given, self._number, _Watched(self._mesh, self.progress))
+        self.progress.step, self.progress.stage = order.step, 0
+        try:
+            outcome = task.run(self._reader, self._open_database)
+        except StepAbandoned:
+            self._answer(Abandoned(step=order.step))
+            return
+        self.life.end_step()
+        self._answer(*_done(order.step, outcome))
+        self._answer_if_stopped()
+
+    def _answer_if_stopped(self) -> None:
+        if self.life.state is State.STOPPED:
+            self._answer(Stopped(step=self.life.step))
+
+    def _freeze(self, order: Freeze) -> None:
+        database = self._open_database
+        with database.transaction() as transaction:
+            if self._setup.plan.stages == 1:
+                transaction.set_step(order.version.step)  # a circuit without state has no stage that stores it
+            elif (step := transaction.get_step()) != order.version.step:
+                raise StaleTask(
+                    f"worker {self._number} is at step {step}, but the checkpoint is for step {order.version.step}; nothing was changed."
+                )
+        database.freeze(order.version)
+
+    def _fold(self) -> None:
+        """In a thread of its own, beside the steps. Every fault is an answer."""
+        try:
+            self._outside.lower_priority()
+            database = self._open_database
+            database.fold()
+            sizes = database.statistics()
+            message: Message = Folded(
+                versions=Database.versions(database.path), table_bytes=sizes.table_bytes, disk_bytes=sizes.disk_bytes
+            )
+            # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
+            Database.attach(database.path, epoch=self._term.number, identity=database.identity)
+        except Exception as error:
+            message = Failed(doing="fold", fault=faults.to_wire(error))
+        self._control.send_now(Frame(self._term, message))
+
+
+class _Watched:
+    """The peers of a step, with notes for the heartbeat."""
+
+    def __init__(self, mesh: Mesh, progress: Progress) -> None:
+        self._mesh, self._progress = mesh, progress
+
+    def swap(self, step: int, stage: int, rows: Any) -> Any:
+        self._progress.stage, self._progress.waiting = stage, True
+        try:
+            return self._mesh.swap(step, stage, rows)
+        finally:
+            self._progress.stage, self._progress.waiting = stage + 1, False
+
+    def abandon(self, step: int, stage: int) -> None:
+        self._mesh.abandon(step, stage)
+
+
+def _done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, ...]]:
+    output = [(node, table) for node, tables in sorted(outcome.output.items()) for table in tables]
+    dead = sorted(outcome.report.dead.items())
+    buffers = [to_buffer(table) for _, table in output]
+    for _, letters in dead:
+        columns = [[letter.key for letter in letters], [letter.value for letter in letters]]
+        arrays = [pa.array(column, pa.binary()) for column in columns]
+        buffers.append(to_buffer(pa.Table.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA)))
+    message = StepDone(
+        step=step,
+        output=tuple(node for node, _ in output),
+        dead=tuple(handle for handle, _ in dead),
+        inputs=tuple(outcome.report.inputs),
+        skipped=outcome.report.skipped,
+        read_ms=outcome.read_ms,
+        stages=tuple(outcome.stages),
+    )
+    return message, tuple(buffers)

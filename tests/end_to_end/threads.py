@@ -1,0 +1,133 @@
+"""A cluster whose workers are threads of the test's process, over real sockets, real databases and real Kafka.
+
+A test can patch or arm what such a worker does; it cannot reach into Spark's processes. What differs from a process: a thread cannot be killed.
+Where a process would end, the connections of the thread are cut at once, and the thread ends at the next thing that it sends or waits for.
+Until then it acts for a worker that has been replaced, as a process does that slept.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from engine.resident.entry import Assignment, live
+from engine.resident.launcher import Cluster
+from engine.resident.sockets import SocketTransport
+from engine.resident.spark_launcher import JobEnded
+from engine.resident.transport import Event
+from faults.points import Crash
+from io_kafka.clients.reader import RangeReader
+
+LOOPBACK = "127.0.0.1"
+END_SECONDS_MAX = 90.0
+"""A worker whose connections are cut ends when its computation does."""
+
+PULSE = "pulse"
+"""The name of the threads that give signs of life. They end within a second after the worker, and nobody waits for them."""
+
+
+class CutTransport(SocketTransport):
+    """A transport whose connections another thread can end."""
+
+    def cut(self) -> None:
+        for connection in list(self._watched):
+            with suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+
+class ThreadJob:
+    """One worker. `launcher` learns of a crash before anybody can notice that the worker is gone."""
+
+    def __init__(self, assignment: Assignment, launcher: ThreadLauncher) -> None:
+        self._launcher = launcher
+        self._transport = CutTransport(LOOPBACK)
+        self._reader_settings = assignment.setup.kafka
+        outside = replace(assignment.setup.kafka.outside, start_thread=self._start_thread, settle_memory=lambda: None)
+        setup = replace(assignment.setup, kafka=replace(assignment.setup.kafka, outside=outside))
+        self._assignment = replace(assignment, setup=setup)
+        self.failure: Exception | None = None
+        self.threads: list[threading.Thread] = []
+        self._start_thread("worker", self._live)
+
+    def cancel(self) -> None:
+        """The coordinator has closed its connection, and that ends a worker."""
+
+    def _live(self) -> None:
+        try:
+            live(self._assignment, self._transport, lambda: RangeReader(self._reader_settings), self._end)
+            self.failure = JobEnded("the worker has ended")
+        except BaseException as end:
+            self._note(end)
+            raise
+        finally:
+            self._transport.close()
+
+    def _end(self, reason: str) -> None:
+        raise SystemExit(reason)
+
+    def _start_thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
+        if name != PULSE:
+            self.threads.append(thread)
+        thread.start()
+        return thread
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """What ends one thread of the worker ends the worker."""
+        try:
+            work()
+        except BaseException as end:
+            self._note(end)
+            self._transport.cut()
+
+    def _note(self, end: BaseException) -> None:
+        if isinstance(end, Crash):
+            self._launcher.crash = end
+        self.failure = self.failure or (end if isinstance(end, Exception) else JobEnded(repr(end)))
+
+
+class ThreadLauncher:
+    """`crash`: the last one that ended a worker."""
+
+    slots: int | None = None
+
+    def __init__(self) -> None:
+        self.jobs: list[ThreadJob] = []
+        self.crash: Crash | None = None
+
+    def start(self, assignment: Assignment) -> ThreadJob:
+        job = ThreadJob(assignment, self)
+        self.jobs.append(job)
+        return job
+
+    def join(self) -> None:
+        for job in self.jobs:
+            for thread in job.threads:
+                thread.join(END_SECONDS_MAX)
+                assert not thread.is_alive(), f"a worker does not end: {job.failure}"
+
+
+class _Following(SocketTransport):
+    """The coordinator's end, which crashes as soon as a worker has crashed."""
+
+    def __init__(self, host: str, launcher: ThreadLauncher) -> None:
+        super().__init__(host)
+        self._launcher = launcher
+
+    def poll(self, seconds: float) -> list[Event]:
+        events = super().poll(seconds)
+        if self._launcher.crash is not None:
+            raise Crash(str(self._launcher.crash))
+        return events
+
+
+def threads(*, one_for_all: bool = False) -> Cluster:
+    """A new cluster. `one_for_all`: a crash in a worker also ends the coordinator, as a power cut does."""
+    launcher = ThreadLauncher()
+    if one_for_all:
+        return Cluster(launcher, partial(_Following, LOOPBACK, launcher))
+    return Cluster(launcher, partial(SocketTransport, LOOPBACK))

@@ -1,0 +1,181 @@
+"""Workers in threads of the test's process, over real sockets and real databases, and input from memory in place of Kafka."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from base.term import Term
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan
+from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.model.placement import Placement
+from engine.resident.crew import Crew, CrewLimits, WorkerOutput
+from engine.resident.entry import Assignment, live
+from engine.resident.launcher import Cluster
+from engine.resident.liveness import Limits
+from engine.resident.sockets import SocketTransport
+from engine.run.exchange import from_buffer
+from engine.run.sources import SourceTable
+from engine.run.tasks import StepInput, TaskSetup
+from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.formats import SourceFormat
+from io_kafka.offsets import OffsetRange
+from storage.database import Database
+from tests.engine.zsets import TYPES
+
+LOOPBACK = "127.0.0.1"
+JOIN_SECONDS_MAX = 30.0
+
+CIRCUIT = Circuit(
+    (
+        Source((), TYPES, "words"),
+        Output((0,), (), "seen", "append", ("id", "word")),
+        Aggregate((0,), (TYPES[1], pa.int64()), (1,), (AggregateCall("count", None, False, pa.int64()),)),
+        View((2,), (TYPES[1], pa.int64()), "counts", ("word", "n"), False),
+        Output((3,), (), "counts", "upsert", ("word", "n"), (0,)),
+    )
+)
+OUTPUT_OF = {1: "seen", 4: "counts"}
+
+
+class Log:
+    """The messages of one topic, by partition. A reader that is given the ranges of a step takes them from here."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions: list[list[bytes]] = [[] for _ in range(partitions)]
+
+    def add(self, partition: int, *values: bytes) -> None:
+        self.partitions[partition] += values
+
+    def read(
+        self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
+    ) -> list[RawBatch]:
+        return [self._batch(span) for span in ranges]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _batch(self, span: OffsetRange) -> RawBatch:
+        values = self.partitions[span.partition][span.start : span.end]
+        keys = pa.nulls(len(values), pa.binary())
+        return raw_batch(span, keys, pa.array(values, pa.binary()), pa.array(range(span.start, span.end), pa.int64()))
+
+
+@dataclass
+class ThreadJob:
+    """`end`: what `end_process` was called with, or the exception that ended the thread."""
+
+    thread: threading.Thread = field(init=False)
+    end: str | None = None
+
+    @property
+    def failure(self) -> Exception | None:
+        return None if self.end is None else RuntimeError(self.end)
+
+    def cancel(self) -> None:
+        """A thread ends when its connection does."""
+
+
+class ThreadLauncher:
+    """Starts workers in threads. `late`: how many of the first ones never come. `lives[n]` may replace the life of the n-th."""
+
+    slots: int | None = None
+
+    def __init__(self, make_reader: Callable[[], object], late: int = 0) -> None:
+        self.make_reader, self.late = make_reader, late
+        self.jobs: list[ThreadJob] = []
+
+    def start(self, assignment: Assignment) -> ThreadJob:
+        job = ThreadJob()
+        self.jobs.append(job)
+        job.thread = threading.Thread(target=self._live, args=(assignment, job), daemon=True)
+        if len(self.jobs) > self.late:
+            job.thread.start()
+        return job
+
+    def join(self) -> None:
+        for job in self.jobs:
+            if job.thread.ident is not None:
+                job.thread.join(JOIN_SECONDS_MAX)
+                assert not job.thread.is_alive(), "a worker does not end"
+
+    def _live(self, assignment: Assignment, job: ThreadJob) -> None:
+        def end(reason: str) -> None:
+            job.end = job.end or reason
+
+        transport = SocketTransport(LOOPBACK)
+        try:
+            live(assignment, transport, self.make_reader, end)  # type: ignore[arg-type]
+        except Exception as error:
+            job.end = repr(error)
+        finally:
+            transport.close()
+
+
+def setup_of(folder: Path, workers: int, partitions: int, epoch: int = 0) -> TaskSetup:
+    """A run of CIRCUIT, with databases that are made if they are missing."""
+    schema = pa.schema([pa.field("id", TYPES[0]), pa.field("word", TYPES[1])])
+    setup = TaskSetup(
+        plan=plan(CIRCUIT),
+        placement=Placement.even(workers),
+        kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
+        tables={"words": SourceTable("words", "words", SourceFormat("words", schema, "append", ()))},
+        partitions={"seen": 2, "counts": 2},
+        input_partitions={"words": partitions},
+        pipeline="p",
+        databases=tuple((folder / f"{worker:04d}", f"uuid{worker}") for worker in range(workers)),
+        epoch=epoch,
+        append_only=append_only_inputs(CIRCUIT),
+    )
+    for worker, (place, _) in enumerate(setup.databases):
+        if not place.exists():
+            Database.create(place, setup.identity(worker), epoch)
+    return setup
+
+
+def cluster(launcher: ThreadLauncher) -> Cluster:
+    return Cluster(launcher, partial(SocketTransport, LOOPBACK))
+
+
+def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits: float) -> Crew:
+    seconds = {"register_s": 20.0, "silence_s": 60.0, "progress_s": 60.0, **limits}
+    lives = Limits(seconds["silence_s"], seconds["progress_s"])
+    return Crew(
+        setup,
+        Term(setup.epoch, attempt),
+        launcher,
+        SocketTransport(LOOPBACK),
+        CrewLimits(seconds["register_s"], lives),
+    )
+
+
+def opened(made: Crew) -> Crew:
+    """The same, at the latest version that all databases have."""
+    made.launch()
+    made.wait_for_workers()
+    fenced = made.fence()
+    version = max(set.intersection(*(set(found.versions) for found in fenced.values())))
+    made.open(version, fenced)
+    return made
+
+
+def step_of(step: int, spans: Mapping[int, tuple[int, int]], bytes_max: int | None = None) -> StepInput:
+    ranges = tuple(OffsetRange("words", partition, *span) for partition, span in sorted(spans.items()))
+    return StepInput(step, ranges, {"words": "fail"}, frozenset(), bytes_max)
+
+
+def messages_of(outputs: Sequence[WorkerOutput]) -> dict[str, list[tuple[object, ...]]]:
+    """(partition, key, value) of every output handle, sorted."""
+    found: dict[str, list[tuple[object, ...]]] = {handle: [] for handle in OUTPUT_OF.values()}
+    for output in outputs:
+        for node, buffer in zip(output.done.output, output.buffers, strict=False):
+            rows = from_buffer(buffer).to_pylist()
+            found[OUTPUT_OF[node]] += [(row["partition"], row["key"], row["value"]) for row in rows]
+    return {handle: sorted(rows, key=repr) for handle, rows in found.items()}

@@ -1,0 +1,456 @@
+"""A crew of real workers, in threads, over real sockets and databases: what it computes, and what it does when one of them is lost."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from base.term import Term
+from base.version import VersionId
+from engine.errors import DataError, TaskLost
+from engine.model.placement import Placement
+from engine.resident import entry, mesh, pulse, strangers, worker
+from engine.resident.crew import Crew
+from engine.resident.faults import WorkerMistake
+from engine.resident.frames import Frame
+from engine.resident.messages import Address, Beat, Fenced, Hello, Register, Rows
+from engine.resident.sockets import SocketConnection, SocketTransport
+from engine.resident.start_faults import NoSlots, UnequalWorkers
+from engine.resident.transport import Accepted, Arrived, Ended, Events
+from engine.run.in_process import InProcess
+from engine.run.tasks import TaskSetup
+from io_kafka.errors import StepTooLarge
+from storage.database import Database
+from tests.engine.resident.local_cluster import (
+    CIRCUIT,
+    LOOPBACK,
+    Log,
+    ThreadLauncher,
+    crew,
+    messages_of,
+    opened,
+    setup_of,
+    step_of,
+)
+from tests.engine.zsets import TYPES, to_table
+
+PARTITIONS = 3
+WAIT_SECONDS_MAX = 30.0
+
+
+def value(number: int, word: str) -> bytes:
+    return json.dumps({"id": number, "word": word}).encode()
+
+
+@contextmanager
+def run_of(setup: TaskSetup, log: Log, attempt: int = 0, **limits: float) -> Iterator[tuple[Crew, ThreadLauncher]]:
+    launcher = ThreadLauncher(lambda: log)
+    with closing(crew(setup, launcher, attempt, **limits)) as made:
+        yield opened(made), launcher
+    launcher.join()
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def fold(made: Crew, version: VersionId) -> None:
+    made.freeze(version)
+    made.begin_fold()
+    wait_until(lambda: made.folded() is not None)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_any_number_of_workers_gives_what_one_process_gives(tmp_path: Path, workers: int) -> None:
+    log, twin = Log(PARTITIONS), InProcess(CIRCUIT, 1, {"seen": 2, "counts": 2})
+    with run_of(setup_of(tmp_path, workers, PARTITIONS), log) as (made, _):
+        at = [0] * PARTITIONS
+        for step, filled in enumerate([{0: "ab", 1: "a", 2: "ccd"}, {1: "bb"}, {}, {0: "a", 2: "e"}]):
+            rows = []
+            for partition, words in filled.items():
+                numbers = [100 * step + 10 * partition + i for i in range(len(words))]
+                log.add(partition, *map(value, numbers, words))
+                rows += list(zip(numbers, words, strict=True))
+            ends = [len(values) for values in log.partitions]
+            made.give(step_of(step, {p: (at[p], ends[p]) for p in range(PARTITIONS)}))
+            found = messages_of(made.collect(step))
+            expected = twin.step({"words": to_table(rows, TYPES)})
+            assert found == {
+                handle: sorted(((m["partition"], m["key"], m["value"]) for m in table.to_pylist()), key=repr)
+                for handle, table in expected.items()
+            }
+            at = ends
+        made.stop(4)
+
+
+def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_path: Path) -> None:
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    for partition, words in enumerate(["ab", "a", "b"]):
+        log.add(partition, *(value(i, word) for i, word in enumerate(words)))
+    with run_of(setup, log) as (made, _):
+        made.give(step_of(0, {0: (0, 1)}))
+        made.collect(0)
+        made.freeze(VersionId(1, 1, "v1"))
+        made.begin_fold()
+        made.give(step_of(1, {0: (1, 2)}))
+        made.collect(1)
+        wait_until(lambda: made.folded() is not None)
+        made.give(step_of(2, {1: (0, 1)}))
+        before = messages_of(made.collect(2))
+    with run_of(setup, log, attempt=1) as (made, _):  # the first one was not stopped: steps 1 and 2 are run again
+        for step, spans in ((1, {0: (1, 2)}), (2, {1: (0, 1)})):
+            made.give(step_of(step, spans))
+            again = messages_of(made.collect(step))
+        assert again == before
+        assert [row[1:] for row in again["counts"]] == [(b'{"word":"a"}', b'{"word":"a","n":2}')]
+        made.stop(3)
+
+
+def test_a_pause_says_where_the_workers_stand_and_the_next_step_ends_it(tmp_path: Path) -> None:
+    log = Log(PARTITIONS)
+    with run_of(setup_of(tmp_path, 2, PARTITIONS), log) as (made, _):
+        made.pause(0)
+        made.pause(0)
+        made.give(step_of(0, {}))
+        made.collect(0)
+        with pytest.raises(TaskLost, match="should stand before step 5"):
+            made.pause(5)
+
+
+def test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state(tmp_path: Path) -> None:
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 3, PARTITIONS)
+    log.add(0, value(1, "a"))
+    log.add(1, b"no JSON")
+    with run_of(setup, log) as (made, _):
+        made.give(step_of(0, {0: (0, 1), 1: (0, 1)}))
+        with pytest.raises(DataError, match="topic words, partition 1, offset 0"):
+            made.collect(0)
+        made.give(step_of(0, {0: (0, 1)}))  # the same step over other input: nothing of the first try is there
+        found = messages_of(made.collect(0))
+        assert [row[2] for row in found["counts"]] == [b'{"word":"a","n":1}']
+        made.stop(1)
+
+
+def test_a_step_that_is_too_large_for_one_worker_can_be_given_again(tmp_path: Path) -> None:
+    class Bounded(Log):
+        def read(self, ranges: Any, *, ahead: bool = False, bytes_max: int | None = None) -> Any:
+            batches = super().read(ranges)
+            if bytes_max is not None and any(batch.num_rows > 1 for batch in batches):
+                raise StepTooLarge(bytes_max, {batch.range.where: batch.start + 1 for batch in batches})
+            return batches
+
+    log = Bounded(PARTITIONS)
+    log.add(0, value(1, "a"), value(2, "a"))
+    log.add(1, b"no JSON")
+    with run_of(setup_of(tmp_path, 2, PARTITIONS), log) as (made, _):
+        made.give(step_of(0, {0: (0, 2), 1: (0, 1)}, bytes_max=30))
+        with pytest.raises(StepTooLarge):  # and not the malformed message of the other worker
+            made.collect(0)
+        made.give(step_of(0, {0: (0, 2)}))
+        assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":2}']
+        made.stop(1)
+
+
+def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    log.add(0, value(1, "a"))
+    real = worker.Worker._step
+
+    def step(self: worker.Worker, order: Any) -> None:
+        if self._number == 1:
+            self._control.close()
+            raise worker.CoordinatorGone("as if its process had been killed")
+        real(self, order)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(worker.Worker, "_step", step)
+        with run_of(setup, log) as (made, launcher):
+            made.give(step_of(0, {0: (0, 1)}))
+            with pytest.raises(TaskLost, match=r"worker 1 \(process"):
+                made.collect(0)
+        assert [job.end is not None for job in launcher.jobs] == [True, True]
+    with run_of(setup, log, attempt=1) as (made, _):
+        made.give(step_of(0, {0: (0, 1)}))
+        assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":1}']
+        made.stop(1)
+
+
+def test_what_a_replaced_crew_still_does_changes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    log.add(0, value(1, "a"))
+    inside, go_on = threading.Event(), threading.Event()
+    real = Database.transaction
+    first: list[int] = []
+
+    @contextmanager
+    def transaction(self: Database) -> Iterator[Any]:
+        if not first:
+            first.append(1)
+            inside.set()
+            assert go_on.wait(WAIT_SECONDS_MAX)
+        with real(self) as made:
+            yield made
+
+    monkeypatch.setattr(Database, "transaction", transaction)
+    launcher = ThreadLauncher(lambda: log)
+    with closing(opened(crew(setup, launcher))) as made:
+        made.give(step_of(0, {0: (0, 1)}))
+        assert inside.wait(WAIT_SECONDS_MAX)
+    with run_of(setup, log, attempt=1) as (made, _):
+        go_on.set()
+        launcher.join()  # the worker that slept has tried to change its database
+        made.give(step_of(0, {0: (0, 1)}))
+        assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":1}']
+        made.stop(1)
+
+
+def test_a_mistake_of_ours_arrives_with_its_stack_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: Any) -> Any:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("engine.run.tasks.run_stage", mistaken)
+    with run_of(setup_of(tmp_path, 2, PARTITIONS), Log(PARTITIONS)) as (made, _):
+        made.give(step_of(0, {}))
+        with pytest.raises(WorkerMistake, match="ZeroDivisionError: of ours"):
+            made.collect(0)
+
+
+def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is open, as that of a stopped process is. The others send signs of life all the time."""
+    monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
+    stuck = threading.Event()
+    real_step, real_sign = worker.Worker._step, SocketConnection.send_sign
+    stopped: list[object] = []
+
+    def step(self: worker.Worker, order: Any) -> None:
+        if self._number == 2:
+            stopped.append(self._control)
+            stuck.wait(WAIT_SECONDS_MAX)
+        real_step(self, order)
+
+    def sign(self: SocketConnection, frame: Frame) -> None:
+        if self not in stopped:
+            real_sign(self, frame)
+
+    monkeypatch.setattr(worker.Worker, "_step", step)
+    monkeypatch.setattr(SocketConnection, "send_sign", sign)
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    with closing(opened(crew(setup_of(tmp_path, 5, PARTITIONS), launcher, silence_s=0.5))) as made:
+        made.give(step_of(0, {}))
+        with pytest.raises(TaskLost, match="worker 2: it has been silent"):
+            made.collect(0)
+    stuck.set()
+    launcher.join()
+
+
+def test_a_frozen_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lives and says so, but its own thread does nothing."""
+    monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
+    go_on = threading.Event()
+    real = worker.Worker._step
+
+    def step(self: worker.Worker, order: Any) -> None:
+        if self._number == 1:
+            go_on.wait(WAIT_SECONDS_MAX)
+        real(self, order)
+
+    monkeypatch.setattr(worker.Worker, "_step", step)
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher, progress_s=0.5))) as made:
+        made.give(step_of(0, {}))
+        with pytest.raises(TaskLost, match=r"step 0: worker 1: it has made no progress"):
+            made.collect(0)
+    go_on.set()
+    launcher.join()
+
+
+def test_a_worker_ends_when_its_coordinator_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.resident.pulse.CoordinatorPulse.start", lambda self: None)
+    monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.05)
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher, silence_s=0.5))):
+        wait_until(lambda: all(job.end is not None for job in launcher.jobs))
+    assert all("the coordinator has been silent" in str(job.end) for job in launcher.jobs)
+    launcher.join()
+
+
+def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
+    made = crew(setup_of(tmp_path, 3, PARTITIONS), launcher, register_s=0.5)
+    with (
+        closing(made),
+        pytest.raises(NoSlots, match="3 workers need 3 task slots at once, and 2 workers have registered"),
+    ):
+        made.launch()
+        made.wait_for_workers()
+    launcher.join()
+    few = ThreadLauncher(lambda: Log(PARTITIONS))
+    few.slots = 2
+    made = crew(setup_of(tmp_path, 3, PARTITIONS), few)
+    with closing(made), pytest.raises(NoSlots, match="Spark's master has 2 task slots"):
+        made.launch()
+    assert not few.jobs
+
+
+def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = entry.fingerprint()
+    monkeypatch.setattr(entry, "fingerprint", lambda: own.replace('"edition": 1', '"edition": 2'))
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    made = crew(setup_of(tmp_path, 1, PARTITIONS), launcher)
+    with closing(made), pytest.raises(UnequalWorkers, match=r"edition 2 \(coordinator: 1"):
+        made.launch()
+        made.wait_for_workers()
+    launcher.join()
+
+
+def stranger(made: Crew, frame: Frame) -> str:
+    """Connects to the coordinator and sends the frame; how the connection ends."""
+    with closing(SocketTransport(LOOPBACK)) as transport:
+        connection = transport.connect(made._transport.address, 5.0)
+        connection.send(frame)
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while time.monotonic() < deadline:
+            made.check()
+            for event in transport.poll(0.05):
+                if isinstance(event, Ended):
+                    return event.reason
+    raise AssertionError("the connection is not closed")
+
+
+def test_who_does_not_know_the_token_becomes_no_worker(tmp_path: Path) -> None:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)  # the real worker never comes
+    with closing(crew(setup_of(tmp_path, 1, PARTITIONS), launcher)) as made:
+        made.launch()
+        register = Register(token="guessed", host="h", pid=1, address=Address("h", 1), fingerprint=entry.fingerprint())
+        assert "closed" in stranger(made, Frame(made.term, register))
+        assert not made.members
+
+
+def test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away(tmp_path: Path) -> None:
+    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+        register = Register(token="guessed", host="h", pid=1, address=Address("h", 1), fingerprint=entry.fingerprint())
+        assert "closed" in stranger(made, Frame(made.term, register))
+        assert "closed" in stranger(
+            made, Frame(made.term, Beat(step=0, stage=0, cpu_ms=0, bytes_moved=0, waiting=True))
+        )
+        known = register.model_copy(update={"token": made._token})
+        assert "closed" in stranger(made, Frame(Term(9, 9), known))
+        assert len(made.members) == 1
+        with socket.create_connection(made._transport.address, 5.0) as raw:
+            raw.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            raw.settimeout(WAIT_SECONDS_MAX)
+            wait_until(lambda: made.check() is None and _is_closed(raw))
+        made.give(step_of(0, {}))
+        made.collect(0)
+        made.stop(1)
+
+
+def _is_closed(raw: socket.socket) -> bool:
+    raw.setblocking(False)
+    try:
+        return raw.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("token", ["gu\u00e9ssed", "\ud800", ""])
+def test_a_token_may_be_any_text(tmp_path: Path, token: str) -> None:
+    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+        register = Register(token="", host="h", pid=1, address=Address("h", 1), fingerprint="")
+        made._take(Accepted(connection := _Closable()))  # type: ignore[arg-type]
+        made._take(Arrived(connection, Frame(made.term, register.model_copy(update={"token": token}))))  # type: ignore[arg-type]
+        assert connection.is_closed and len(made.members) == 1
+        made.stop(0)
+
+
+class _Closable:
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_strangers_are_few_and_do_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strangers, "COUNT_MAX", 3)
+    now = [0.0]
+    known = strangers.Strangers(lambda: now[0])
+    made = [_Closable() for _ in range(5)]
+    for connection in made[:4]:
+        known.add(connection)  # type: ignore[arg-type]
+    assert [connection.is_closed for connection in made] == [True, False, False, False, False]
+    assert known.remove(made[1]) and not known.remove(made[1]) and not known.remove(made[0])  # type: ignore[arg-type]
+    now[0] = strangers.SECONDS_MAX + 1
+    known.add(made[4])  # type: ignore[arg-type]
+    assert [connection.is_closed for connection in made] == [True, False, True, True, False]
+
+
+def test_an_answer_of_another_term_is_not_taken(tmp_path: Path) -> None:
+    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+        member = made._members[0]
+        made._take(Arrived(member.connection, Frame(Term(0, 7), Fenced(versions=(), number=1))))
+        assert not member.answers
+        made._take(Arrived(member.connection, Frame(made.term, Fenced(versions=(), number=1))))
+        assert member.answers.keys() == {"fence"}
+
+
+def mesh_of(transport: SocketTransport) -> mesh.Mesh:
+    """That of worker 0 in term 0.1."""
+    return mesh.Mesh(transport, Events(transport), Term(0, 1), "secret", (), lambda event: None, time.monotonic)
+
+
+def test_rows_of_another_term_or_sent_twice_are_a_loss() -> None:
+    with closing(SocketTransport(LOOPBACK)) as ours, closing(SocketTransport(LOOPBACK)) as theirs:
+        net, connection = mesh_of(ours), theirs.connect(ours.address, 5.0)
+        connection.send(Frame(Term(0, 1), Hello(token="secret", worker=1)))
+        wait_until(lambda: [net.take(event) for event in ours.poll(0.05)] and bool(net._peers))
+        (peer,) = net._peers.values()
+        net.begin_step(3)
+        rows = Rows(serial=3, stage=0, channels=())
+        assert net.take(Arrived(peer, Frame(Term(0, 1), rows.model_copy(update={"serial": 2}))))  # of a try before
+        assert net.take(Arrived(peer, Frame(Term(0, 1), rows)))
+        with pytest.raises(TaskLost, match="twice"):
+            net.take(Arrived(peer, Frame(Term(0, 1), rows)))
+        with pytest.raises(TaskLost, match=r"term 0\.0"):
+            net.take(Arrived(peer, Frame(Term(0, 0), rows)))
+
+
+def test_a_peer_that_does_not_know_the_token_is_turned_away() -> None:
+    with closing(SocketTransport(LOOPBACK)) as ours, closing(SocketTransport(LOOPBACK)) as theirs:
+        net, connection = mesh_of(ours), theirs.connect(ours.address, 5.0)
+        connection.send(Frame(Term(0, 1), Hello(token="guessed", worker=1)))
+        wait_until(lambda: all(net.take(event) for event in ours.poll(0.05)) and connection.is_gone())
+        assert not net._peers
+
+
+def test_a_checkpoint_at_another_step_is_refused(tmp_path: Path) -> None:
+    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+        made.give(step_of(0, {}))
+        made.collect(0)
+        with pytest.raises(WorkerMistake, match="before step 1"):
+            made.freeze(VersionId(1, 0, "too early"))
+
+
+def test_partitions_that_were_added_have_one_reader(tmp_path: Path) -> None:
+    log, setup = Log(5), setup_of(tmp_path, 2, PARTITIONS)
+    for partition in range(5):
+        log.add(partition, value(partition, "a"))
+    with run_of(replace(setup, placement=Placement.even(2)), log) as (made, _):
+        made.give(step_of(0, dict.fromkeys(range(5), (0, 1))))
+        outputs = made.collect(0)
+        read = [(checksum.topic, checksum.partition) for output in outputs for checksum in output.done.inputs]
+        assert sorted(read) == [("words", partition) for partition in range(5)]
+        made.stop(1)

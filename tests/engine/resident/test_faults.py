@@ -1,0 +1,91 @@
+"""Faults cross the wire as what they are; everything else arrives as a mistake with its stack trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import storage.database  # noqa: F401  with the modules above: every fault that a worker can have is defined in what they import
+from base.fault import Fault, exit_code_of
+from base.term import Term
+from engine.errors import DataError, EngineError
+from engine.resident import faults
+from engine.resident.faults import REGISTERED, WorkerMistake, from_wire, to_wire
+from engine.resident.frames import Frame
+from engine.resident.messages import Failed
+from io_kafka.errors import KafkaFault, StepTooLarge
+from io_kafka.offsets import TopicPartition
+from storage.errors import CorruptRecord, OtherFormat, StaleEpoch, StorageError
+from storage.identity import Identity
+from tests.engine.resident.test_frames import received, sent
+
+NOT_OF_A_WORKER = {
+    "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "UnsuitableStepLog", "Fenced", "WriteRefused",
+    "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
+}  # fmt: skip
+"""Faults of the step log, of the writer and of the local broker, which only the coordinator has; and bases."""
+
+
+def over_the_wire(error: BaseException) -> Exception:
+    frame = received(sent(Frame(Term(0, 0), Failed(doing="run_step", fault=to_wire(error)))))
+    assert isinstance(frame.message, Failed)
+    return from_wire(frame.message.fault, 1)
+
+
+def subclasses(kind: type[Fault]) -> set[type[Fault]]:
+    return {*kind.__subclasses__(), *(each for direct in kind.__subclasses__() for each in subclasses(direct))}
+
+
+@pytest.mark.parametrize("base", [EngineError, KafkaFault, StorageError])
+def test_every_fault_that_a_worker_can_have_is_registered(base: type[Fault]) -> None:
+    own = {each.__name__ for each in subclasses(base) if not each.__module__.startswith("tests")}
+    assert own - NOT_OF_A_WORKER <= REGISTERED.keys()
+    assert REGISTERED.keys() & own, "a fault is registered"
+
+
+def test_a_fault_arrives_with_its_fields() -> None:
+    error = DataError("a \N{SNOWMAN} in it", "Remove it.").located(
+        owner="view v", step=3, place="topic t, partition 0, offset 4"
+    )
+    arrived = over_the_wire(error)
+    assert isinstance(arrived, DataError)
+    assert str(arrived) == str(error)
+    assert (arrived.owner, arrived.step, arrived.place) == (error.owner, error.step, error.place)
+    assert exit_code_of(arrived) == exit_code_of(error)
+
+
+def test_fields_that_are_no_texts_arrive_too() -> None:
+    large = StepTooLarge(9, {TopicPartition("t", 1): 5, TopicPartition("t", 0): 3})
+    arrived = over_the_wire(large)
+    assert isinstance(arrived, StepTooLarge) and arrived.ends == large.ends
+    corrupt = over_the_wire(CorruptRecord("a layer", b"\x00\xff"))
+    assert isinstance(corrupt, CorruptRecord) and corrupt.key == b"\x00\xff"
+    stale = over_the_wire(StaleEpoch(Path("/a/b"), 1, 2))
+    assert isinstance(stale, StaleEpoch) and (stale.epoch, stale.stored) == (1, 2)
+    other = over_the_wire(OtherFormat(Path("/a"), Identity("p", 0, "u"), 9, 3))
+    assert isinstance(other, OtherFormat) and "format 9" in str(other)
+
+
+def test_an_exception_that_nobody_foresaw_arrives_with_its_stack_trace() -> None:
+    try:
+        _mistaken()
+    except ZeroDivisionError as error:
+        arrived = over_the_wire(error)
+    assert isinstance(arrived, WorkerMistake)
+    assert "worker 1 ended by ZeroDivisionError" in str(arrived) and "_mistaken" in str(arrived)
+    assert exit_code_of(arrived) is None
+
+
+def test_a_class_that_is_not_registered_is_not_built() -> None:
+    class DataError(Fault):  # the name of a registered class
+        exit_code = EngineError.exit_code
+
+    assert isinstance(over_the_wire(DataError("x")), WorkerMistake)
+    assert isinstance(
+        from_wire(faults.WireFault(known=True, name="SystemExit", fields={"message": "x"}), 0), WorkerMistake
+    )
+
+
+def _mistaken() -> None:
+    _ = 1 // 0

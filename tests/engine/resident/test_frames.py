@@ -1,0 +1,155 @@
+"""A frame arrives as it was sent, and what is no frame is rejected before anything is allocated for it."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from base.term import Term
+from base.version import VersionId
+from engine.resident import messages
+from engine.resident.frames import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    MAGIC,
+    PADDING_BYTES,
+    PREFIX,
+    STRANGER_BYTES_MAX,
+    Frame,
+    FrameError,
+    Prefix,
+    decode,
+    encode,
+)
+from engine.resident.messages import Address, Message
+from engine.run.sources import Checksum
+from engine.run.tasks import StageTimes
+from io_kafka.offsets import OffsetRange
+
+VERSION = VersionId(3, 17, "id")
+EVERY_MESSAGE: tuple[Message, ...] = (
+    messages.Welcome(worker=2),
+    messages.Refuse(reason="no"),
+    messages.Fence(),
+    messages.Open(version=VERSION, fenced=4),
+    messages.Join(members={0: Address("h", 1), 5: Address("i", 2)}),
+    messages.RunStep(
+        serial=5,
+        step=7,
+        ranges=(OffsetRange("t", 0, 3, 9),),
+        on_error={"a": "skip"},
+        grown=frozenset({"t"}),
+        bytes_max=None,
+    ),
+    messages.Freeze(version=VERSION),
+    messages.Fold(),
+    messages.Pause(),
+    messages.Resume(),
+    messages.Stop(step=8),
+    messages.Ping(),
+    messages.Register(token="t", host="h", pid=1, address=Address("h", 2), fingerprint="{}"),
+    messages.Fenced(versions=(VERSION,), number=9),
+    messages.Opened(step=17),
+    messages.Joined(),
+    messages.StepDone(
+        step=7,
+        output=(1, 4),
+        dead=("a",),
+        inputs=(Checksum("t", 0, 6, 2**64 - 1),),
+        skipped={"a": 1},
+        read_ms=0.5,
+        stages=(StageTimes(1.0, 2.0, 3.0),),
+    ),
+    messages.StepAbandoned(step=7),
+    messages.Failed(doing="fold", fault=messages.WireFault(known=True, name="DataError", fields={"a": [1, None]})),
+    messages.Frozen(version=VERSION),
+    messages.Folded(versions=(VERSION,), table_bytes={16: 5}, disk_bytes={"working": 6}),
+    messages.Paused(step=7),
+    messages.Resumed(step=7),
+    messages.Stopped(step=8),
+    messages.Beat(step=7, stage=1, cpu_ms=3, bytes_moved=4, waiting=False),
+    messages.Hello(token="t", worker=1),
+    messages.Rows(serial=7, stage=0, channels=(0, 2), broken=True),
+)
+
+
+def sent(frame: Frame) -> bytes:
+    return b"".join(bytes(memoryview(part)) for part in encode(frame))
+
+
+def received(data: bytes) -> Frame:
+    prefix = Prefix.decode(data[: PREFIX.size], bytes_max=None)
+    head = data[PREFIX.size : PREFIX.size + prefix.head_bytes]
+    body = data[PREFIX.size + prefix.head_bytes :]
+    assert len(body) == prefix.body_bytes
+    return decode(head, pa.py_buffer(body))
+
+
+def test_there_is_an_example_of_every_message() -> None:
+    kinds = {each.model_fields["kind"].default for each in messages.Message.__args__}  # type: ignore[attr-defined]
+    assert {message.kind for message in EVERY_MESSAGE} == kinds
+
+
+@pytest.mark.parametrize("message", EVERY_MESSAGE, ids=lambda message: message.kind)
+def test_every_message_arrives_as_it_was_sent(message: Message) -> None:
+    frame = received(sent(Frame(Term(3, 1), message)))
+    assert frame == Frame(Term(3, 1), message)
+    assert type(frame.message) is type(message)
+
+
+@given(st.lists(st.binary(max_size=200), max_size=5))
+def test_buffers_arrive_as_they_were_sent_and_at_aligned_places(buffers: list[bytes]) -> None:
+    frame = received(sent(Frame(Term(0, 0), messages.Ping(), tuple(buffers))))
+    assert [bytes(memoryview(buffer)) for buffer in frame.buffers] == buffers
+    addresses = [buffer.address for buffer in frame.buffers if isinstance(buffer, pa.Buffer)]
+    assert all((address - addresses[0]) % PADDING_BYTES == 0 for address in addresses)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "bytes_max"),
+    [
+        (struct.pack(">4sIQ", b"HTTP", 10, 0), None),
+        (struct.pack(">4sIQ", b"SW\x00\x63", 10, 0), None),
+        (struct.pack(">4sIQ", MAGIC, HEAD_BYTES_MAX + 1, 0), None),
+        (struct.pack(">4sIQ", MAGIC, 10, BODY_BYTES_MAX + 1), None),
+        (struct.pack(">4sIQ", MAGIC, STRANGER_BYTES_MAX + 1, 0), STRANGER_BYTES_MAX),
+        (struct.pack(">4sIQ", MAGIC, 10, STRANGER_BYTES_MAX + 1), STRANGER_BYTES_MAX),
+    ],
+)
+def test_a_prefix_of_another_program_or_beyond_the_bounds_is_rejected(prefix: bytes, bytes_max: int | None) -> None:
+    with pytest.raises(FrameError):
+        Prefix.decode(prefix, bytes_max=bytes_max)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"term":[0,0],"lengths":[]}',
+        b'{"term":[0],"lengths":[],"message":{"kind":"ping"}}',
+        b'{"term":[0,0],"lengths":[],"message":{"kind":"no such kind"}}',
+        b'{"term":[0,0],"lengths":[],"message":{"kind":"ping","more":1}}',
+        b'{"term":[0,0],"lengths":[],"message":{"kind":"stop"}}',
+        b'{"term":[0,0],"lengths":[1],"message":{"kind":"ping"}}',
+        b'{"term":[0,0],"lengths":[-64],"message":{"kind":"ping"}}',
+        b'{"term":[0,0],"lengths":["x"],"message":{"kind":"ping"}}',
+        b'{"term":[Infinity,0],"lengths":[],"message":{"kind":"ping"}}',
+        b'{"term":[0,0],"lengths":[1e999],"message":{"kind":"ping"}}',
+        b"[" * 60_000,
+        b'{"term":[0,0],"lengths":[],"message":[]}',
+    ],
+)
+def test_a_head_that_is_not_ours_is_rejected(head: bytes) -> None:
+    with pytest.raises(FrameError):
+        decode(head, pa.py_buffer(b""))
+
+
+def test_a_body_that_is_longer_than_its_buffers_is_rejected() -> None:
+    with pytest.raises(FrameError, match="end at byte 0"):
+        decode(b'{"term":[0,0],"lengths":[],"message":{"kind":"ping"}}', pa.py_buffer(bytes(64)))
