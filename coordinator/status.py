@@ -15,14 +15,14 @@ RATE_STEPS = 50
 
 @dataclass
 class StepTimes:
-    """The parts of the last step's time, in milliseconds. `read`, `compute` and `state` are the slowest worker's. `shuffle` is the rest of the
-    Spark job's time: shuffle and scheduling."""
+    """The parts of the last step's time, in milliseconds. `read`, `compute` and `state` are the slowest worker's. `exchange` is the rest:
+    the exchange between workers, and the way to them and back."""
 
     divide: float = 0.0
     read: float = 0.0
     compute: float = 0.0
     state: float = 0.0
-    shuffle: float = 0.0
+    exchange: float = 0.0
     write: float = 0.0
 
 

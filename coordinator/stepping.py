@@ -161,6 +161,6 @@ def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: fl
         read=round(result.read_ms, 2),
         compute=round(result.compute_ms, 2),
         state=round(result.state_ms, 2),
-        shuffle=round(max(0.0, job_ms - known), 2),
+        exchange=round(max(0.0, job_ms - known), 2),
         write=round(write_ms, 2),
     )

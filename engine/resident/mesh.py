@@ -1,7 +1,8 @@
 """A worker's connections to its peers, and the exchange of a stage over them.
 
 Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of another term, of a
-stage that is over, or a second one from the same peer is a mistake that ends the worker's step. While a worker waits it goes on sending.
+stage that is over, or a second one from the same peer is a mistake that ends the worker's step. Messages of an older order are dropped. While a
+worker waits it goes on sending.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Mesh:
         self._inbox: dict[tuple[int, int], dict[int, ExchangeMessage]] = {}
         self._lost: str | None = None
         self._serial = -1  # of the order to run the present step
+        self._stage = 0  # the first stage of that order whose messages may still arrive
         self._worker = -1
 
     def join(self, worker: int, members: Mapping[int, Address]) -> None:
@@ -77,6 +79,7 @@ class Mesh:
         inbox[self._worker] = ExchangeMessage(self._worker, rows.get(self._worker, {}))
         self._wait(lambda: len(inbox) == len(self._peers) + 1, None, f"step {step}, stage {stage}")
         del self._inbox[self._serial, stage]
+        self._stage = stage + 1
         if any(message.broken for message in inbox.values()):
             raise StepAbandoned(f"step {step}, stage {stage}")
         return tuple(inbox.values())
@@ -89,7 +92,7 @@ class Mesh:
     def begin_step(self, serial: int) -> None:
         """A step begins. `serial` is the number of the order, because a step that failed may be run again. What is left of orders before it
         is discarded: messages that nobody waited for, because the step had failed here too."""
-        self._serial = serial
+        self._serial, self._stage = serial, 0
         self._inbox = {place: box for place, box in self._inbox.items() if place[0] >= serial}
 
     def take(self, event: Event) -> bool:
@@ -128,7 +131,8 @@ class Mesh:
         if message.serial < self._serial:
             return  # of a step that has failed here and is run again
         inbox = self._inbox.setdefault((message.serial, message.stage), {})
-        if peer in inbox or len(buffers) != len(message.channels):
+        is_over = message.serial == self._serial and message.stage < self._stage
+        if is_over or peer in inbox or len(buffers) != len(message.channels):
             raise TaskLost(
                 f"worker {peer} has sent stage {message.stage} of order {message.serial} twice, or not wholly"
             )

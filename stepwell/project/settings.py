@@ -1,8 +1,8 @@
 """The settings of a pipeline. Every setting is known, typed and checked against its bounds before anything starts.
 
-Guarantees: an unknown `stepwell.*` key, a value outside its bounds, or a session time zone other than UTC is an error
-that names the key. The first of these places that has the key decides: flags, the environment, `configuration:` of the
-project file, the default.
+Guarantees: an unknown `stepwell.*` key, a variable whose name is almost that of a setting, a value outside its bounds, or
+a session time zone other than UTC is an error that names the key. The first of these places that has the key decides:
+flags, the environment, `configuration:` of the project file, the default.
 
 `kafka.*` is passed to the Kafka client without the prefix, and `stepwell.*` is Stepwell's. Everything else is passed to
 Spark, which lets a project keep its own parameters there. In the environment a key is in upper case, with `_` for `.`:
@@ -11,6 +11,7 @@ STEPWELL_WORKERS is `stepwell.workers`, STEPWELL_KAFKA_BOOTSTRAP_SERVERS is `kaf
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -133,6 +134,9 @@ _UTC_NAMES = ("utc", "etc/utc", "z", "+00:00", "gmt", "etc/gmt")
 _ENVIRONMENT_PREFIX = "STEPWELL_"
 _ENVIRONMENT_KAFKA_PREFIX = "STEPWELL_KAFKA_"
 
+_SLIP_SIMILARITY = 0.8
+"""From this ratio of difflib on, a variable counts as a setting with a typing error: one wrong letter of six, or two swapped."""
+
 
 def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
     """The settings of a run from the project file's `configuration`, the environment and `flags` (by full key).
@@ -142,6 +146,7 @@ def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | N
     flags = flags or {}
     for keys, origin in ((flags, "a flag"), (configuration, "spark-pipeline.yml")):
         _check_keys(keys, origin)
+    _check_environment()
     settings = Settings(
         stepwell=_load_stepwell(configuration, flags),
         kafka={"bootstrap.servers": BOOTSTRAP_SERVERS_DEFAULT}
@@ -192,6 +197,21 @@ def _check_keys(keys: Mapping[str, str], origin: str) -> None:
                 f"{key} ({origin}) would be a parameter of your own, but looks like a slip",
                 f"Did you mean {close[0]}{key.removeprefix(prefix)}?",
                 key=key,
+            )
+
+
+def _check_environment() -> None:
+    """Raises SettingsError for a variable whose name is almost that of a setting. Any other variable may be somebody else's."""
+    known = [name.upper() for name in STEPWELL_KEYS.values()]
+    for variable in os.environ:
+        name = variable.removeprefix(_ENVIRONMENT_PREFIX)
+        if name == variable or name in known:
+            continue
+        if close := difflib.get_close_matches(name, known, n=1, cutoff=_SLIP_SIMILARITY):
+            raise SettingsError(
+                f"{variable} (environment) is not a setting",
+                f"Did you mean {_ENVIRONMENT_PREFIX}{close[0]}?",
+                key=variable,
             )
 
 

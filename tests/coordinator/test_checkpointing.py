@@ -26,5 +26,5 @@ def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
 
 def test_time_beyond_the_slowest_worker_is_the_exchange_and_the_way_to_the_workers() -> None:
     result = StepResult([], read_ms=2.0, compute_ms=3.0, state_ms=1.0)
-    assert step_times(result, 0.5, 10.0, 4.0) == StepTimes(0.5, 2.0, 3.0, 1.0, shuffle=4.0, write=4.0)
-    assert step_times(result, 0.5, 5.9, 4.0).shuffle == 0.0, "workers run beside each other and their parts overlap"
+    assert step_times(result, 0.5, 10.0, 4.0) == StepTimes(0.5, 2.0, 3.0, 1.0, exchange=4.0, write=4.0)
+    assert step_times(result, 0.5, 5.9, 4.0).exchange == 0.0, "workers run beside each other and their parts overlap"

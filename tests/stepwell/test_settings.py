@@ -90,3 +90,19 @@ def test_durations_and_sizes_as_spark_writes_them() -> None:
 def test_settings_pickle() -> None:
     settings = load_settings({"stepwell.workers": "3"})
     assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [("STEPWELL_WORKRES", "STEPWELL_WORKERS"), ("STEPWELL_STEPS_ROWS_MAX", "STEPWELL_STEP_ROWS_MAX")],
+)
+def test_a_variable_that_is_almost_a_setting(monkeypatch: pytest.MonkeyPatch, variable: str, meant: str) -> None:
+    monkeypatch.setenv(variable, "3")
+    with pytest.raises(SettingsError, match=rf"{variable} \(environment\) is not a setting\n.*{meant}\?"):
+        load_settings({})
+
+
+def test_a_variable_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("STEPWELL_HOME", "STEPWELL_CRASH", "STEPWELL_KAFKA_ACKS", "STEPWELL_NATIVE"):
+        monkeypatch.setenv(variable, "3")
+    load_settings({})
