@@ -39,7 +39,7 @@ RUN_SECONDS_MAX = 300.0
 """The deadline for the tests of one breakage, which take seconds. A breakage that makes a test hang is not caught."""
 
 # Undefined names and code that does not parse. A breakage must be a mistake that somebody could have made and shipped.
-LINT = "E9,F821,F822,F823"
+LINT = (sys.executable, "-m", "ruff", "check", "-q", "--isolated", "--no-cache", "--select", "E9,F821,F822,F823")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -129,8 +129,7 @@ def _verdict(breakage: Breakage, folder: Path) -> Verdict:
     copy = _copied(folder / breakage.name)
     breakage.apply(copy)
     files = sorted({edit.file for edit in breakage.edits})
-    lint = [sys.executable, "-m", "ruff", "check", "-q", "--no-cache", "--select", LINT, *files]
-    subprocess.run(lint, cwd=copy, check=True)
+    subprocess.run([*LINT, *files], cwd=copy, check=True)
     outcomes = _run(copy, breakage.caught_by, RUN_SECONDS_MAX)
     shutil.rmtree(copy, ignore_errors=True)
     return judged(breakage, outcomes, time.monotonic() - began)

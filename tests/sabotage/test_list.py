@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.sabotage.__main__ import judged
+from tests.sabotage.__main__ import LINT, judged
 from tests.sabotage.breakage import Breakage, Edit, Stale
 from tests.sabotage.breakages import BREAKAGES
 from tests.sabotage.outcomes import Kind, Outcome
@@ -23,6 +24,17 @@ def test_a_breakage_fits_the_code_and_its_tests_are_there(breakage: Breakage) ->
     for test in breakage.caught_by:
         file, name = test.split("[")[0].split("::")
         assert name in top_level_names(ROOT / file), f"{test} is not there"
+
+
+def test_a_breakage_is_a_mistake_that_could_have_been_shipped(tmp_path: Path) -> None:
+    """It has no undefined name: such a breakage is caught by the linter and proves nothing of the tests."""
+    for breakage in BREAKAGES:
+        for file, text in breakage.broken(ROOT).items():
+            copy = tmp_path / breakage.name / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(text)
+    checked = subprocess.run([*LINT, str(tmp_path)], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
 
 
 def top_level_names(file: Path) -> set[str]:
