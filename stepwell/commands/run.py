@@ -11,12 +11,13 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Annotated, Any
 
 import structlog
 import typer
+from pyspark.sql import SparkSession
 
 from base.fault import exit_code_of
 from coordinator.loop import Pipeline
@@ -32,7 +33,8 @@ from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, pr
 from stepwell.commands.dev import make_missing_inputs
 from stepwell.commands.spark import SPARK_LOG, spark_session
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import pipeline_spec
+from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
+from stepwell.planning.pipeline import PlannedProject, pipeline_spec, planned
 from stepwell.planning.plans import resolve
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
@@ -107,20 +109,42 @@ def _serve(
     with spark_session(project, project.state_folder / SPARK_LOG) as session:
         signals.install()  # a new SparkContext installs its own handler
         warm_up(session.sparkContext)
-        resolved = resolve(project, session)
-        pipeline = pipeline_spec(resolved, lower(resolved))
+        plan, check = _plan(project, session, requests, board, may_be_kept=not (available_now or full_refresh))
+        pipeline = pipeline_spec(project, plan)
         for topic in make_missing_inputs(pipeline):
             note(f"the local broker had no topic {topic}: it has now, empty")
         signals.at_a_checkpoint = True
         insecure = project.settings.stepwell.cluster_insecure
         cluster = spark_cluster(session.sparkContext, project.name, insecure=insecure)
-        Pipeline(pipeline, cluster, requests, board).run(
-            available_now=available_now,
-            endpoint=server.endpoint.url,
-            full_refresh=full_refresh,
-            expect_epoch=turn,
-            claimed=lambda epoch: _claimed(project, server, epoch),
-        )
+        with check:
+            Pipeline(pipeline, cluster, requests, board).run(
+                available_now=available_now,
+                endpoint=server.endpoint.url,
+                full_refresh=full_refresh,
+                expect_epoch=turn,
+                claimed=lambda epoch: _claimed(project, server, epoch),
+            )
+
+
+def _plan(
+    project: Project, session: SparkSession, requests: Requests, board: StatusBoard, *, may_be_kept: bool
+) -> tuple[PlannedProject, AbstractContextManager[object]]:
+    """(the plan, what compares a kept plan with the definitions while the run goes on). A run that ends by itself would end before that."""
+
+    def make() -> PlannedProject:
+        resolved = resolve(project, session)
+        return planned(resolved, lower(resolved))
+
+    def is_due() -> bool:
+        return board.show()["phase"] in ("run", "paused")
+
+    key = content_key(project)
+    kept = read_plan(project, key) if may_be_kept else None
+    if kept is not None:
+        return kept, PlanCheck(project, kept, make, is_due, lambda: requests.ask("stop"))
+    plan = make()
+    write_plan(project, key, plan)
+    return plan, nullcontext()
 
 
 def _turn(project: Project, *, take_over: bool) -> int | None:

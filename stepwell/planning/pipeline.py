@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from engine.resident.spark_launcher import is_local, local_slots
@@ -11,6 +13,7 @@ from io_kafka.formats import SourceFormat
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.planning.plans import ResolvedProject
+from stepwell.project.loading import Project
 from stepwell.project.settings import Settings
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.spark.session import cores
@@ -19,16 +22,37 @@ WORKERS_DEFAULT_MAX = 8
 """With more workers, a machine's one writer to Kafka is busy before the workers are."""
 
 
-def pipeline_spec(resolved: ResolvedProject, circuit: Circuit) -> PipelineSpec:
-    """Everything that the coordinator needs. It contains no object of Spark's."""
-    project = resolved.project
+@dataclass(frozen=True)
+class PlannedProject:
+    """What planning adds to a project's settings. It contains no object of Spark's."""
+
+    circuit: Circuit
+    inputs: tuple[InputTopic, ...]
+    outputs: tuple[OutputTopic, ...]
+
+    def is_same(self, other: PlannedProject) -> bool:
+        same_topics = (self.inputs, self.outputs) == (other.inputs, other.outputs)
+        return same_topics and self.circuit.fingerprint == other.circuit.fingerprint
+
+
+def planned(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:
+    partitions = resolved.project.settings.stepwell.topics_partitions
+    return PlannedProject(
+        circuit=circuit,
+        inputs=tuple(_input(source) for source in resolved.sources),
+        outputs=tuple(_output(view.output, partitions) for view in resolved.views if view.output is not None),
+    )
+
+
+def pipeline_spec(project: Project, plan: PlannedProject) -> PipelineSpec:
+    """Everything that the coordinator needs."""
     settings = project.settings.stepwell
     return PipelineSpec(
         name=project.name,
         storage=project.state_folder,
-        circuit=circuit,
-        inputs=tuple(_input(source) for source in resolved.sources),
-        outputs=tuple(_output(v.output, settings.topics_partitions) for v in resolved.views if v.output is not None),
+        circuit=plan.circuit,
+        inputs=plan.inputs,
+        outputs=plan.outputs,
         kafka=KafkaSettings.parse(project.settings.kafka),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,

@@ -43,7 +43,7 @@ from io_kafka.step_log.division import Division
 from io_kafka.step_log.records import StepRecord
 from io_kafka.step_log.state import StepLogState
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import pipeline_spec
+from stepwell.planning.pipeline import pipeline_spec, planned
 from stepwell.planning.plans import ResolvedProject, resolve
 from stepwell.project.loading import load_project
 from tests.end_to_end.oracle import Answer, Batch, Ends, Messages, Oracle, Story, Watched
@@ -148,7 +148,7 @@ class Playground:
 
     def resolve(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Resolved:
         project = resolve(load_project(self.write(files, conf)), self.spark)
-        return Resolved(project, pipeline_spec(project, lower(project)))
+        return Resolved(project, pipeline_spec(project.project, planned(project, lower(project))))
 
     # Kafka
 

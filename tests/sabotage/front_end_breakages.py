@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
+KEPT_PLAN, TEST_KEPT_PLAN = "stepwell/planning/kept_plan.py", "tests/stepwell/test_kept_plan.py"
 TEST_REFUSALS = "tests/stepwell/lowering/test_refusals.py"
 
 FRONT_END = (
@@ -46,5 +47,42 @@ FRONT_END = (
         "no silence",
         (Edit("stepwell/errors.py", "    exit_code = ExitCode.INTERNAL\n", ""),),
         (f"{TEST_REFUSALS}::test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors",),
+    ),
+    Breakage(
+        "kept-plan-never-compared",
+        "A service runs what was planned before, whatever its definitions say now.",
+        "no silence",
+        (
+            Edit(
+                KEPT_PLAN,
+                "            differs = not self._make().is_same(self._kept)\n",
+                "            self._make()\n            differs = False\n",
+            ),
+        ),
+        (f"{TEST_KEPT_PLAN}::test_definitions_that_depend_on_the_environment_end_the_run",),
+    ),
+    Breakage(
+        "kept-plan-of-other-files",
+        "A plan is used although a file of the project has changed.",
+        "no silence",
+        (
+            Edit(
+                KEPT_PLAN, "path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else _size_and_time(path)", 'b""'
+            ),
+        ),
+        (f"{TEST_KEPT_PLAN}::test_a_change_makes_another_key",),
+    ),
+    Breakage(
+        "damaged-plan-used",
+        "A plan is used whose checksum is wrong.",
+        "no silence",
+        (
+            Edit(
+                KEPT_PLAN,
+                'head.decode(errors="replace") != f"{key} {xxhash.xxh3_128_hexdigest(body)}"',
+                'head.decode(errors="replace").split(" ")[0] != key',
+            ),
+        ),
+        (f"{TEST_KEPT_PLAN}::test_a_damaged_file_is_not_used",),
     ),
 )
