@@ -16,7 +16,7 @@ RATE_STEPS = 50
 @dataclass
 class StepTimes:
     """The parts of the last step's time, in milliseconds. `read`, `compute` and `state` are the slowest worker's. `shuffle` is the rest of the
-    Spark job's time: shuffle and scheduling."""
+    time until the results were collected: the exchange, and the way to the workers and back."""
 
     divide: float = 0.0
     read: float = 0.0
