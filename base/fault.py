@@ -39,8 +39,8 @@ class ExitCode(IntEnum):
 class Fault(Exception):
     """`message` says what is wrong and where. `what_to_do` is the user's next action, or empty if the message says it already.
 
-    Each class of faults has an `exit_code`, its own or its base's. Faults are pickled on their way from a worker to the driver. Pickling copies
-    their attributes and does not call the constructor, because constructors take other arguments than these texts."""
+    Each class of faults has an `exit_code`, its own or its base's. A fault travels from a worker to the coordinator as the
+    plain values of its attributes (engine/resident/faults.py)."""
 
     exit_code: ExitCode
 
@@ -51,9 +51,6 @@ class Fault(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.what_to_do}".strip()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Exception.__new__, (type(self), *self.args), self.__dict__
 
 
 def exit_code_of(error: BaseException) -> ExitCode | None:

@@ -217,7 +217,7 @@ def main() -> int:
     setting, results = report.Setting.here(command), list[Result]()
     if grows == "only":
         before, results = report.last()
-        setting = replace(setting, command=f"{before.command}` on {before.date}, and `{command}")
+        setting = replace(setting, command=f"{before.command}` on {before.date}, and `{command}", note=before.note)
     for old in (BUILD / "runs", BUILD / "broker"):
         shutil.rmtree(old, ignore_errors=True)
     (BUILD / "runs").mkdir(parents=True)

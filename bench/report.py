@@ -42,6 +42,8 @@ class Setting:
     cpu: str
     memory_gb: float
     system: str
+    note: str = ""
+    """What a reader must know of the results as a whole. It is a sentence, or empty."""
 
     @staticmethod
     def here(command: str) -> Setting:
@@ -87,6 +89,7 @@ def text(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: S
     parts = [
         "# Benchmarks\n",
         f"Written by `{setting.command}` on {setting.date}: {setting.cores} cores ({setting.cpu}), {setting.memory_gb} GB, {setting.system}.",
+        setting.note,
         "The broker (Kafka 4.1.1) and the engine under test share these cores, and nothing else of ours runs there. All engines read one set of"
         " input topics, with 2 partitions and JSON bids of about 200 bytes.\n",
         _rounds(results),

@@ -1,7 +1,7 @@
 """The peer that our users have: Structured Streaming, with its faster state store (HDFS-backed) and as many partitions as there are cores.
 
-It runs Spark 4.0.0, because the Kafka connector has no later version here (its token-provider jar is missing). It writes to Kafka at least
-once. It does not run W4, because it refuses a maximum under retractions.
+It runs Spark 4.0.0, because Maven Central had no Kafka connector of Spark 4.3 when it was measured. It writes to Kafka at least once. It does
+not run W4, because it refuses a maximum under retractions.
 """
 
 from __future__ import annotations

@@ -81,9 +81,8 @@ class Bench:
 
     def forget(self, topic: str) -> None:
         """Deletes an output that nobody will read again. All outputs of a round take some gigabytes."""
-        client = AdminClient(
-            {"bootstrap.servers": self.servers}
-        )  # kept until the answer arrives: a client that is dropped earlier drops its request
+        # It is kept until the answer arrives: a client that is dropped earlier drops its request.
+        client = AdminClient({"bootstrap.servers": self.servers})
         for done in client.delete_topics([topic]).values():
             done.result(READ_SECONDS_MAX)
 

@@ -17,14 +17,15 @@ how far a checkpoint has got in them, and what was requested.
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
-While the shell settles step s, the workers run step s+1. So two steps can be under way: one whose results are not settled, and one that was
-given. A boundary is **drained** if no step is under way. Whatever must not see half of a step happens at drained boundaries only: a
-checkpoint, a pause and the end of the run. If one of them is due, no step is given until those that are under way are settled.
+If the log has the division of step s+1, the workers run s+1 while the shell settles s. So two steps can be under way: one whose results are not
+settled, and one that was given. A boundary is **drained** if no step is under way. Whatever must not see half of a step happens at drained
+boundaries only: a checkpoint, a pause and the end of the run. If one of them is due, no step is given until those that are under way are
+settled.
 
 Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 
 - A step is given only if the log holds its division (1).
-- A step whose output is in the log is compared and never written again. A step whose output is not there is written (3, 4).
+- A step whose output is in the log is compared and never written again. A step whose output is not there is written (2, 4).
 - A checkpoint is taken at a drained boundary, one at a time, and holds only steps whose output is committed. Its intent is in the log before
   the freeze, and its completion is written only after every worker has the version (6).
 """
@@ -42,7 +43,7 @@ from base.version import VersionId
 from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
-"""How many past actions and reports the text of an assertion lists. One checkpoint has six, and the cause is seldom older than that."""
+"""How many past actions and reports the text of an assertion lists. One checkpoint has eight, and the cause is seldom older than that."""
 
 
 class NoCommonVersion(Fault):

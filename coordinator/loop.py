@@ -1,7 +1,8 @@
 """The coordinator's shell. It asks the core for the next action, carries it out, and reports it.
 
 Guarantees: one thread runs all steps and owns the pipeline's only writer. A fault of the data, of the project or of another run ends the
-run with its text. A lost task (a killed process, a stale handle) is recovered from, at the last checkpoint, a bounded number of times.
+run with its text. A lost worker (a killed process, a broken connection, silence) is recovered from, at the last checkpoint, a bounded
+number of times.
 
 Other threads talk to it through `Requests` and read `StatusBoard`. The workers live as long as no loss makes it replace them; each recovery is
 an attempt of its own, with new workers.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 RECOVERIES_MAX = 3
-"""The number of losses in a row that ends a run: of tasks without a new step between them, or of folds without a checkpoint between them.
+"""The number of losses in a row that ends a run: of workers without a new step between them, or of folds without a checkpoint between them.
 Two retries outlast a passing failure of the machine; a cause that stays would fail for ever."""
 
 
@@ -21,7 +21,7 @@ class Recoveries:
     steps_before: int = -1
 
     def lost(self, steps: int, folds_failed: int) -> str | None:
-        """Counts a lost task. `steps` is the number of steps in the log now, and `folds_failed` the number of folds that failed in a row.
+        """Counts a lost worker. `steps` is the number of steps in the log now, and `folds_failed` the number of folds that failed in a row.
         Returns None if the run may recover, and otherwise a description of what failed too often."""
         self.in_a_row = self.in_a_row + 1 if steps <= self.steps_before else 1
         self.steps_before = steps

@@ -71,7 +71,6 @@ def prepare(
         input_partitions={name: facts[name].partitions for name in spec.input_topics},
         pipeline=spec.name,
         databases=tuple((spec.database_folder(w), _uuid(log_id, writer.state.generation, w)) for w in range(workers)),
-        epoch=writer.epoch,
         append_only=append_only_inputs(spec.circuit),
     )
     return setup, identities
@@ -198,7 +197,8 @@ def _make_databases(spec: PipelineSpec, workers: int, writer: PipelineWriter, lo
 
 
 def _refuse_if_of_another_log(spec: PipelineSpec, folder: Path, log_id: str) -> None:
-    """Raises StateLost if the database was created under another step log. Called if the log has no checkpoints: it has been lost then."""
+    """Raises StateLost if the database was created under another step log. Called only while the log has no checkpoints. A
+    database of another log then means that the old log was lost."""
     owner = Database.owner(folder)
     if owner.pipeline == spec.name and not owner.database.startswith(f"{log_id}/"):
         raise StateLost(

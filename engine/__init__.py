@@ -1,1 +1,1 @@
-"""Z-sets, circuits, operators, traces, exchange, and the step as a Spark job."""
+"""Z-sets, circuits, operators, traces, exchange, and the workers that run a step."""

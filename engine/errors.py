@@ -1,4 +1,4 @@
-"""The engine's faults, as a task reports them. Each has its place as fields.
+"""The engine's faults, as a worker reports them. Each has its place as fields.
 
 The code that raises an error knows what is wrong. The code that ran the operator adds the view and the step (`EngineError.located`). Whether
 they are known already is decided by the fields and never by the text, which may hold any value of the user's data.
@@ -44,8 +44,8 @@ class DataError(EngineError):
 
 
 class StaleTask(EngineError):
-    """The task belongs to another epoch, step or database. It was rejected and has changed nothing. Recovery decides what is next."""
+    """The worker's state is not at the step that it was asked for. Nothing was changed. Recovery decides what is next."""
 
 
 class TaskLost(EngineError):
-    """Spark returned fewer results than the job has tasks. Recovery decides what is next."""
+    """A worker died, hangs or contradicts itself. The crew is replaced."""

@@ -134,7 +134,7 @@ def is_armed(point: Point) -> bool:
 
 
 def _obey(point: Point, worker: int | None) -> None:
-    with _lock:  # tasks run in threads
+    with _lock:  # a fold runs in a thread
         due = [order for order in _orders if order.concerns(point, worker)]
     for order in due:
         if not _first_in_all(order):

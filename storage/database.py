@@ -138,8 +138,8 @@ class Database:
 
     @staticmethod
     def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
-        """The step before `open`: durably ends every task, fold and coordinator that may still change the database, and
-        says which versions it can open. The coordinator fences all databases before it chooses a version. Otherwise a
+        """The step before `open`: durably ends every worker, fold and coordinator that may still change the database,
+        and says which versions it can open. The coordinator fences all databases before it chooses a version. Otherwise a
         coordinator that has been replaced could open one version in some databases, while its successor, which has
         looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
         StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
@@ -154,10 +154,10 @@ class Database:
 
     @staticmethod
     def open(path: Path, version: VersionId, *, epoch: int, identity: Identity, fenced: int | None = None) -> Database:
-        """Durably makes `version` the only one, discards what was not completed, and admits the tasks of `epoch`.
+        """Durably makes `version` the only one, discards what was not completed, and admits the worker of `epoch`.
 
         `fenced`: the number that `fence` returned. With it, the database is opened at most once after that fence: a
-        later attempt of the same task finds it open and changes nothing, because steps may have run in the meantime.
+        worker that comes later finds it open and changes nothing, because steps may have run in the meantime.
         Raises NotOpen where the database has been fenced again, StaleEpoch, UnknownVersion, WrongDatabase,
         WriterBlocked, StorageFull, CorruptRecord, CorruptFile."""
         path = path.resolve()
@@ -202,7 +202,7 @@ class Database:
 
     @staticmethod
     def attach(path: Path, *, epoch: int, identity: Identity) -> Database:
-        """A handle of a database that is open, for a task. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
+        """A handle of a database that is open, for a worker. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
         path = path.resolve()
         present = _read_description(path)
         _check_owner(path, present, identity, epoch)

@@ -37,11 +37,10 @@ from storage.writers import writing
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
 MAP_BYTES_MAX = 1 << 40  # address space, not memory: 1 TiB of state for each worker; 100 such maps fit into 47 bits
-READERS_MAX = 1024  # tasks and queries on one host that read at the same time
+READERS_MAX = 1024  # workers and queries on one host that read at the same time
 LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's header
-VERIFIED_KEYS_MAX = (
-    1 << 16
-)  # a few MB of keys whose values were verified; when it is full, it is emptied, and values are verified once more
+# A few MB of keys whose values were verified. When it is full, it is emptied, and values are verified once more.
+VERIFIED_KEYS_MAX = 1 << 16
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # LMDB reports a half-written page as EIO
 
 

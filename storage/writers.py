@@ -2,7 +2,7 @@
 deadline.
 
 A process waits for LMDB's own writer lock without a deadline, and cannot learn who holds it. A process that is stopped
-while it holds that lock (a zombie task, or a coordinator that was suspended) would block all its successors. So each
+while it holds that lock (a zombie worker, or a coordinator that was suspended) would block all its successors. So each
 writer first acquires this lock, a `flock` on a separate file in which it stores its pid. The holder of this lock finds
 LMDB's lock free. The kernel releases it when its process dies.
 

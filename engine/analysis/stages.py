@@ -3,7 +3,7 @@
 Each operator's descriptor says which exchanges it needs (engine/operators/arrangement.py defines placements). Operators with the same key run
 in one stage without an exchange between them.
 
-A stage of the plan runs as one Spark stage. A node's stage is the number of exchanges on the longest path to it from a source:
+A node's stage is the number of exchanges on the longest path to it from a source:
 
     stage 0: sources, and operators that need no key    (no state)
     stage k: operators that need k exchanges

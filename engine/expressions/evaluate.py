@@ -103,7 +103,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 # service does while steps run, are not freed at the end of the process, so they are thawed there, however the process ends.
 atexit.register(gc.unfreeze)
 _connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
-"""The connections by process and thread. Tasks in the driver run in threads, and only one thread at a time may use a connection."""
+"""The connections by process and thread. Workers may be threads of one process in tests, and only one thread at a time may use a
+connection."""
 
 
 def _connection() -> duckdb.DuckDBPyConnection:

@@ -1,4 +1,4 @@
-"""The placement: shard -> worker, input partition -> worker. All tasks of a step have the same one.
+"""The placement: shard -> worker, input partition -> worker. All workers of a run have the same one.
 
 A placement is the part of a layout that routing needs. Every shard has exactly one owner. The workers' numbers of shards differ by at most one.
 """

@@ -1,6 +1,6 @@
 """The workers of one term, as the coordinator sees them: it starts them, gives them orders, and takes their answers.
 
-    launch -> fence -> open -> join -> give, collect | freeze | begin_fold, folded | pause, resume ... -> stop
+    launch -> wait_for_workers -> fence -> open -> give, collect | freeze | begin_fold, folded | pause ... -> stop; close in any case
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
 TaskLost is raised. Every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is
@@ -131,9 +131,8 @@ class Crew:
         self._strangers = Strangers(self._outside.monotonic)
         self._given_at: float | None = None
         self._serial = -1
-        self._step_s: deque[float] = deque(
-            maxlen=STEPS_REMEMBERED
-        )  # how long the slowest worker took for each of the last steps
+        # How long the slowest worker took for each of the last steps.
+        self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._paused = False
         self._pulse = CoordinatorPulse(
             lambda: [member.connection for member in list(self._members.values())], term, self._outside
@@ -204,8 +203,8 @@ class Crew:
         )
 
     def collect(self, step: int) -> list[WorkerOutput]:
-        """The results of the step that was given. Raises StepTooLarge if a worker raised it, and otherwise the fault of the lowest worker that
-        had one; then every worker has answered."""
+        """The results of the step that was given. Waits until every worker has answered. If several failed, a StepTooLarge goes first, then the
+        fault of the lowest worker. Recoverable faults and mistakes are raised as soon as they arrive."""
         assert self._given_at is not None, f"step {step} was not given"
         self._wait_for(STEP, f"step {step}")
         self._given_at = None
@@ -351,8 +350,8 @@ class Crew:
         if isinstance(message, Beat):
             self._liveness.beat(member.number, message, now)
             return
+        # `folded` raises the fault of a fold. Any other recoverable fault or mistake is raised here: other workers may never answer.
         if isinstance(message, Failed) and message.doing != "fold":
-            # Nobody waits for a fold; `folded` raises its fault.
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault

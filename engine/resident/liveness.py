@@ -1,7 +1,7 @@
-"""Decides from heartbeats whether a worker lives: a function of what arrived and when, without I/O, clock or threads.
+"""Decides from heartbeats whether a worker lives: a function of what arrived and when.
 
     silent    nothing has arrived from it for `silence_s`
-    frozen    it lives, but for `progress_s` its thread has used no CPU and moved no byte, and no worker that has not answered makes progress
+    stalled   it lives, but for `progress_s` its thread has used no CPU and moved no byte, and no worker that has not answered makes progress
     stuck     all workers that have not answered wait, and have moved nothing for `progress_s`: a message was lost
 
 The other reason for a verdict, a closed connection, needs no decision. A verdict may be wrong: a machine that swaps looks like a dead one. So
@@ -73,14 +73,14 @@ class Liveness:
         self, unanswered: Collection[int], asked_at: float, slowest_step_s: float, now: float
     ) -> Verdict | None:
         """The worker because of which an order of `asked_at` is not answered, if none of those that have not answered makes progress: the lowest
-        that works and is frozen, or else the lowest of those that all wait for something that does not come. `slowest_step_s`: how long a slow
+        that works and is stalled, or else the lowest of those that all wait for something that does not come. `slowest_step_s`: how long a slow
         step took lately."""
         progress_s = max(self.limits.progress_s, self.limits.slowest_factor * slowest_step_s)
         stuck_s = {worker: now - max(asked_at, self._seen[worker].progressed_at) for worker in unanswered}
         if not stuck_s or min(stuck_s.values()) <= progress_s:
             return None
-        frozen = [worker for worker in unanswered if not self._seen[worker].is_waiting]
-        worker = min(frozen or unanswered)
+        stalled = [worker for worker in unanswered if not self._seen[worker].is_waiting]
+        worker = min(stalled or unanswered)
         step, stage, *_ = self._seen[worker].progress
-        doing = f"it has made no progress in step {step}, stage {stage}" if frozen else "it waits, as all others do,"
+        doing = f"it has made no progress in step {step}, stage {stage}" if stalled else "it waits, as all others do,"
         return Verdict(worker, f"{doing} for {stuck_s[worker]:.1f} s (limit {progress_s:g} s)")

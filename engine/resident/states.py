@@ -4,9 +4,8 @@
                        │               │
                        └─────stop──────┴──> Stopping(at) ──at step `at`──> Stopped
 
-The coordinator asks for a pause or a stop between two steps, and a worker reads its orders between two steps. So a pause takes effect at once,
-and the state Pause of the published design, in which a worker is asked and still runs, lasts no longer than the message. A worker that is to
-stop at a later step than its own runs the steps until there. An order that does not fit the state is a mistake and raises AssertionError.
+A worker reads its orders between two steps. So a pause takes effect at once, and there is no state "pausing". A worker that is to stop at a
+later step than its own runs the steps until there. An order that does not fit the state is a mistake and raises AssertionError.
 """
 
 from __future__ import annotations

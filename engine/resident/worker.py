@@ -3,7 +3,8 @@
     registered -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
 
 Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, and a third thread sends
-heartbeats (pulse.py). The worker ends when it was stopped, or when its coordinator is gone; it never decides anything else by itself.
+heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception that is no Fault, because its
+state is then unknown. It never decides anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -143,7 +145,7 @@ class Worker:
     def _carry_out(self, order: Message) -> None:
         try:
             self._do(order)
-        except (CoordinatorGone, StepAbandoned):
+        except CoordinatorGone:
             raise
         except Exception as error:
             self._answer(Failed(doing=order.kind, fault=faults.to_wire(error)))
@@ -190,7 +192,7 @@ class Worker:
                 raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
 
     @property
-    def _folder(self) -> Any:
+    def _folder(self) -> Path:
         return self._setup.databases[self._number][0]
 
     @property
@@ -200,7 +202,8 @@ class Worker:
 
     def _step(self, order: RunStep) -> None:
         if self._setup.plan.stages == 1 and order.step == self.life.step - 1:
-            # It waits for no peer, so it has finished a step that was too large for another worker.
+            # A circuit of one stage waits for no peer. So this worker may have finished a step that was too large for another one, and is to be
+            # run again.
             self.life.repeat_step(order.step)
         self.life.begin_step(order.step)
         self._mesh.begin_step(order.serial)

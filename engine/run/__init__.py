@@ -1,1 +1,1 @@
-"""How one step runs: the stages of each worker and the exchanges between them, in the driver or as a Spark job."""
+"""What one worker does in one step, and what workers send each other."""

@@ -1,7 +1,8 @@
 """Exchange messages: what one worker sends to another after a stage.
 
 A message holds the rows of several channels, possibly of none. A receiver reads its messages in the order of their sources, so the order in
-which they arrive does not matter. A stage that failed sends messages that are `broken`: nobody goes on with the step, and no state changes.
+which they arrive does not matter. A stage that failed sends messages that are `broken`: no receiver goes on with the step or
+changes its state.
 """
 
 from __future__ import annotations

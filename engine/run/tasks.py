@@ -2,7 +2,7 @@
 
     read its ranges -> stage 0 -> swap -> stage 1 -> swap -> ... -> last stage      stages 1 and later: one transaction of the database
 
-It writes nothing to Kafka. If it raises, the state is unchanged, and its peers have been told that the step is broken.
+It writes nothing to Kafka. If it raises, the state of this worker is unchanged, and peers that wait for its messages have been told.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class TaskSetup:
     pipeline: str
     databases: tuple[tuple[Path, str], ...]
     """The folder and the uuid of each worker's database."""
-    epoch: int
     append_only: Mapping[int, tuple[bool, ...]]
 
     def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:

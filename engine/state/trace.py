@@ -39,8 +39,8 @@ Combine = Literal["sum", "carry", "min", "max"]
 added to the next accumulator. So a total has a unique form, and does not overflow however many changes it sums."""
 
 BUCKET_ROWS_MAX = 1 << 16
-"""Rows of the largest merge, which takes about 20 ms. With smaller buckets, a step with many keys would open more
-runs."""
+"""The bound on a bucket's rows in a trace of up to `BUCKETS_SMALL` buckets. A merge of that many takes about 20 ms.
+With smaller buckets, a step with many keys would open more runs."""
 
 BUCKETS_SMALL = 16
 """This many buckets have that bound, and the bound grows by as much with each further 16 buckets. So the number of runs

@@ -63,15 +63,12 @@ class WriterLimits:
     recovery_seconds_max: float = 120.0  # a broker that restarts is back in seconds, a loaded one in a minute
     tries_max: int = 5
     wait_seconds_max: float = 5.0  # the longest pause between two tries
-    fenced_without_claim_max: int = (
-        2  # a transaction that timed out on the broker fences its producer without a successor
-    )
-    fence_forgotten_commits: int = (
-        100  # in a row; two runs that fence each other commit few transactions between two fences
-    )
-    transaction_timeout_ms: int = (
-        60_000  # then the broker aborts the transaction of a dead writer; consumers wait that long
-    )
+    # A transaction that timed out on the broker fences its producer without a successor.
+    fenced_without_claim_max: int = 2
+    # In a row. Two runs that fence each other commit few transactions between two fences.
+    fence_forgotten_commits: int = 100
+    # After it the broker aborts the transaction of a dead writer. Consumers wait that long.
+    transaction_timeout_ms: int = 60_000
 
 
 class Fenced(KafkaFault):

@@ -162,6 +162,7 @@ class PipelineWriter:
             part = output.messages.slice(bounds[number], bounds[number + 1] - bounds[number])
             where = TopicPartition(output.topic, number)
             if len(part) >= NATIVE_MESSAGES_MIN and native.serves(transaction.producer):
+                # The last message goes through confluent-kafka, because its delivery is reported (decision 0026).
                 all_but_the_last, part = part.slice(0, len(part) - 1), part.slice(len(part) - 1)
                 for batch in all_but_the_last.to_batches():
                     columns = native.Columns.of(batch.column("key"), batch.column("value"))

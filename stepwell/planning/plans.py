@@ -50,9 +50,8 @@ from stepwell.project.tables import OutputSpec, SourceSpec, check_names, is_sour
 from stepwell.spark.fixed import TIME_ZONE_KEY
 from stepwell.spark.session import connection_lost
 
-_NOT_STREAMING = (
-    "_LEGACY_ERROR_TEMP_1008"  # Spark's only name of the error "is not a temp view of streaming logical plan"
-)
+# Spark's only name of the error "is not a temp view of streaming logical plan".
+_NOT_STREAMING = "_LEGACY_ERROR_TEMP_1008"
 _STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 
 

@@ -62,9 +62,8 @@ class SourceSpec:
     mode: Mode
     key: tuple[str, ...]
     schema: StructType
-    starting_offsets: (
-        str  # earliest, latest, or Spark's JSON {"topic": {"0": 12}}, in which -2 means earliest and -1 latest
-    )
+    # earliest, latest, or Spark's JSON {"topic": {"0": 12}}, in which -2 means earliest and -1 latest.
+    starting_offsets: str
     on_error: OnError
     dead_letter_topic: str | None  # it is set if on_error is dead-letter
     location: Location

@@ -1,9 +1,8 @@
-"""Every fault has an exit code, and is the same after it travelled from a worker to the driver."""
+"""Every fault has an exit code, and the README names them all."""
 
 from __future__ import annotations
 
 import importlib
-import pickle
 import pkgutil
 import re
 from pathlib import Path
@@ -47,20 +46,6 @@ def test_a_fault_has_an_exit_code_that_means_a_fault(kind: type[Fault]) -> None:
 
 def test_a_mistake_of_our_own_has_none() -> None:
     assert exit_code_of(AssertionError("step 3 ran twice")) is None
-
-
-class _Placed(Fault):
-    exit_code = ExitCode.DATA
-
-    def __init__(self, topic: str, offset: int) -> None:
-        super().__init__(f"topic {topic}, offset {offset}: malformed.", "Correct the producer.")
-        self.topic, self.offset = topic, offset
-
-
-def test_a_fault_travels_with_its_fields() -> None:
-    error = pickle.loads(pickle.dumps(_Placed("flights", 7)))
-    assert (error.topic, error.offset, error.message) == ("flights", 7, "topic flights, offset 7: malformed.")
-    assert str(error) == "topic flights, offset 7: malformed. Correct the producer."
 
 
 def test_the_readme_names_every_exit_code() -> None:

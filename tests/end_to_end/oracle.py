@@ -214,9 +214,8 @@ class Oracle:
                 stable, end = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
             except KafkaException as fault:  # of a topic that was made just now
                 answer = fault
-                client = AdminClient(
-                    {"bootstrap.servers": self.servers}
-                )  # the old one may know the former leader for ever
+                # The old one may know the former leader for ever.
+                client = AdminClient({"bootstrap.servers": self.servers})
                 continue
             if stable == end:
                 return stable

@@ -50,9 +50,8 @@ def open_consumer(servers: str) -> Consumer:
         "bootstrap.servers": servers, "group.id": "oracle", "isolation.level": "read_committed", "enable.auto.commit": False,
         "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 2,
     })  # fmt: skip
-    consumer.list_topics(
-        timeout=READ_SECONDS_MAX
-    )  # one that is assigned before it knows its broker waits half a second
+    # One that is assigned before it knows its broker waits half a second.
+    consumer.list_topics(timeout=READ_SECONDS_MAX)
     return consumer
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -15,6 +14,7 @@ from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.expressions.functions import fdlibm, floats
 from engine.expressions.types import inside, relabel
 from engine.model.circuit import Expression
+from engine.resident.faults import from_wire, to_wire
 
 INT = pa.int32()
 
@@ -121,11 +121,12 @@ def test_an_expression_is_not_evaluated_for_rows_that_a_case_excludes() -> None:
         ("CAST(CAST(1000 AS DECIMAL(10,2)) AS DECIMAL(3,2))::INTEGER", "NUMERIC_VALUE_OUT_OF_RANGE"),
     ],
 )
-def test_an_error_has_sparks_error_class_and_can_be_pickled(sql: str, error_class: str) -> None:
+def test_an_error_has_sparks_error_class_and_travels_with_it(sql: str, error_class: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         evaluate(None, (Expression(sql, INT),), ROWS)
     assert caught.value.error_class == error_class
-    copy = pickle.loads(pickle.dumps(caught.value))
+    copy = from_wire(to_wire(caught.value), 0)
+    assert isinstance(copy, ExpressionError)
     assert (copy.error_class, copy.text, str(copy)) == (error_class, caught.value.text, str(caught.value))
 
 

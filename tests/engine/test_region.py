@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from typing import Any
 
@@ -16,6 +15,7 @@ from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Jo
 from engine.model.placement import Placement
 from engine.operators.aggregate import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
+from engine.resident.faults import from_wire, to_wire
 from engine.run.exchange import ExchangeMessage
 from engine.run.region import StageTask, run_stage
 from engine.state.store import DictStore
@@ -98,8 +98,8 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
     arrived = ExchangeMessage(0, sent.rows[0])
     with pytest.raises(NegativeCount) as caught:
         run_stage(StageTask(planned, Placement.even(1), 0, 1, 0, {}, append_only), DictStore(), [arrived], {})
-    error = pickle.loads(pickle.dumps(caught.value))
-    assert (type(error), error.owner, error.step) == (NegativeCount, "view counts", 0)
+    error = from_wire(to_wire(caught.value), 0)
+    assert isinstance(error, NegativeCount) and (error.owner, error.step) == ("view counts", 0)
     assert str(error).startswith("view counts, step 0: More rows were retracted from group")
     assert word in str(error) and str(error).count(error.what_to_do) == 1
 

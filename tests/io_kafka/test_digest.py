@@ -82,9 +82,8 @@ def test_similar_messages_have_different_digests() -> None:
         digest(pa.array([k for k, _ in m], pa.binary()), pa.array([v for _, v in m], pa.binary()), "e") for m in lists
     ]
     assert len(set(found)) == len(lists)
-    assert (
-        digest(pa.array([], pa.binary()), pa.array([], pa.binary()), "f") not in found
-    )  # another encoder, even if empty
+    # Another encoder, even if empty.
+    assert digest(pa.array([], pa.binary()), pa.array([], pa.binary()), "f") not in found
 
 
 def test_bytes_under_a_null_do_not_count() -> None:

@@ -206,10 +206,8 @@ def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     ]
     records += [r for n in (1, 2) for r in (intent(version(n, 1)), complete(version(n, 1)))]
     assert folded(*records).checkpoints == (version(1, 1), version(2, 1))
-    again: list[Record] = [
-        intent(version(2, 1, "x")),
-        complete(version(2, 1, "x")),
-    ]  # version 2 was damaged, so the checkpoint is repeated
+    # Version 2 was damaged, so the checkpoint is repeated.
+    again: list[Record] = [intent(version(2, 1, "x")), complete(version(2, 1, "x"))]
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
 
 

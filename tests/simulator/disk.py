@@ -309,18 +309,6 @@ def _environments(folder: Folder, place: tuple[str, ...]) -> Iterator[tuple[tupl
             yield from _environments(node, (*place, name))
 
 
-_disk: list[Disk] = []
-"""The one of the world that runs: a path that was pickled with a fault belongs to it."""
-
-
-def use(disk: Disk | None) -> None:
-    _disk[:] = [] if disk is None else [disk]
-
-
-def _restored(place: tuple[str, ...]) -> SimPath:
-    return SimPath(_disk[0], place)
-
-
 class SimPath:
     """As much of pathlib.Path as the project uses for the storage folder."""
 
@@ -342,9 +330,6 @@ class SimPath:
         return "/".join(self._place)
 
     __repr__ = __str__
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self._place,)
 
     @property
     def name(self) -> str:

@@ -300,9 +300,8 @@ class Oracle:
             assert version[1] <= self.written, f"{environment.folder}: {version} holds a step that is not written"
         assert now.freezing is None or now.freezing in self.intended, f"{now.freezing} is frozen and was not intended"
         worker = int(folder[-2].split(".")[1] if folder[-2].startswith(".") else folder[-2])
-        if (
-            former is not None and former != now and not folder[-2].startswith(".")
-        ):  # a late worker may sync what it finds
+        # A late worker may sync what it finds.
+        if former is not None and former != now and not folder[-2].startswith("."):
             self._check_term(worker, process, environment)
         if former is not None and now.working is None and now.layers > former.layers:
             self.fenced[worker] = process.term

@@ -27,7 +27,7 @@ from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
 from storage import database, folding
 from tests.simulator import circuit, clients, environments
-from tests.simulator.disk import Disk, SimPath, use
+from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
 from tests.simulator.story import StoryLog
 
@@ -126,8 +126,6 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         for module, names in replaced:
             stack.enter_context(mock.patch.multiple(module, **_known(module, names)))
         stack.enter_context(logs_in(world))
-        stack.callback(use, None)
-        use(world.disk)
         if gc.isenabled():
             gc.disable()  # a world leaves few cycles, and full rounds take as long as worlds
             stack.callback(gc.enable)

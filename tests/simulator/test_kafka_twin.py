@@ -161,10 +161,8 @@ class RealSide(Side):
         self._admin = AdminClient({"bootstrap.servers": servers})
         topic = f"{prefix}twin"
         Topics(settings).ensure(topic, PARTITIONS)
-        config = {
-            "fetch.wait.max.ms": 5,
-            "linger.ms": 20_000,
-        }  # sent at a flush or a commit, as in the simulator, and not before
+        # Messages are sent at a flush or a commit, as in the simulator, and not before.
+        config = {"fetch.wait.max.ms": 5, "linger.ms": 20_000}
 
         def producer(identifier: str) -> Producer:
             return Producer({**settings.producer_config(f"{prefix}{identifier}"), "linger.ms": config["linger.ms"]})

@@ -44,9 +44,8 @@ CONTENT = {
 }
 Prepare = Callable[[Path], Database]
 pytestmark = pytest.mark.usefixtures("one_record_a_piece")
-Operation = Callable[
-    [Database], object
-]  # it gets a handle that was made before, so that no stop falls into making the handle
+# It gets a handle that was made before, so that no stop falls into making the handle.
+Operation = Callable[[Database], object]
 
 
 def at_v1(path: Path, *, beside_undo: bool = False) -> Database:

@@ -316,9 +316,8 @@ def test_idle_environments_are_closed_where_the_address_space_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Database.close_all()
-    monkeypatch.setattr(
-        "storage.environments.MAP_BYTES_MAX", 1 << 44
-    )  # 47 bits have room for at most eight maps of this size
+    # 47 bits have room for at most eight maps of this size.
+    monkeypatch.setattr("storage.environments.MAP_BYTES_MAX", 1 << 44)
     databases = [fresh(tmp_path / str(number)) for number in range(8)]
     for database in databases:
         step(database, {"a": b"1"})
@@ -532,9 +531,8 @@ def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monk
     def stalling(folder: Path) -> object:
         nonlocal begun
         begun += folder == path
-        if (
-            begun == 9
-        ):  # after the verification, the clearing of four records and the step's, and two pieces of the undo log
+        # After the verification, the clearing of four records and the step's, and two pieces of the undo log.
+        if begun == 9:
             begun += 1000
             other = Database.open(path, v1, epoch=1, identity=ME)
             step(other, {"new": b"3", "a": b"3"}, deletes=("b",))

@@ -18,9 +18,8 @@ from engine.expressions.types import duck_type
 from engine.model.circuit import Column
 from stepwell.catalyst.tree import TreeNode
 
-SQL_CHARACTERS_MAX = (
-    1_000_000  # some rules write an operand more than once, so the text of nested expressions could explode
-)
+# Some rules write an operand more than once, so the text of nested expressions could explode.
+SQL_CHARACTERS_MAX = 1_000_000
 
 
 class UnsupportedExpression(Exception):

@@ -119,7 +119,7 @@ class ThreadLauncher:
             transport.close()
 
 
-def setup_of(folder: Path, workers: int, partitions: int, epoch: int = 0) -> TaskSetup:
+def setup_of(folder: Path, workers: int, partitions: int) -> TaskSetup:
     """A run of CIRCUIT, with databases that are made if they are missing."""
     schema = pa.schema([pa.field("id", TYPES[0]), pa.field("word", TYPES[1])])
     setup = TaskSetup(
@@ -131,12 +131,11 @@ def setup_of(folder: Path, workers: int, partitions: int, epoch: int = 0) -> Tas
         input_partitions={"words": partitions},
         pipeline="p",
         databases=tuple((folder / f"{worker:04d}", f"uuid{worker}") for worker in range(workers)),
-        epoch=epoch,
         append_only=append_only_inputs(CIRCUIT),
     )
     for worker, (place, _) in enumerate(setup.databases):
         if not place.exists():
-            Database.create(place, setup.identity(worker), epoch)
+            Database.create(place, setup.identity(worker), 0)
     return setup
 
 
@@ -149,7 +148,7 @@ def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits:
     lives = Limits(seconds["silence_s"], seconds["progress_s"])
     return Crew(
         setup,
-        Term(setup.epoch, attempt),
+        Term(0, attempt),
         launcher,
         SocketTransport(LOOPBACK),
         CrewLimits(seconds["register_s"], lives),
