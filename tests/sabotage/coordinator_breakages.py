@@ -36,6 +36,11 @@ COORDINATOR = (
                 "        if self.checkpoint is not Checkpoint.WANTED or self.replaying(log):\n",
                 "        if self.checkpoint is not Checkpoint.WANTED:\n",
             ),
+            Edit(
+                CORE,
+                "(self.checkpoint is Checkpoint.WANTED and not self.replaying(log))",
+                "self.checkpoint is Checkpoint.WANTED",
+            ),
         ),
         (f"{TEST_CORE}::test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint",),
     ),
@@ -268,7 +273,7 @@ COORDINATOR = (
                 "",
             ),
         ),
-        (f"{END_TO_END}/test_checkpoints.py::test_a_fold_that_fails_again_and_again_ends_the_run",),
+        (f"{END_TO_END}/test_checkpoints.py::test_folds_that_fail_during_a_step_end_the_run",),
     ),
     Breakage(
         "log-cut-above-a-checkpoint",
@@ -338,7 +343,7 @@ COORDINATOR = (
         ),
         (
             f"{TEST_RECOVERIES}::test_a_step_is_no_progress_of_a_checkpoint",
-            f"{END_TO_END}/test_checkpoints.py::test_a_fold_that_fails_again_and_again_ends_the_run",
+            f"{END_TO_END}/test_checkpoints.py::test_folds_that_fail_during_a_step_end_the_run",
         ),
     ),
     Breakage(

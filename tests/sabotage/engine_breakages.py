@@ -28,7 +28,7 @@ ENGINE = (
                 "        self._wait(lambda: len(inbox) >= max(1, len(self._peers)), None,",
             ),
         ),
-        (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
+        ("tests/engine/resident/test_mesh.py::test_a_stage_takes_one_message_from_each",),
     ),
     Breakage(
         "rows-for-a-stage-that-is-over",

@@ -199,8 +199,8 @@ KAFKA = (
         (
             Edit(
                 "io_kafka/clients/place.py",
-                "                one, other = each.chunk.split(end)\n                below",
-                "                one, other = each.chunk.split(self.reached)\n                below",
+                "            if each.last < end:\n",
+                "            if each.last < self.reached:\n",
             ),
         ),
         (
