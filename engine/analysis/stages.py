@@ -32,12 +32,14 @@ class Channel:
 @dataclass(frozen=True)
 class Plan:
     """`stage[n]`: the stage of node n. `arrivals[n][slot]`: the channel by which an input arrives; None if the same stage computes it on the
-    same worker. `last_read[channel]`: the last stage that reads the channel."""
+    same worker. `last_read[channel]`: the last stage that reads the channel. `places[n]`: the columns by whose hash the rows of node n lie on
+    their worker, as its descriptor says; None if nothing is known."""
 
     circuit: Circuit
     stage: tuple[int, ...]
     arrivals: tuple[tuple[Channel | None, ...], ...]
     last_read: dict[Channel, int]
+    places: tuple[Key | None, ...]
 
     @property
     def stages(self) -> int:
@@ -82,6 +84,6 @@ def plan(circuit: Circuit) -> Plan:
         for channel in channels:
             if channel is not None:
                 last_read[channel] = max(last_read.get(channel, 0), stage[index])
-    result = Plan(circuit, tuple(stage), tuple(arrivals), last_read)
+    result = Plan(circuit, tuple(stage), tuple(arrivals), last_read, tuple(placements))
     result.check()
     return result

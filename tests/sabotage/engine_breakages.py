@@ -204,6 +204,24 @@ ENGINE = (
         (f"{TEST_DESCRIPTORS}::test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers",),
     ),
     Breakage(
+        "place-by-half-of-a-key",
+        "A distinct says that its rows lie by its last column alone.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/operators/distinct.py",
+                "    arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),\n",
+                "    arrange=lambda node, inputs: replace(by_key(tuple(range(len(node.types))), None), placement=(len(node.types) - 1,)),\n",
+            ),
+            Edit(
+                "engine/operators/distinct.py",
+                "from engine.operators.arrangement import by_key\n",
+                "from dataclasses import replace\n\nfrom engine.operators.arrangement import by_key\n",
+            ),
+        ),
+        (f"{TEST_DESCRIPTORS}::test_the_rows_of_an_operator_lie_where_its_descriptor_says",),
+    ),
+    Breakage(
         "unique-key-made-up",
         "The descriptor of a union says that its rows are as unique as those of its first input.",
         "no silence",
