@@ -83,6 +83,6 @@ FRONT_END = (
                 'head.decode(errors="replace").split(" ")[0] != key',
             ),
         ),
-        (f"{TEST_KEPT_PLAN}::test_a_damaged_file_is_not_used",),
+        (f"{TEST_KEPT_PLAN}::test_a_plan_with_another_checksum_is_not_used",),
     ),
 )

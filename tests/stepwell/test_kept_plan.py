@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -113,6 +114,13 @@ def test_a_damaged_file_is_not_used(made: Project, plan: PlannedProject, damage:
     assert read_plan(made, key) is not None
     assert read_plan(made, "another key") is None
     file.write_bytes(damage(file.read_bytes()))
+    assert read_plan(made, key) is None
+
+
+def test_a_plan_with_another_checksum_is_not_used(made: Project, plan: PlannedProject) -> None:
+    file, key = made.state_folder / KEPT_FILE, content_key(made)
+    head, _, _ = file.read_bytes().partition(b"\n")
+    file.write_bytes(head + b"\n" + pickle.dumps(replace(plan, outputs=())))
     assert read_plan(made, key) is None
 
 
