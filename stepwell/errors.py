@@ -109,10 +109,14 @@ def raise_all(errors: Sequence[ProjectError]) -> None:
         raise ProjectErrors(errors)
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
+SIMILARITY_MIN = 0.5
+"""The least ratio of difflib between a name and one that is suggested for it."""
+
+
+def nearest(name: str, known: Iterable[str], similarity_min: float = SIMILARITY_MIN) -> list[str]:
     """The known names that look like `name`, best first."""
     by_lower = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=SUGGESTIONS_MAX, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=SUGGESTIONS_MAX, cutoff=similarity_min)
     return [by_lower[lower] for lower in close]
 
 

@@ -11,7 +11,6 @@ STEPWELL_WORKERS is `stepwell.workers`, STEPWELL_KAFKA_BOOTSTRAP_SERVERS is `kaf
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -136,7 +135,7 @@ _UTC_NAMES = ("utc", "etc/utc", "z", "+00:00", "gmt", "etc/gmt")
 _ENVIRONMENT_PREFIX = "STEPWELL_"
 _ENVIRONMENT_KAFKA_PREFIX = "STEPWELL_KAFKA_"
 
-_SLIP_SIMILARITY = 0.8
+_SLIP_SIMILARITY_MIN = 0.8
 """From this ratio of difflib on, a variable counts as a setting with a typing error: one wrong letter of six, or two swapped."""
 
 
@@ -209,7 +208,7 @@ def _check_environment() -> None:
         name = variable.removeprefix(_ENVIRONMENT_PREFIX)
         if name == variable or name in known:
             continue
-        if close := difflib.get_close_matches(name, known, n=1, cutoff=_SLIP_SIMILARITY):
+        if close := nearest(name, known, _SLIP_SIMILARITY_MIN):
             raise SettingsError(
                 f"{variable} (environment) is not a setting",
                 f"Did you mean {_ENVIRONMENT_PREFIX}{close[0]}?",

@@ -20,6 +20,7 @@ from stepwell.errors import Location, ProjectError, did_you_mean
 
 SPEC_FILE_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _ALL_BELOW = "/**"
+_FIELDS_NEEDED = "It needs at least name:, storage: and libraries:."
 _LIBRARIES_EXAMPLE = "Write it so:\n    libraries:\n      - glob:\n          include: transformations/**"
 
 
@@ -90,7 +91,7 @@ def read_spec(spec_file: Path) -> SpecFile:
     """Raises ProjectError, which names the line."""
     text = _text_of(spec_file)
     try:
-        data, tree = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ProjectError(
@@ -100,7 +101,7 @@ def read_spec(spec_file: Path) -> SpecFile:
     if not isinstance(data, dict):
         raise ProjectError(
             "is not a project file",
-            "It needs at least name:, storage: and libraries:.",
+            _FIELDS_NEEDED,
             location=Location(spec_file.name),
         )
     present = {
@@ -109,6 +110,8 @@ def read_spec(spec_file: Path) -> SpecFile:
     try:
         return SpecFile.model_validate(present)
     except ValidationError as error:
+        # Only a mistake needs the lines, so the text is parsed a second time here and not at every start.
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
         raise _explain(error.errors()[0], spec_file.name, tree) from None
 
 
@@ -128,9 +131,7 @@ def _explain(problem: ErrorDetails, file: str, tree: yaml.Node | None) -> Projec
     if path[0] == "libraries" and problem["type"] != "glob":
         return ProjectError("libraries: is not a list of globs", _LIBRARIES_EXAMPLE, location=location)
     if problem["type"] == "missing":
-        return ProjectError(
-            f"{field}: is missing", "It needs at least name:, storage: and libraries:.", location=location
-        )
+        return ProjectError(f"{field}: is missing", _FIELDS_NEEDED, location=location)
     what = problem["msg"] if problem["type"] == "glob" else f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
     return ProjectError(f"{field}: {problem['input']!r}: {what}", location=location)
 

@@ -49,10 +49,8 @@ class Nodes:
         return StepContext(self.store, self.step, index, APPEND_ONLY[index], partitions=PARTITIONS)
 
     def _run(self, given_: dict[str, pa.Table]) -> None:
-        records, self.store = (
-            self.store.records,
-            DictStore(),
-        )  # as after a restart: what an operator keeps elsewhere is lost
+        # As after a restart: what an operator keeps elsewhere than in its traces is lost.
+        records, self.store = self.store.records, DictStore()
         self.store.records = dict(records)
         made: list[pa.Table] = []
         for index, node in enumerate(CIRCUIT.nodes):

@@ -15,6 +15,7 @@ from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from stepwell.commands import run as command
 from stepwell.errors import ProjectError
+from stepwell.planning import kept_plan
 from stepwell.planning.kept_plan import (
     FILES_MAX,
     KEPT_FILE,
@@ -26,6 +27,7 @@ from stepwell.planning.kept_plan import (
 )
 from stepwell.planning.pipeline import PlannedProject
 from stepwell.project.loading import Project, load_project
+from tests.rooms import ROOMS
 from tests.stepwell.folder import project
 
 DEADLINE_SECONDS = 60.0
@@ -96,6 +98,11 @@ def test_state_and_compiled_modules_are_no_content(made: Project) -> None:
         folder.mkdir(parents=True)
         (folder / "file").write_text("x")
     assert content_key(made) == before
+
+
+def test_the_key_knows_every_room() -> None:
+    """A change of Stepwell's own code may change the plan."""
+    assert set(kept_plan._ROOMS) == set(ROOMS)
 
 
 def test_a_folder_of_many_files_has_no_key(made: Project) -> None:
