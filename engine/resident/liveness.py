@@ -4,6 +4,8 @@
     stalled   it lives, but for `progress_s` its thread has used no CPU and moved no byte, and no worker that has not answered makes progress
     stuck     all workers that have not answered wait, and have moved nothing for `progress_s`: a message was lost
 
+The CPU that a worker uses while it waits is not progress. It takes the coordinator's pings, which cost a millisecond every few seconds.
+
 The other reason for a verdict, a closed connection, needs no decision. A verdict may be wrong: a machine that swaps looks like a dead one. So
 nothing depends on it but speed. The verdict leads to a recovery, and what a condemned worker does later is fenced.
 """
@@ -56,7 +58,8 @@ class Liveness:
 
     def beat(self, worker: int, beat: Beat, now: float) -> None:
         seen = self._seen[worker]
-        progress = (beat.step, beat.stage, beat.cpu_ms, beat.bytes_moved)
+        cpu_ms = seen.progress[2] if beat.waiting else beat.cpu_ms
+        progress = (beat.step, beat.stage, cpu_ms, beat.bytes_moved)
         if progress != seen.progress or beat.waiting != seen.is_waiting:
             seen.progressed_at = now
         seen.progress, seen.is_waiting = progress, beat.waiting

@@ -77,11 +77,16 @@ class Sleeper:
         self.ends: list[BaseException | None] = []
         self._thread: threading.Thread | None = None
         self._inside = inside
-        regions, run_stage = StepTask._regions, tasks.run_stage
+        regions, run_stage, reached = StepTask._regions, tasks.run_stage, tasks.reached
+        steps: dict[threading.Thread, int] = {}
+
+        def watched_point(name: Any, worker: int) -> None:
+            if not inside and name == "region.before":  # its peers' rows are there, so it meets nothing but the database
+                self._sleep(steps[threading.current_thread()], worker)
+            reached(name, worker)
 
         def watched_regions(task: StepTask, *given: Any) -> None:
-            if not inside:
-                self._sleep(task._given.step, task._worker)
+            steps[threading.current_thread()] = task._given.step
             try:
                 regions(task, *given)
             except BaseException as end:
@@ -96,6 +101,7 @@ class Sleeper:
 
         monkeypatch.setattr(StepTask, "_regions", watched_regions)
         monkeypatch.setattr(tasks, "run_stage", watched_stage)
+        monkeypatch.setattr(tasks, "reached", watched_point)
 
     def _sleep(self, step: int, worker: int) -> None:
         if (step, worker) == (2, 1) and not self.asleep.is_set():

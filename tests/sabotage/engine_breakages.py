@@ -544,6 +544,13 @@ ENGINE = (
         (f"{TEST_LIVENESS}::test_a_worker_that_makes_no_progress_while_all_others_wait_is_frozen",),
     ),
     Breakage(
+        "pings-count-as-progress",
+        "A worker that waits makes progress whenever it takes a ping, so the worker that it waits for is never given up.",
+        "9 bounded",
+        (Edit(LIVENESS, "seen.progress[2] if beat.waiting else beat.cpu_ms", "beat.cpu_ms"),),
+        (f"{TEST_LIVENESS}::test_a_worker_that_waits_makes_no_progress_by_taking_pings",),
+    ),
+    Breakage(
         "parts-of-a-frame-not-heard",
         "A worker whose heartbeats wait behind a large frame counts as silent.",
         "9 bounded",

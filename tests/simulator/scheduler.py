@@ -1,9 +1,8 @@
 """Who runs next: one strand at a time, chosen by the seed.
 
 A *strand* is a flow of control of a simulated process: the coordinator's loop, a worker, its fold, a pulse. Real code has frames of its own, so
-a strand is a real thread; but only the one that holds the baton runs, and it hands the baton on at *points* alone: before and after whatever
-another process, a disk, a network or a broker could notice. So the order of everything is the scheduler's, which draws it from the seed, and a
-seed gives the same run again.
+a strand is a greenlet. Strands change at *points* alone: before and after whatever another process, a disk, a network or a broker could notice.
+So the order of everything is the scheduler's, which draws it from the seed, and a seed gives the same run again.
 
 Time is a number. It grows a little at every point, and jumps to the next deadline where all strands wait.
 
@@ -14,9 +13,10 @@ nothing that it does on its way out (a `finally`, a rollback) has an effect, for
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from greenlet import getcurrent, greenlet
 
 POINT_SECONDS = 0.0004
 """What passes from one point to the next: about a request to a broker on the same host."""
@@ -64,13 +64,12 @@ class Process:
 
 
 class Strand:
-    """`acting`: the process it acts for; the director acts for none."""
+    """`acting`: the process it acts for; the director acts for none. `flow` is None until the strand is first chosen."""
 
     def __init__(self, name: str, process: Process | None, body: Callable[[], None] | None) -> None:
         self.name, self.body = name, body
         self.acting = [] if process is None else [process]
-        self.baton = threading.Lock()
-        self.baton.acquire()
+        self.flow: greenlet | None = None
         self.until: Callable[[], bool] | None = None
         self.deadline: float | None = None
         self.done = False
@@ -148,7 +147,6 @@ class Scheduler:
         """A strand that begins when it is chosen."""
         strand = Strand(name, process, body)
         self.strands.append(strand)
-        threading.Thread(target=self._run, args=(strand,), daemon=True).start()
         return strand
 
     def judged(self, check: Callable[..., Any], *arguments: Any) -> Any:
@@ -217,15 +215,19 @@ class Scheduler:
             self.now = max(self.now, min(deadlines))
 
     def _transfer(self, target: Strand) -> None:
-        me = self.current
-        if target is me:
-            return
+        if target is not self.current:
+            self._flow_of(target).switch()
+
+    def _flow_of(self, target: Strand) -> greenlet:
+        """Where the target goes on. It is the current strand from now on."""
+        if self.current is self.director:
+            self.director.flow = getcurrent()
         self.current = target
-        target.baton.release()
-        me.baton.acquire()
+        if target.flow is None:
+            target.flow = greenlet(lambda *_: self._run(target), parent=self.director.flow)
+        return target.flow
 
     def _run(self, strand: Strand) -> None:
-        strand.baton.acquire()
         try:
             self._check(strand)
             assert strand.body is not None
@@ -237,5 +239,5 @@ class Scheduler:
         strand.done = True
         # Abandoned strands end one by one, each for the director.
         target = self.director if self.violation is not None else self._choose()
-        self.current = target
-        target.baton.release()
+        # A greenlet that ends goes on in its parent.
+        getcurrent().parent = self._flow_of(target)

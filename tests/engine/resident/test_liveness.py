@@ -73,6 +73,13 @@ def test_a_worker_that_makes_no_progress_while_all_others_wait_is_frozen() -> No
     assert alone is not None and alone.worker == 0
 
 
+def test_a_worker_that_waits_makes_no_progress_by_taking_pings() -> None:
+    """Each ping costs CPU. It must not excuse the worker for which all others wait."""
+    found = verdict(31, {0: WAITS, 1: WORKS}, grows=True)
+    assert found is not None and found.worker == 1 and "no progress" in found.reason
+    assert verdict(31, {0: WAITS, 1: WAITS}, grows=True) is not None
+
+
 def test_a_worker_that_uses_cpu_or_moves_bytes_makes_progress() -> None:
     assert verdict(600, {0: WORKS, 1: WAITS}, grows=True) is None
     assert verdict(600, {0: WORKS, 1: WAITS}, moves=True) is None
