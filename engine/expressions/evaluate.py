@@ -66,7 +66,7 @@ def _query(predicate: Expression | None, outputs: Sequence[Expression], table: p
     try:
         return _run(predicate, outputs, table)
     except Exception as error:
-        fault = failing_row.find(_run, predicate, outputs, table)
+        fault = failing_row.find(_run, predicate, outputs, table, error)
         if fault is None:
             raise AssertionError(f"an expression that DuckDB cannot run: {error}") from error
         raise _expression_error(fault) from fault.error

@@ -31,16 +31,20 @@ class FailingRow(NamedTuple):
     """The error that the expression raises on this row alone."""
 
 
-def find(run: Run, predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> FailingRow | None:
+def find(
+    run: Run, predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table, error: Exception
+) -> FailingRow | None:
     """The expression and the row that fail. None if no row is the cause: the query fails without rows, or no expression fails on a single
-    row."""
+    row. `error` is what the whole query raised."""
     if _raised(run, predicate, outputs, table.slice(0, 0)) is not None:
         return None
-    if predicate is not None and _raised(run, predicate, (), table) is not None:
-        return _first(lambda rows: _raised(run, predicate, (), rows), predicate, table)
+    if predicate is None and len(outputs) == 1:
+        return _first(lambda rows: _raised(run, None, outputs, rows), outputs[0], table, error)
+    if predicate is not None and (fault := _raised(run, predicate, (), table)) is not None:
+        return _first(lambda rows: _raised(run, predicate, (), rows), predicate, table, fault)
     for output in outputs:
-        if _raised(run, predicate, (output,), table) is not None:
-            return _first(lambda rows, output=output: _raised(run, predicate, (output,), rows), output, table)  # type: ignore[misc]
+        if (fault := _raised(run, predicate, (output,), table)) is not None:
+            return _first(lambda rows, output=output: _raised(run, predicate, (output,), rows), output, table, fault)  # type: ignore[misc]
     return None
 
 
@@ -53,15 +57,17 @@ def _raised(run: Run, predicate: Expression | None, outputs: Sequence[Expression
 
 
 def _first(
-    raised: Callable[[pa.Table], Exception | None], expression: Expression, table: pa.Table
+    raised: Callable[[pa.Table], Exception | None], expression: Expression, table: pa.Table, error: Exception
 ) -> FailingRow | None:
-    """The first row that fails, found by halving the table."""
+    """The first row that fails, found by halving the table, which raises `error`."""
+    known: Exception | None = error
     while table.num_rows > 1:
         half = table.num_rows // 2
         front = table.slice(0, half)
-        table = front if raised(front) is not None else table.slice(half)
-    error = raised(table)
-    return None if error is None else FailingRow(expression, table, error)
+        known = raised(front)
+        table = front if known is not None else table.slice(half)
+    fault = raised(table) if known is None else known
+    return None if fault is None else FailingRow(expression, table, fault)
 
 
 def described(fault: FailingRow) -> str:

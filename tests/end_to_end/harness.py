@@ -120,6 +120,10 @@ def wait_until(reached: Callable[[], bool]) -> None:
         time.sleep(LOOK_SECONDS)
 
 
+def _leave_memory() -> None:
+    """A service collects all garbage once before its steps. The tests' process is larger, and has hundreds of runs of a moment."""
+
+
 @dataclass
 class Playground:
     """One test's folder and topics on the shared session and broker."""
@@ -148,7 +152,9 @@ class Playground:
 
     def resolve(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Resolved:
         project = resolve(load_project(self.write(files, conf)), self.spark)
-        return Resolved(project, pipeline_spec(project.project, planned(project, lower(project))))
+        spec = pipeline_spec(project.project, planned(project, lower(project)))
+        outside = replace(spec.kafka.outside, settle_memory=_leave_memory)
+        return Resolved(project, replace(spec, kafka=replace(spec.kafka, outside=outside)))
 
     # Kafka
 

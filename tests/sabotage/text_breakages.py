@@ -62,8 +62,8 @@ TEXT: tuple[Breakage, ...] = (
         (
             Edit(
                 "engine/expressions/failing_row.py",
-                "        table = front if raised(front) is not None else table.slice(half)\n",
-                "        table = table.slice(half) if raised(table.slice(half)) is not None else front\n",
+                "        front = table.slice(0, half)\n        known = raised(front)\n        table = front if known is not None else table.slice(half)\n",
+                "        front = table.slice(half)\n        known = raised(front)\n        table = front if known is not None else table.slice(0, half)\n",
             ),
         ),
         (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
