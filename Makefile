@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
+COMMANDS := $(addprefix tests/stepwell/test_,cli.py jvm.py session.py doctor.py) tests/test_demo.py
+BESIDE := $(BELOW_SPARK) $(COMMANDS)
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
@@ -13,13 +15,14 @@ PACKAGES := stepwell coordinator engine io_kafka storage faults base
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
 
-# The tests of the rooms below Spark run beside the others, for either half waits most of its time; what they said is shown at the end.
+# The tests whose process has no Spark session (rooms below Spark, and commands as processes of their own) run beside the others, for either half
+# waits much of its time; what they said is shown at the end.
 test: $(STAMP)
 	@mkdir -p build
-	@$(BIN)/python -m pytest $(BELOW_SPARK) > build/tests-below-spark.log 2>&1 & below=$$!; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(BELOW_SPARK)); above=$$?; \
-	wait $$below; below=$$?; echo; echo "tests/faults, tests/storage, tests/io_kafka, tests/simulator:"; cat build/tests-below-spark.log; \
-	test $$above -eq 0 -a $$below -eq 0
+	@$(BIN)/python -m pytest $(BESIDE) > build/tests-beside.log 2>&1 & beside=$$!; \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(BESIDE)); above=$$?; \
+	wait $$beside; beside=$$?; echo; echo "$(BELOW_SPARK) $(COMMANDS):"; cat build/tests-beside.log; \
+	test $$above -eq 0 -a $$beside -eq 0
 
 check: lint types test
 

@@ -81,7 +81,9 @@ class Sleeper:
         steps: dict[threading.Thread, int] = {}
 
         def watched_point(name: Any, worker: int) -> None:
-            if not inside and name == "region.before":  # its peers' rows are there, so it meets nothing but the database
+            if (
+                not inside and name == "region.before"
+            ):  # its peers' rows are there, so it meets nothing but the database
                 self._sleep(steps[threading.current_thread()], worker)
             reached(name, worker)
 

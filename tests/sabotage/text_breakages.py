@@ -60,11 +60,8 @@ TEXT: tuple[Breakage, ...] = (
         "The error names the last failing row in place of the first.",
         "errors name the place",
         (
-            Edit(
-                "engine/expressions/failing_row.py",
-                "        front = table.slice(0, half)\n        known = raised(front)\n        table = front if known is not None else table.slice(half)\n",
-                "        front = table.slice(half)\n        known = raised(front)\n        table = front if known is not None else table.slice(0, half)\n",
-            ),
+            Edit("engine/expressions/failing_row.py", "front = table.slice(0, half)", "front = table.slice(half)"),
+            Edit("engine/expressions/failing_row.py", "else table.slice(half)", "else table.slice(0, half)"),
         ),
         (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
     ),

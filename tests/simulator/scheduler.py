@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -215,19 +216,27 @@ class Scheduler:
             self.now = max(self.now, min(deadlines))
 
     def _transfer(self, target: Strand) -> None:
-        if target is not self.current:
-            self._flow_of(target).switch()
-
-    def _flow_of(self, target: Strand) -> greenlet:
-        """Where the target goes on. It is the current strand from now on."""
-        if self.current is self.director:
-            self.director.flow = getcurrent()
+        me = self.current
+        if target is me:
+            return
         self.current = target
-        if target.flow is None:
-            target.flow = greenlet(lambda *_: self._run(target), parent=self.director.flow)
-        return target.flow
+        if me is self.director:
+            self._direct()
+        else:
+            via = target.flow or self.director.flow
+            assert via is not None
+            via.switch()
+
+    def _direct(self) -> None:
+        """Goes on with the current strand until it is the director again, which also begins strands: a greenlet begins as deep in the stack as
+        the one that begins it, and strands that begin each other would come to its end."""
+        self.director.flow = getcurrent()
+        while (strand := self.current) is not self.director:
+            strand.flow = strand.flow or greenlet(partial(self._run, strand))
+            strand.flow.switch()
 
     def _run(self, strand: Strand) -> None:
+        """The director goes on when it returns."""
         try:
             self._check(strand)
             assert strand.body is not None
@@ -238,6 +247,4 @@ class Scheduler:
             self.violate(fault)
         strand.done = True
         # Abandoned strands end one by one, each for the director.
-        target = self.director if self.violation is not None else self._choose()
-        # A greenlet that ends goes on in its parent.
-        getcurrent().parent = self._flow_of(target)
+        self.current = self.director if self.violation is not None else self._choose()
