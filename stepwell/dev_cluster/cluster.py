@@ -48,7 +48,7 @@ class DevCluster:
         made = BrokerGroup.of(self.folder / KAFKA_FOLDER)
         if made is not None and made.size != self.kafka.size:
             raise LocalSparkFault(
-                f"the cluster of {self.folder} has {made.size} brokers, and their topics cannot move to {self.kafka.size}",
+                f"the cluster in {self.folder} was made with --brokers {made.size}, and its topics cannot move to {self.kafka.size}",
                 f"Leave --brokers out, name another --folder, or stop it ({DOWN_COMMAND}) and remove the folder.",
             )
         self.folder.mkdir(parents=True, exist_ok=True)
