@@ -12,8 +12,10 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from io_kafka.broker.group import BrokerGroup
 from io_kafka.broker.properties import GROUP_SIZES, NodePorts, quorum, replication
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import LocalBrokerFault
+from io_kafka.offsets import TopicPartition as OurPartition
 from stepwell.dev_cluster.cluster import DevCluster
 
 EVENT_SECONDS_MAX = 120.0
@@ -139,6 +141,20 @@ def test_transactions_go_on_while_a_broker_is_killed_and_comes_back(kafka: Broke
         writer.commit()
     found = committed_messages(servers, topic, 60 * PARTITIONS)
     assert found == [list(range(60))] * PARTITIONS, "each message once, in order, in every partition"
+
+
+def test_the_successor_of_a_killed_leader_is_found(kafka: BrokerGroup, topic_prefix: str) -> None:
+    """By a client that has asked the old leader before, and by one that begins while the brokers still name the old one."""
+    settings, log = KafkaSettings.parse({"bootstrap.servers": kafka.bootstrap_servers}), topic_prefix + "log"
+    topics = Topics(settings)
+    ensure_step_log(topics, log)
+    assert topics.end_offsets([log]) == {OurPartition(log, 0): 0}
+    victim = leaders(kafka.bootstrap_servers, log)[0]
+    assert victim is not None
+    kafka.kill_node(victim)
+    assert StepLogReader(settings, log).read().steps == 0
+    assert topics.end_offsets([log]) == {OurPartition(log, 0): 0}
+    assert topics.describe([log])[log].partitions == 1
 
 
 def test_any_process_finds_the_group_and_its_size(kafka: BrokerGroup) -> None:
