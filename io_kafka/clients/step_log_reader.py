@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import (
     ANSWER_SECONDS_MIN,
+    NO_ANSWER,
     NO_LEADER,
     OLD_EPOCH,
     PASSING_SECONDS,
@@ -39,7 +40,7 @@ _FETCH_WAIT_MS = 5
 """The log ends with a transaction marker, which is never delivered, so the end is found by one more fetch, which is empty. By
 default the broker delays its answer for half a second."""
 
-_PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+_PASSING = {*NO_ANSWER, KafkaError._RESOLVE}
 """Errors from which a consumer recovers by itself. The deadline bounds the wait."""
 
 _ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH, *NO_LEADER}

@@ -61,8 +61,8 @@ NO_LEADER = (
     KafkaError.BROKER_NOT_AVAILABLE,
 )
 
-# The broker that was asked is gone, or slow. Another one may answer for it.
-_NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+# The broker that was asked is gone, or slow. Another one may answer for it. `_DESTROY_BROKER`: the client has just heard that it is gone.
+NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY_BROKER)
 
 OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
 
@@ -280,7 +280,7 @@ class Topics:
 def _is_transient(error: Exception) -> bool:
     """Whether the error is that of a broker that is up and not ready yet, or that of a broker for which another one may answer soon."""
     return _code_of(error) in (
-        *OLD_EPOCH, *_NO_ANSWER, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+        *OLD_EPOCH, *NO_ANSWER, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_CONTROLLER,
     )  # fmt: skip
 
@@ -314,7 +314,7 @@ def fault_of(
         return UnknownTopic(topic, partition)
     if topic is not None and code in NO_LEADER:
         return NoLeader(topic, partition, doing)
-    if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE):
+    if code in (*NO_ANSWER, KafkaError._RESOLVE):
         return BrokerUnreachable(servers, doing, cause.str())
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
         return NotAuthorized(f"topic {topic!r}" if topic else servers, doing, cause.str())
