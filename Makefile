@@ -8,10 +8,13 @@ BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) t
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
-.PHONY: demo test check lint types soak sabotage bench clean
+.PHONY: demo demo-cluster test check lint types soak sabotage bench clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
+
+demo-cluster: $(STAMP)
+	$(BIN)/python -m examples.flights.demo_cluster
 
 # The tests of the rooms below Spark run beside the others, for either half waits most of its time; what they said is shown at the end.
 test: $(STAMP)

@@ -119,6 +119,10 @@ class LocalSpark:
         """Whether a process of the cluster runs."""
         return self.master_pid is not None or any(pid is not None for pid in self.worker_pids.values())
 
+    def pids_below(self, number: int) -> set[int]:
+        """The processes that one worker has started: executors, and the Python processes of their tasks."""
+        return {process.pid for process in self._processes[number].descendants()}
+
     def worker_folder(self, number: int) -> Path:
         return self.folder / f"worker-{number}"
 
