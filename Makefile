@@ -5,15 +5,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
-COMMANDS := $(addprefix tests/stepwell/test_,cli.py jvm.py session.py doctor.py) tests/test_demo.py
+COMMANDS := $(addprefix tests/stepwell/test_,cli.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster
 BESIDE := $(BELOW_SPARK) $(COMMANDS)
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
-.PHONY: demo test check lint types soak sabotage bench clean
+.PHONY: demo demo-cluster test check lint types soak sabotage bench clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
+
+demo-cluster: $(STAMP)
+	$(BIN)/python -m examples.flights.demo_cluster
 
 # The tests whose process has no Spark session (rooms below Spark, and commands as processes of their own) run beside the others, for either half
 # waits much of its time; what they said is shown at the end.

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from examples.flights import data
 from examples.flights.consumer import Received, read_topic
-from examples.flights.demo import PROJECT
 from examples.flights.feed import Feed
+from examples.flights.show import PROJECT
 from examples.flights.verdict import ViewResult, audit
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics

@@ -46,7 +46,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "inspection": {"project", "planning", "lowering"},
         "service": set(),
         "doctor": {"project", "service"},
-        "commands": {"project", "spark", "planning", "lowering", "inspection", "service", "doctor"},
+        "dev_cluster": set(),
+        "commands": {"project", "spark", "planning", "lowering", "inspection", "service", "doctor", "dev_cluster"},
     },
 }
 

@@ -22,15 +22,42 @@ BATCH_MESSAGES = 1000
 FLUSH_SECONDS_MAX = 30.0
 
 
+class Sender:
+    """Sends messages, each once. `count`: how many Kafka has acknowledged."""
+
+    def __init__(self, servers: str) -> None:
+        # Kafka's Java client places a key by murmur2. What matters is that a key stays in one partition.
+        config = {"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20}
+        # A broker may be killed. With idempotence each message is there once and in order all the same.
+        config["enable.idempotence"] = True
+        # Failures arrive as errors of messages. The client's own log lines would break the progress bar.
+        self._producer = Producer({**config, "log_level": 0})
+        self.count = 0
+
+    def send(self, message: Message) -> None:
+        while True:
+            try:
+                self._producer.produce(message.topic, message.value, message.key, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def flush(self) -> None:
+        left = self._producer.flush(FLUSH_SECONDS_MAX)
+        assert left == 0, f"{left} messages were not sent within {FLUSH_SECONDS_MAX:g} s"
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            raise KafkaException(error)
+        self.count += 1
+
+
 class Feed(threading.Thread):
     """`sent`: the number of messages handed to Kafka. The caller reports with `service_has_read` how many the service has read."""
 
     def __init__(self, servers: str, messages: Iterable[Message], gate_at: int) -> None:
         super().__init__(name="feed", daemon=True)
-        # Kafka's Java client places a key by murmur2. What matters is that a key stays in one partition.
-        config = {"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 20}
-        # Failures arrive as errors of messages. The client's own log lines would break the progress bar.
-        self._producer = Producer({**config, "log_level": 0})
+        self._sender = Sender(servers)
         self._messages, self._gate_at = messages, gate_at
         self._changed = threading.Condition()
         self._read, self._open = 0, False
@@ -42,9 +69,13 @@ class Feed(threading.Thread):
             self._read = messages
             self._changed.notify()
 
-    def open_gate(self) -> None:
+    def open_gate(self, next_at: int | None = None) -> None:
+        """Lets the feed go on, up to the next gate; without one, to the end."""
         with self._changed:
-            self._open = True
+            if next_at is None:
+                self._open = True
+            else:
+                self._gate_at = next_at
             self._changed.notify()
 
     @property
@@ -56,26 +87,13 @@ class Feed(threading.Thread):
             for count, message in enumerate(self._messages):
                 if count % BATCH_MESSAGES == 0:
                     self._hand_over(count)
-                self._send(message)
+                self._sender.send(message)
             self._hand_over(count + 1)
         except BaseException as fault:
             self.fault = fault
 
-    def _send(self, message: Message) -> None:
-        while True:
-            try:
-                self._producer.produce(message.topic, message.value, message.key, on_delivery=self._delivered)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
-
-    def _delivered(self, error: object, message: object) -> None:
-        if error is not None:
-            raise KafkaException(error)
-
     def _hand_over(self, count: int) -> None:
-        left = self._producer.flush(FLUSH_SECONDS_MAX)
-        assert left == 0, f"{left} messages were not sent within {FLUSH_SECONDS_MAX:g} s"
+        self._sender.flush()
         self.sent = count
         with self._changed:
             self._changed.wait_for(self._may_go_on)

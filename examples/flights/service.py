@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 STOP_SECONDS_MAX = 120.0
 """How long the last step and a checkpoint may take on a busy machine."""
@@ -20,11 +23,12 @@ class ServiceFailed(Exception):
 
 
 class Service:
-    """`folder` has the project. The service's output goes to `log`."""
+    """`project` is its folder. The service's output goes to `log`. `settings` are added to those of the project."""
 
-    def __init__(self, project: Path, servers: str, log: Path) -> None:
+    def __init__(self, project: Path, servers: str, log: Path, settings: Mapping[str, str]) -> None:
         self._spec, self._log = project / "spark-pipeline.yml", log
         self._environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": servers}
+        self._options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
@@ -32,7 +36,7 @@ class Service:
         began = time.monotonic()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command("run"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment,
+                [*self._command("run"), *self._options], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment,
                 start_new_session=True,
             )  # fmt: skip
         return began
@@ -57,6 +61,16 @@ class Service:
             raise ServiceFailed(f"`stepwell stop` ended with exit code {asked.returncode}:\n{asked.stderr}")
         if self._process.wait(STOP_SECONDS_MAX) != 0:
             self.require_alive()
+
+    def status(self) -> dict[str, Any]:
+        """What `stepwell status --json` says."""
+        asked = subprocess.run(
+            [*self._command("status"), "--json"], env=self._environment, capture_output=True, text=True, check=False
+        )
+        if asked.returncode != 0:
+            raise ServiceFailed(f"`stepwell status` ended with exit code {asked.returncode}:\n{asked.stderr}")
+        status: dict[str, Any] = json.loads(asked.stdout)
+        return status
 
     def end(self) -> None:
         """Ends the process in any case."""

@@ -86,6 +86,7 @@ _TRANSIENT = frozenset(
     (
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY_BROKER,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError.LEADER_NOT_AVAILABLE,

@@ -134,13 +134,14 @@ def client_version() -> str:
     return str(libversion()[0])
 
 
-def cluster_of(bootstrap_servers: str, *, timeout_s: float) -> str:
-    """The id of the cluster at this address. Raises BrokerUnreachable."""
+def brokers_of(bootstrap_servers: str, *, timeout_s: float) -> tuple[str, frozenset[int]]:
+    """(the id of the cluster at this address, the ids of its brokers that are up). Raises BrokerUnreachable."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 200}, logger=CLIENT_LOG)
     try:
-        return str(admin.list_topics(timeout=timeout_s).cluster_id)
+        found = admin.list_topics(timeout=timeout_s)
     except KafkaException as error:
         raise BrokerUnreachable(bootstrap_servers, "waiting for the broker", str(error)) from error
+    return str(found.cluster_id), frozenset(found.brokers)
 
 
 def _refuse_unless_ours(name: str, value: str) -> None:

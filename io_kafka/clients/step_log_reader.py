@@ -13,7 +13,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import NO_LEADER, PASSING_SECONDS, TopicFacts, Topics, fault_of
+from io_kafka.clients.topics import (
+    ANSWER_SECONDS_MIN,
+    NO_ANSWER,
+    NO_LEADER,
+    OLD_EPOCH,
+    PASSING_SECONDS,
+    TopicFacts,
+    Topics,
+    fault_of,
+)
 from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
@@ -31,12 +40,12 @@ _FETCH_WAIT_MS = 5
 """The log ends with a transaction marker, which is never delivered, so the end is found by one more fetch, which is empty. By
 default the broker delays its answer for half a second."""
 
-_PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+_PASSING = {*NO_ANSWER, KafkaError._RESOLVE}
 """Errors from which a consumer recovers by itself. The deadline bounds the wait."""
 
-_ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *NO_LEADER}
+_ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH, *NO_LEADER}
 """Errors after which the reader starts over: the log was truncated between the request for its offsets and the fetch, or the partition has
-no leader while a broker restarts."""
+no leader while a broker restarts. It also starts over after those of _PASSING."""
 
 
 class UnsuitableStepLog(KafkaFault):
@@ -119,23 +128,31 @@ class StepLogReader:
     def _records(self, begin: Callable[[int, int], int]) -> list[tuple[int, Record]]:
         """Every committed record from the offset `begin(first offset held, last stable offset)` to that last stable offset. Later records are
         left out, because they may be half of a transaction."""
-        deadline = self._settings.outside.monotonic() + self._timeout_s
+        outside = self._settings.outside
+        deadline, patience_s = outside.monotonic() + self._timeout_s, ANSWER_SECONDS_MIN
+        while True:
+            left_s = deadline - outside.monotonic()
+            try:
+                return self._records_now(begin, deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
+            except KafkaException as error:
+                if left_s <= PASSING_SECONDS or error.args[0].code() not in (*_ASK_AGAIN, *_PASSING):
+                    raise self._fault(error) from error
+                if error.args[0].code() in _PASSING:
+                    patience_s *= 2
+            outside.sleep(PASSING_SECONDS)
+
+    def _records_now(
+        self, begin: Callable[[int, int], int], deadline: float, answer_s: float
+    ) -> list[tuple[int, Record]]:
+        """As `_records`, with a new client, which asks who leads the partition. It would not ask again if that broker died. `answer_s`: how
+        long the answer about the offsets may take."""
         place = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
         with closing(self._settings.outside.consumer(config)) as consumer:
-            try:
-                while True:
-                    try:
-                        low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
-                        at = begin(low, end)
-                        consumer.assign([ClientPartition(self._topic, 0, at)])
-                        return self._consume(consumer, at, end, deadline)
-                    except KafkaException as error:
-                        if error.args[0].code() not in _ASK_AGAIN or self._settings.outside.monotonic() > deadline:
-                            raise
-                        self._settings.outside.sleep(PASSING_SECONDS)
-            except KafkaException as error:
-                raise self._fault(error) from error
+            low, end = consumer.get_watermark_offsets(place, timeout=answer_s, cached=False)
+            at = begin(low, end)
+            consumer.assign([ClientPartition(self._topic, 0, at)])
+            return self._consume(consumer, at, end, deadline)
 
     def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
         found: list[tuple[int, Record]] = []

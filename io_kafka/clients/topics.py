@@ -20,12 +20,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 from tenacity import (
     Retrying,
-    retry_base,
-    retry_if_exception,
     retry_if_exception_type,
     stop_after_delay,
     wait_exponential,
-    wait_fixed,
 )
 
 from io_kafka.clients.settings import KafkaSettings
@@ -53,14 +50,31 @@ WATCHED_CONFIG = (
 # The time for one request to the broker, long enough for its restart. After that the operator should know.
 REQUEST_SECONDS_MAX = 30.0
 
-# `_NOENT`: the client's own metadata has no leader. The others come from a broker that has just learned of a new topic or a new leader.
-NO_LEADER = (KafkaError._NOENT, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+# `_NOENT`: the client's own metadata has no leader. OFFSET_NOT_AVAILABLE: a new leader does not know yet what is committed. The others come
+# from a broker that has just learned of a new topic or a new leader.
+NO_LEADER = (
+    KafkaError._NOENT,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+)
 
-_OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
+# The broker that was asked is gone, or slow. Another one may answer for it. `_DESTROY_BROKER`: the client has just heard that it is gone.
+NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY_BROKER)
+
+OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
+
+# How long a request may take at first. A client sends to the leader, or to the controller, that it knows. If that broker is dead, the client
+# waits for it and does not look for its successor. So the request is given up, and sent again by a new client, which learns who leads now.
+# Each new client gets twice the time of the last one, because the broker may only be slow.
+ANSWER_SECONDS_MIN = 2.0
 
 # The pause before a request is repeated because the broker was not ready; it is ready within milliseconds.
 PASSING_SECONDS = 0.1
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 
@@ -97,12 +111,12 @@ class Topics:
             return {}
         doing = f"describing the topics {', '.join(wanted)}"
         ids = self._ask(
-            doing, lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s), str
+            doing, lambda seconds: self._admin.describe_topics(TopicCollection(wanted), request_timeout=seconds), str
         )
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
         configs = self._ask(
             doing,
-            lambda: self._admin.describe_configs(resources, request_timeout=self._timeout_s),
+            lambda seconds: self._admin.describe_configs(resources, request_timeout=seconds),
             lambda resource: str(resource.name),
         )
         facts = {}
@@ -134,9 +148,7 @@ class Topics:
         with suppress(_Exists):  # another process was faster
             self._ask(
                 doing,
-                lambda: self._admin.create_topics(
-                    [new], request_timeout=self._timeout_s, operation_timeout=self._timeout_s
-                ),
+                lambda seconds: self._admin.create_topics([new], request_timeout=seconds, operation_timeout=seconds),
                 str,
             )
         return self._appeared(name)
@@ -173,13 +185,16 @@ class Topics:
         """Deletes every record below these offsets for good. Records that are gone already are not an error."""
         asked = [ClientPartition(where.topic, where.partition, offset) for where, offset in sorted(offsets.items())]
         if asked:
-            self._again_where(retry_if_exception_type(NoLeader))(
-                self._ask,
-                f"deleting records of {', '.join(sorted({where.topic for where in offsets}))}",
-                lambda: self._admin.delete_records(
-                    asked, request_timeout=self._timeout_s, operation_timeout=self._timeout_s
+            doing = f"deleting records of {', '.join(sorted({where.topic for where in offsets}))}"
+            self._repeated(
+                lambda _: self._ask(
+                    doing,
+                    lambda seconds: self._admin.delete_records(
+                        asked, request_timeout=seconds, operation_timeout=seconds
+                    ),
+                    lambda partition: TopicPartition(partition.topic, partition.partition),
                 ),
-                lambda partition: TopicPartition(partition.topic, partition.partition),
+                _has_no_leader,
             )
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
@@ -189,7 +204,7 @@ class Topics:
             return []
         found = self._ask(
             f"describing the topics {', '.join(wanted)}",
-            lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s),
+            lambda seconds: self._admin.describe_topics(TopicCollection(wanted), request_timeout=seconds),
             str,
         )
         return sorted(TopicPartition(name, part.id) for name in wanted for part in found[name].partitions)
@@ -198,8 +213,7 @@ class Topics:
         """The offsets of these partitions. A broker that restarts has no leaders for a moment, or answers without an offset, so it is
         asked again until `timeout_s`."""
         wanted = tuple(partitions)
-        retrying = self._again_where(retry_if_exception_type(NoLeader))
-        return retrying(self._offsets_now, wanted, spec, doing) if wanted else {}
+        return self._repeated(lambda _: self._offsets_now(wanted, spec, doing), _has_no_leader) if wanted else {}
 
     def _offsets_now(
         self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str
@@ -208,8 +222,8 @@ class Topics:
         try:
             found = self._ask(
                 doing,
-                lambda: self._admin.list_offsets(
-                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
+                lambda seconds: self._admin.list_offsets(
+                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
                 ),
                 lambda partition: TopicPartition(partition.topic, partition.partition),
             )
@@ -223,40 +237,62 @@ class Topics:
                 raise NoLeader(where.topic, where.partition, doing)
         return {where: int(info.offset) for where, info in sorted(found.items())}
 
-    def _again_where(self, retry: retry_base) -> Retrying:
-        """Repeats a request until `timeout_s` as long as `retry` holds for its fault."""
-        return Retrying(
-            retry=retry, stop=stop_after_delay(self._timeout_s), wait=wait_fixed(PASSING_SECONDS), reraise=True
-        )
+    def _repeated(self, action: Callable[[float], _T], may_pass: Callable[[Exception], bool]) -> _T:
+        """Does `action` until it succeeds, for at most `timeout_s`, as long as `may_pass` holds for its error. `action` gets the seconds that
+        it may take. A client that has not brought success in that time is replaced."""
+        outside = self._settings.outside
+        began = client_began = outside.monotonic()
+        patience_s = ANSWER_SECONDS_MIN
+        while True:
+            left_s = began + self._timeout_s - outside.monotonic()
+            try:
+                return action(min(patience_s, max(left_s, PASSING_SECONDS)))
+            except Exception as error:
+                if not may_pass(error) or left_s <= PASSING_SECONDS:
+                    raise
+            outside.sleep(PASSING_SECONDS)
+            if outside.monotonic() - client_began >= patience_s:
+                self._admin, client_began, patience_s = self._new_admin(), outside.monotonic(), 2 * patience_s
 
     def _ask(
-        self, doing: str, request: Callable[[], Mapping[Any, Future[Any]]], name_of: Callable[[Any], _T]
-    ) -> dict[_T, Any]:
-        """Sends one request and waits for all its answers. Errors of the client become faults of io_kafka/errors.py. After a transient
-        error, such as that of a new topic without a leader, the request is repeated until `timeout_s`."""
-        retrying = self._again_where(retry_if_exception(_is_transient))
+        self, doing: str, request: Callable[[float], Mapping[Any, Future[Any]]], name_of: Callable[[Any], _S]
+    ) -> dict[_S, Any]:
+        """Sends a request and waits for all its answers. Errors of the client become faults of io_kafka/errors.py. After a transient
+        error, such as that of a new topic without a leader, and without an answer, the request is repeated until `timeout_s`. `request` gets
+        the seconds that it may take."""
 
-        def ask() -> dict[_T, Any]:
+        def ask(seconds: float) -> dict[_S, Any]:
             try:
-                return {name_of(key): _result(future, key, self._servers, doing) for key, future in request().items()}
-            except KafkaFault as error:
-                if isinstance(error.__cause__, KafkaException) and error.__cause__.args[0].code() in _OLD_EPOCH:
+                return {
+                    name_of(key): _result(future, key, self._servers, doing) for key, future in request(seconds).items()
+                }
+            except (KafkaFault, KafkaException) as error:
+                if _code_of(error) in OLD_EPOCH:
                     self._admin = self._new_admin()  # a client with an outdated leader epoch sends it in every request
                 raise
 
         try:
-            return retrying(ask)
+            return self._repeated(ask, _is_transient)
         except KafkaException as error:
             raise fault_of(error, self._servers, doing) from error
 
 
-def _is_transient(error: BaseException) -> bool:
-    """Whether the error is that of a broker that is up and not ready yet. An unreachable broker does not count, because the client itself
-    retries that until the request's timeout."""
-    cause = error.__cause__ if isinstance(error, KafkaFault) else error
-    return isinstance(cause, KafkaException) and cause.args[0].code() in (
-        *_OLD_EPOCH, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+def _is_transient(error: Exception) -> bool:
+    """Whether the error is that of a broker that is up and not ready yet, or that of a broker for which another one may answer soon."""
+    return _code_of(error) in (
+        *OLD_EPOCH, *NO_ANSWER, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_CONTROLLER,
     )  # fmt: skip
+
+
+def _has_no_leader(error: Exception) -> bool:
+    return isinstance(error, NoLeader)
+
+
+def _code_of(error: Exception) -> int | None:
+    """The client's code of an error, or of the error that a fault stands for; None if there is none."""
+    cause = error.__cause__ if isinstance(error, KafkaFault) else error
+    return int(cause.args[0].code()) if isinstance(cause, KafkaException) else None
 
 
 class _Exists(KafkaFault):
@@ -278,7 +314,7 @@ def fault_of(
         return UnknownTopic(topic, partition)
     if topic is not None and code in NO_LEADER:
         return NoLeader(topic, partition, doing)
-    if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE):
+    if code in (*NO_ANSWER, KafkaError._RESOLVE):
         return BrokerUnreachable(servers, doing, cause.str())
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
         return NotAuthorized(f"topic {topic!r}" if topic else servers, doing, cause.str())

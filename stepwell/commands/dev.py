@@ -1,22 +1,23 @@
-"""`stepwell dev up` and `dev down`: a local Kafka broker to try things with. There is one per user, in a folder of the user's cache."""
+"""`stepwell dev up` and `dev down`: a local Kafka broker to try things with. There is one per user, in a folder of the user's cache.
+`stepwell dev cluster` is in dev_cluster.py."""
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coordinator.specification import PipelineSpec
-from io_kafka.broker.local import HOST, LocalBroker
-from io_kafka.clients.topics import Topics
-from io_kafka.errors import UnknownTopic
+from io_kafka.broker.local import LocalBroker
+from io_kafka.broker.node import HOST
+from stepwell.commands import dev_cluster
 from stepwell.commands.common import JsonOption, reported, show
+from stepwell.commands.dev_folder import dev_folder
 from stepwell.project.settings import BOOTSTRAP_SERVERS_DEFAULT
 
 app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True, add_completion=False)
+app.add_typer(dev_cluster.app, name="cluster")
 
 PORT_DEFAULT = int(BOOTSTRAP_SERVERS_DEFAULT.rsplit(":", 1)[1])
 
@@ -61,11 +62,6 @@ def down(folder: FolderOption = None, as_json: JsonOption = False) -> None:
         show({"stopped": broker is not None, "folder": str(place)}, as_json=as_json, text=text)
 
 
-def dev_folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "stepwell" / "dev"
-
-
 def _port(folder: Path, wanted: int | None) -> int | None:
     """The wanted port, or else the default port. None if the folder's broker has a port already, or if the default port is not free."""
     if wanted is not None or (folder / "ports.json").exists():
@@ -76,20 +72,3 @@ def _port(folder: Path, wanted: int | None) -> int | None:
         except OSError:
             return None
     return PORT_DEFAULT
-
-
-def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
-    """Creates missing input topics on the user's local broker, and on no other, so that a new project runs without changes. Returns their
-    names."""
-    broker = LocalBroker.running(dev_folder())
-    if broker is None or broker.bootstrap_servers != pipeline.kafka.bootstrap_servers:
-        return []
-    topics = Topics(pipeline.kafka)
-    made = []
-    for name in pipeline.input_topics:
-        try:
-            topics.describe([name])
-        except UnknownTopic:
-            topics.ensure(name, 1)
-            made.append(name)
-    return made

@@ -30,7 +30,7 @@ from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, project_of, reported, show
-from stepwell.commands.dev import make_missing_inputs
+from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import SPARK_LOG, spark_session
 from stepwell.lowering.driver import lower
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan

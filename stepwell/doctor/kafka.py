@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from coordinator.specification import log_topic_of
-from io_kafka.clients.settings import KafkaSettings, client_version, cluster_of
+from io_kafka.clients.settings import KafkaSettings, brokers_of, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault, UnknownTopic
@@ -30,7 +30,7 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
         return [Check("broker", "FAIL", str(fault), "Correct the kafka.* settings of spark-pipeline.yml.")], None
     began = time.monotonic()
     try:
-        cluster = cluster_of(kafka.bootstrap_servers, timeout_s=ANSWER_SECONDS_MAX) if _is_plain(settings) else "?"
+        cluster = brokers_of(kafka.bootstrap_servers, timeout_s=ANSWER_SECONDS_MAX)[0] if _is_plain(settings) else "?"
         topics = Topics(kafka, timeout_s=ANSWER_SECONDS_MAX)
         count = len(topics.names())
     except KafkaFault as fault:
@@ -55,7 +55,7 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
 
 
 def _is_plain(settings: Mapping[str, str]) -> bool:
-    """Whether an address suffices to connect. `cluster_of` does not support security settings."""
+    """Whether an address suffices to connect. `brokers_of` does not support security settings."""
     return settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
 
 

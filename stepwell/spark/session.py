@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline: classic, local, in UTC, and without output.
+"""The Spark session of a pipeline: classic, in UTC, and without output; local, unless the project names a master.
 
 Each worker is a job of one task that lives as long as the run, so local mode has more task slots than cores: a query, or a worker that replaces
 another one, must find a slot. Unix sockets replace TCP, and Stepwell's own daemon imports the heavy modules before it forks a task's process.
@@ -23,6 +23,8 @@ DAEMON_MODULE = "engine.resident.daemon"
 
 WORKER_SLOTS = 1024
 """Task slots of local mode beyond the cores: as many as a pipeline may have workers. A slot that nobody uses costs nothing."""
+
+LOOPBACK = "127.0.0.1"
 
 _ROOMS_FOLDER = Path(__file__).resolve().parents[2]
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
@@ -77,8 +79,8 @@ def make_session(
     """The process's session, with a project's `spark.*` settings. With `daemon_module` None, Spark's own daemon is used. With `java_options`
     None, the archive of classes is used if there is one."""
     chosen = {**_DEFAULTS, **(settings or {}), **_FIXED}
-    chosen.setdefault("spark.master", f"local[{cores() + WORKER_SLOTS}]")
-    chosen.setdefault("spark.default.parallelism", str(cores()))  # and not the number of slots
+    for key, value in _placed(chosen.get("spark.master")).items():
+        chosen.setdefault(key, value)
     if daemon_module is not None:
         chosen.setdefault("spark.python.daemon.module", daemon_module)
     # Python workers must find Stepwell's packages also if they run from a checkout.
@@ -95,6 +97,26 @@ def make_session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _placed(master: str | None) -> dict[str, str]:
+    """What follows from where the tasks run. `master` is the project's; None means local mode with the usual number of task slots."""
+    if master is None:
+        # The parallelism would be the number of slots.
+        return {"spark.master": f"local[{cores() + WORKER_SLOTS}]", "spark.default.parallelism": str(cores())}
+    if _is_on_loopback(master):
+        # Executors connect to the driver at this address. Spark would choose the machine's address in its network, over which Stepwell's
+        # workers would not be allowed to connect without encryption.
+        return {"spark.driver.host": LOOPBACK}
+    return {}
+
+
+def _is_on_loopback(master: str) -> bool:
+    """Whether all masters of a standalone cluster (`spark://HOST:PORT,HOST:PORT`) are on this machine's loopback addresses."""
+    if not master.startswith("spark://"):
+        return False
+    hosts = [address.rsplit(":", 1)[0] for address in master.removeprefix("spark://").split(",")]
+    return all(host == "localhost" or host.startswith("127.") for host in hosts)
 
 
 def _python_path() -> list[str]:

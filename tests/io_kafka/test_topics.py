@@ -120,7 +120,7 @@ def test_a_request_with_a_transient_error_is_repeated(broker: Broker) -> None:
     topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
     answers = [KafkaException(KafkaError(KafkaError.UNKNOWN_LEADER_EPOCH)), "answer"]
 
-    def request() -> dict[str, Future[str]]:
+    def request(seconds: float) -> dict[str, Future[str]]:
         future: Future[str] = Future()
         answer = answers.pop(0)
         future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
@@ -154,7 +154,8 @@ def test_a_request_to_a_restarting_broker_is_repeated(broker: Broker, topic_pref
     topics.ensure(topic_prefix + "in", 1)
     place = TopicPartition(topic_prefix + "in", 0)
     real = topics._admin
-    for answers in ((KafkaError(KafkaError._NOENT), -1001, -1, 7), (7,)):
+    catching_up = KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)
+    for answers in ((KafkaError(KafkaError._NOENT), catching_up, -1001, -1, 7), (7,)):
         topics._admin = restarting = Restarting(*answers)  # type: ignore[assignment]
         restarting.describe_topics = real.describe_topics  # type: ignore[attr-defined]
         assert topics.end_offsets_of([place]) == {place: 7}
@@ -173,3 +174,12 @@ def test_a_client_that_knows_a_former_leader_epoch_is_replaced(broker: Broker, t
     place = TopicPartition(topic_prefix + "in", 0)
     assert topics.end_offsets_of([place]) == {place: 0}
     assert len(old.answers) == 9
+
+
+def test_a_client_that_gets_no_answer_is_replaced(broker: Broker, topic_prefix: str) -> None:
+    """As after the loss of the broker that it knows as leader: it would wait for that broker and not look for its successor."""
+    topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+    topics.ensure(topic_prefix + "in", 1)
+    topics._admin = Restarting(*[KafkaError(KafkaError._TIMED_OUT)] * 1000)  # type: ignore[assignment]
+    place = TopicPartition(topic_prefix + "in", 0)
+    assert topics.end_offsets_of([place]) == {place: 0}

@@ -382,12 +382,26 @@ KAFKA = (
         (
             Edit(
                 "io_kafka/clients/step_log_reader.py",
-                "KafkaError.OFFSET_OUT_OF_RANGE, *NO_LEADER}",
-                "KafkaError.OFFSET_OUT_OF_RANGE}",
+                "KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH, *NO_LEADER}",
+                "KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH}",
             ),
         ),
         (f"{TEST_WRITER}::test_a_step_log_without_a_leader_is_waited_for",),
         tells="NoLeader",
+    ),
+    Breakage(
+        "dead-leader-is-asked-for-ever",
+        "A client that gets no answer is kept. It waits for the leader that it knows, and never hears of the successor.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/clients/topics.py",
+                "self._admin, client_began, patience_s = self._new_admin(), outside",
+                "client_began, patience_s = outside",
+            ),
+        ),
+        ("tests/io_kafka/test_topics.py::test_a_client_that_gets_no_answer_is_replaced",),
+        tells="no Kafka broker answered",
     ),
     Breakage(
         "snapshot-without-divisions",

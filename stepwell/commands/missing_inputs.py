@@ -1,0 +1,33 @@
+"""Creates the input topics of a new project on the brokers that `stepwell dev` has started."""
+
+from __future__ import annotations
+
+from coordinator.specification import PipelineSpec
+from io_kafka.broker.group import BrokerGroup
+from io_kafka.broker.local import LocalBroker
+from io_kafka.clients.topics import Topics
+from io_kafka.errors import UnknownTopic
+from stepwell.commands.dev_folder import dev_cluster_folder, dev_folder
+from stepwell.dev_cluster.topology import KAFKA_FOLDER
+
+
+def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
+    """Creates missing input topics on the user's local brokers, and on no other, so that a new project runs without changes. Returns their
+    names."""
+    if pipeline.kafka.bootstrap_servers not in _local_servers():
+        return []
+    topics = Topics(pipeline.kafka)
+    made = []
+    for name in pipeline.input_topics:
+        try:
+            topics.describe([name])
+        except UnknownTopic:
+            topics.ensure(name, 1)
+            made.append(name)
+    return made
+
+
+def _local_servers() -> set[str]:
+    """The addresses of `dev up` and of `dev cluster up`, as far as they run."""
+    groups = (LocalBroker.running(dev_folder()), BrokerGroup.of(dev_cluster_folder() / KAFKA_FOLDER))
+    return {group.bootstrap_servers for group in groups if group is not None and group.is_running}
