@@ -30,7 +30,7 @@ from coordinator.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
-from coordinator.start import open_latest, prepare, record_completion
+from coordinator.start import bind_workers, open_latest, prepare, record_completion
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
 from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
@@ -94,19 +94,19 @@ class Pipeline:
             inputs = Inputs(
                 self._spec, self._topics, self._board, identities, self._writer.state, available_now=available_now
             )
-            self._recover_and_loop(setup, inputs)
+            self._recover_and_loop(setup, inputs, log_facts.topic_id)
         except StaleEpoch as fault:
             raise self._fenced() from fault
         finally:
             self._writer.close()
             self._board.update(phase="stopped")
 
-    def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs) -> None:
+    def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs, log_id: str) -> None:
         recoveries, attempt = Recoveries(), 0
         while True:
             try:
                 with closing(self._crew(setup, attempt)) as crew:
-                    core = self._recover(crew, inputs)
+                    core = self._recover(crew, inputs, log_id)
                     self._outside.settle_memory()
                     self._loop(core, crew, inputs)
                 return
@@ -135,12 +135,12 @@ class Pipeline:
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 
-    def _recover(self, crew: Crew, inputs: Inputs) -> Core:
+    def _recover(self, crew: Crew, inputs: Inputs, log_id: str) -> Core:
         """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        crew.wait_for_workers()
+        bind_workers(crew, self._spec, self._writer.state, log_id)
         self._board.update(workers=[{"host": member.host, "pid": member.pid} for member in crew.members])
         version = open_latest(crew, self._writer.state)
         record_completion(self._writer, version)

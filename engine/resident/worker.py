@@ -1,6 +1,6 @@
 """One worker: carries out the coordinator's orders one after the other, and answers each.
 
-    registered -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
+    bound -> [Remove, Create] -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
 
 Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, and a third thread sends
 heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception that is no Fault, because its
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
     Beat,
+    Create,
+    Created,
     Failed,
     Fence,
     Fenced,
@@ -42,6 +44,8 @@ from engine.resident.messages import (
     Pause,
     Paused,
     Ping,
+    Remove,
+    Removed,
     Resume,
     Resumed,
     RunStep,
@@ -57,8 +61,10 @@ from engine.resident.transport import Arrived, Connection, Ended, Event, Events,
 from engine.run.exchange import to_buffer
 from engine.run.sources import DEAD_LETTER_SCHEMA
 from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
-from io_kafka.outside import Outside
 from storage.database import Database
+from storage.errors import DatabaseExists
+from storage.host_folder import HostFolder
+from storage.identity import Identity
 
 
 class CoordinatorGone(Exception):
@@ -87,28 +93,32 @@ class Progress:
 
 
 class Worker:
-    """`control`: the connection to the coordinator, which has registered this worker as `number`. `make_reader` makes its reader of Kafka."""
+    """`control`: the connection to the coordinator, which has made this process worker `number`. `folder`: that of the host, with the databases
+    of all its workers. `make_reader` makes the worker's reader of Kafka."""
 
     def __init__(
         self,
         setup: TaskSetup,
         number: int,
+        folder: HostFolder,
         term: Term,
         token: str,
         transport: Transport,
         events: Events,
         control: Connection,
         make_reader: Callable[[], Reader],
-        outside: Outside,
+        progress: Progress,
     ) -> None:
         self._setup, self._number, self._term = setup, number, term
-        self._events, self._control, self._outside = events, control, outside
+        self._host_folder, self._folder = folder, folder.of_worker(number)
+        self._events, self._control, self._outside = events, control, setup.kafka.outside
+        outside = self._outside
         self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, outside.monotonic)
         self._reader = make_reader()
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
         self.life = Life()
-        self.progress = Progress(outside.thread_clock(), transport)
+        self.progress = progress
 
     def run(self) -> None:
         """Returns after a stop. Raises CoordinatorGone."""
@@ -156,6 +166,14 @@ class Worker:
         match order:
             case RunStep():
                 self._step(order)
+            case Remove(databases=databases):
+                self._answer(Removed(workers=self._remove(databases)))
+            case Create():
+                with suppress(
+                    DatabaseExists
+                ):  # a worker of an older run was faster; the fence tells whose database it is
+                    Database.create(self._folder, self._setup.identity(self._number), self._term.number)
+                self._answer(Created())
             case Fence():
                 found = Database.fence(
                     self._folder, epoch=self._term.number, identity=self._setup.identity(self._number)
@@ -191,9 +209,9 @@ class Worker:
             case _:
                 raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
 
-    @property
-    def _folder(self) -> Path:
-        return self._setup.databases[self._number][0]
+    def _remove(self, databases: tuple[tuple[int, Identity | None], ...]) -> tuple[int, ...]:
+        self._host_folder.finish_removals()
+        return tuple(worker for worker, identity in databases if self._host_folder.remove(worker, identity))
 
     @property
     def _open_database(self) -> Database:

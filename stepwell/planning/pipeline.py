@@ -65,6 +65,8 @@ def pipeline_spec(project: Project, plan: PlannedProject) -> PipelineSpec:
         register_s=settings.worker_register,
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
+        local_dir=settings.local_dir,
+        on_cluster=not is_local(project.settings.spark.get("spark.master", "local")),
     )
 
 

@@ -294,7 +294,7 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
         pytest.raises(NoSlots, match="3 workers need 3 task slots at once, and 2 workers have registered"),
     ):
         made.launch()
-        made.wait_for_workers()
+        made.wait_for_candidates()
     launcher.join()
     few = ThreadLauncher(lambda: Log(PARTITIONS))
     few.slots = 2
@@ -311,8 +311,21 @@ def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: p
     made = crew(setup_of(tmp_path, 1, PARTITIONS), launcher)
     with closing(made), pytest.raises(UnequalWorkers, match=r"edition 2 \(coordinator: 1"):
         made.launch()
-        made.wait_for_workers()
+        made.wait_for_candidates()
     launcher.join()
+
+
+def registration(token: str) -> Register:
+    return Register(
+        token=token,
+        host="h",
+        pid=1,
+        address=Address("h", 1),
+        fingerprint=entry.fingerprint(),
+        folder="/f",
+        folder_name="f",
+        folder_fault=None,
+    )
 
 
 def stranger(made: Crew, frame: Frame) -> str:
@@ -333,14 +346,14 @@ def test_who_does_not_know_the_token_becomes_no_worker(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)  # the real worker never comes
     with closing(crew(setup_of(tmp_path, 1, PARTITIONS), launcher)) as made:
         made.launch()
-        register = Register(token="guessed", host="h", pid=1, address=Address("h", 1), fingerprint=entry.fingerprint())
+        register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
-        assert not made.members
+        assert not made.candidates
 
 
 def test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away(tmp_path: Path) -> None:
     with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
-        register = Register(token="guessed", host="h", pid=1, address=Address("h", 1), fingerprint=entry.fingerprint())
+        register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
         assert "closed" in stranger(
             made, Frame(made.term, Beat(step=0, stage=0, cpu_ms=0, bytes_moved=0, waiting=True))
@@ -370,7 +383,7 @@ def _is_closed(raw: socket.socket) -> bool:
 @pytest.mark.parametrize("token", ["gu\u00e9ssed", "\ud800", ""])
 def test_a_token_may_be_any_text(tmp_path: Path, token: str) -> None:
     with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
-        register = Register(token="", host="h", pid=1, address=Address("h", 1), fingerprint="")
+        register = registration(token="")
         made._take(Accepted(connection := _Closable()))  # type: ignore[arg-type]
         made._take(Arrived(connection, Frame(made.term, register.model_copy(update={"token": token}))))  # type: ignore[arg-type]
         assert connection.is_closed and len(made.members) == 1
