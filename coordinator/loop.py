@@ -47,8 +47,8 @@ _log = structlog.get_logger("coordinator.loop")
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
 
-FOLD_LOOK_SECONDS = 0.01
-"""The longest wait while the workers fold, between two looks at what they have answered."""
+LOOK_SECONDS = 0.01
+"""The longest wait while the workers fold or read, between two looks at what they have answered."""
 
 
 class Pipeline:
@@ -99,6 +99,7 @@ class Pipeline:
             raise self._fenced() from fault
         finally:
             self._writer.close()
+            self._requests.questions.end()
             self._board.update(phase="stopped")
 
     def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs, log_id: str) -> None:
@@ -141,7 +142,7 @@ class Pipeline:
         crew.launch()
         inputs.check_topics()  # while the workers start
         bind_workers(crew, self._spec, self._writer.state, log_id)
-        self._board.update(workers=[{"host": member.host, "pid": member.pid} for member in crew.members])
+        self._board.update(workers=[{"host": m.host, "pid": m.pid, "folder": m.folder} for m in crew.members])
         version = open_latest(crew, self._writer.state)
         record_completion(self._writer, version)
         self._writer.state.forget(version.step)
@@ -177,7 +178,8 @@ class Pipeline:
                 case Wait():
                     if core.paused and core.drained:
                         crew.pause(core.step)
-                    self._requests.wait(FOLD_LOOK_SECONDS if self._checkpoints.is_folding else WAIT_SECONDS)
+                    is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
+                    self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
                     steps.divide(action, core)
@@ -193,6 +195,7 @@ class Pipeline:
                 case _:
                     assert_never(action)
             self._checkpoints.notice_fold(core, crew)
+            self._requests.questions.serve(crew)
 
     def _phase(self, core: Core) -> str:
         if core.stopping:

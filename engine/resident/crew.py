@@ -34,6 +34,7 @@ from engine.resident.liveness import Limits, Liveness, Verdict
 from engine.resident.messages import (
     Answer,
     Beat,
+    Contents,
     Create,
     Created,
     Failed,
@@ -51,6 +52,7 @@ from engine.resident.messages import (
     Order,
     Pause,
     Paused,
+    Read,
     Register,
     Remove,
     Removed,
@@ -96,6 +98,9 @@ SPARES_MAX = 64
 EXTRA_SECONDS = 1.0
 """Between two additional tasks, after the first ones: as many as there are workers come as fast as they register. Spark may go on placing tasks
 where they do not help, so the later ones only wait for a host that comes back."""
+
+BESIDE = ("fold", "read")
+"""The kinds of order that a worker carries out beside the steps."""
 
 A = TypeVar("A", bound=Answer)
 
@@ -318,6 +323,29 @@ class Crew:
             return None
         return {number: self._taken(number, "fold", Folded) for number in self.numbers}
 
+    # Views
+
+    def begin_read(self, views: Sequence[str]) -> None:
+        """Has every worker read the views, beside the steps. `contents` tells when that is over."""
+        self._send_to_all(Read(views=tuple(views)))
+
+    def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
+        """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
+        self.check()
+        if any("read" not in self._members[number].answers for number in self.numbers):
+            return None
+        answers = {number: self._members[number].answers.pop("read") for number in self.numbers}
+        found: dict[int, tuple[Contents, tuple[Buffer, ...]]] = {}
+        for number, (answer, buffers) in answers.items():
+            match answer:
+                case Contents():
+                    found[number] = answer, buffers
+                case Failed(fault=fault):
+                    raise faults.from_wire(fault, number)
+                case _:
+                    raise TaskLost(f"worker {number} answered read with {answer.kind}")
+        return found
+
     # The end of a step, and of all
 
     def pause(self, step: int) -> None:
@@ -421,8 +449,9 @@ class Crew:
         if isinstance(message, Beat):
             self._liveness.beat(member.number, message, now)
             return
-        # `folded` raises the fault of a fold. Any other recoverable fault or mistake is raised here: other workers may never answer.
-        if isinstance(message, Failed) and message.doing != "fold":
+        # `folded` and `contents` raise the faults of what runs beside the steps. Any other recoverable fault or mistake is raised here: other
+        # workers may never answer.
+        if isinstance(message, Failed) and message.doing not in BESIDE:
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault
@@ -466,6 +495,8 @@ def _question_of(message: Message) -> str:
             return "freeze"
         case Folded():
             return "fold"
+        case Contents():
+            return "read"
         case Paused():
             return "pause"
         case Resumed():

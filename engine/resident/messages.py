@@ -1,8 +1,8 @@
 """Everything that travels between the coordinator and its workers, and between two workers, as one closed union.
 
-    coordinator -> worker    Welcome, Refuse, Remove, Create, Fence, Open, Join, RunStep, Freeze, Fold, Pause, Resume, Stop, Ping
-    worker -> coordinator    Register, Holds, Removed, Created, Fenced, Opened, Joined, StepDone, StepAbandoned, Failed, Frozen, Folded, Paused,
-                             Resumed, Stopped, Beat
+    coordinator -> worker    Welcome, Refuse, Remove, Create, Fence, Open, Join, RunStep, Freeze, Fold, Read, Pause, Resume, Stop, Ping
+    worker -> coordinator    Register, Holds, Removed, Created, Fenced, Opened, Joined, StepDone, StepAbandoned, Failed, Frozen, Folded,
+                             Contents, Paused, Resumed, Stopped, Beat
     worker -> worker         Hello, Rows
 
 A message is small and typed. Rows do not travel in it but in the buffers of its frame (frames.py), as Arrow IPC streams. Nothing here is
@@ -104,6 +104,13 @@ class Fold(_Message):
     """Begins a fold, which runs beside the steps. `Folded` or `Failed` answers when it is over."""
 
     kind: Literal["fold"] = "fold"
+
+
+class Read(_Message):
+    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers."""
+
+    kind: Literal["read"] = "read"
+    views: tuple[str, ...]
 
 
 class Pause(_Message):
@@ -229,6 +236,13 @@ class Folded(_Message):
     disk_bytes: dict[str, int]
 
 
+class Contents(_Message):
+    """The frame's buffers are the worker's rows of the views that were asked for, in that order."""
+
+    kind: Literal["contents"] = "contents"
+    version: VersionId
+
+
 class Paused(_Message):
     kind: Literal["paused"] = "paused"
     step: int
@@ -280,7 +294,21 @@ class Rows(_Message):
 
 
 Order = (
-    Welcome | Refuse | Remove | Create | Fence | Open | Join | RunStep | Freeze | Fold | Pause | Resume | Stop | Ping
+    Welcome
+    | Refuse
+    | Remove
+    | Create
+    | Fence
+    | Open
+    | Join
+    | RunStep
+    | Freeze
+    | Fold
+    | Read
+    | Pause
+    | Resume
+    | Stop
+    | Ping
 )
 Answer = (
     Register
@@ -295,6 +323,7 @@ Answer = (
     | Failed
     | Frozen
     | Folded
+    | Contents
     | Paused
     | Resumed
     | Stopped

@@ -43,7 +43,7 @@ class InsecureCluster(Fault):
     def __init__(self, master: str, host: str) -> None:
         super().__init__(
             f"with Spark's master {master}, workers connect to {host} and to each other without encryption; only a token protects the run.",
-            "Run in local mode. Several hosts are not supported yet, because the databases are on one host.",
+            "Run in local mode, or allow it with stepwell.cluster.insecure=true on a network whose users you trust.",
         )
 
 

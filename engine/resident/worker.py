@@ -2,9 +2,9 @@
 
     bound -> [Remove, Create] -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
 
-Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, and a third thread sends
-heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception that is no Fault, because its
-state is then unknown. It never decides anything else by itself.
+Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, so does a read of
+views; and another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception
+that is no Fault, because its state is then unknown. It never decides anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -27,6 +27,7 @@ from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
     Beat,
+    Contents,
     Create,
     Created,
     Failed,
@@ -44,6 +45,7 @@ from engine.resident.messages import (
     Pause,
     Paused,
     Ping,
+    Read,
     Remove,
     Removed,
     Resume,
@@ -58,6 +60,7 @@ from engine.resident.messages import (
 )
 from engine.resident.states import Life, State
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
+from engine.run.contents import read_views
 from engine.run.exchange import to_buffer
 from engine.run.sources import DEAD_LETTER_SCHEMA
 from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
@@ -199,6 +202,8 @@ class Worker:
                 self._answer(Frozen(version=version))
             case Fold():
                 self._outside.start_thread("fold", self._fold)
+            case Read():
+                self._outside.start_thread("read", lambda: self._read(order))
             case Pause():
                 self._answer(Paused(step=self.life.pause()))
             case Resume():
@@ -267,6 +272,19 @@ class Worker:
         except Exception as error:
             message = Failed(doing="fold", fault=faults.to_wire(error))
         self._control.send_now(Frame(self._term, message))
+
+    def _read(self, order: Read) -> None:
+        """In a thread of its own, beside the steps. Every fault is an answer."""
+        buffers: tuple[Buffer, ...] = ()
+        try:
+            self._outside.lower_priority()
+            plan, placement = self._setup.plan, self._setup.placement
+            version, tables = read_views(self._folder, plan.circuit, placement, self._number, order.views)
+            message: Message = Contents(version=version)
+            buffers = tuple(to_buffer(table) for table in tables)
+        except Exception as error:
+            message, buffers = Failed(doing="read", fault=faults.to_wire(error)), ()
+        self._control.send_now(Frame(self._term, message, buffers))
 
 
 class _Watched:

@@ -14,6 +14,11 @@ import pytest
 from base.fault import ExitCode, exit_code_of
 from coordinator.errors import DatabaseMissing
 from engine.resident.start_faults import NoHostFolder
+from examples.batch import TopicMessage, batch_answer, compare
+from stepwell.errors import StepwellError
+from stepwell.inspection.query import query
+from stepwell.service.client import ControlClient, NotRunning
+from stepwell.service.server import ControlServer
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
@@ -138,6 +143,36 @@ def test_databases_of_a_host_that_missed_a_full_refresh_are_removed_when_it_is_b
     cluster.run("bb", full_refresh=True)
     assert "/2/" in Database.owner(cluster.folder("b", 0)).database
     cluster.check()
+
+
+def test_views_are_read_by_the_workers_that_have_them(cluster: Cluster, tmp_path: Path) -> None:
+    """The folder of this host has no database."""
+    cluster.run("ab")
+    resolved, hosts = cluster.resolved, [cluster.hosts[name] for name in "ab"]
+    with cluster.play.running(resolved, threads(hosts=hosts)) as run:
+        server = ControlServer(run.requests, run.board)
+        server.start()
+        server.endpoint.write(tmp_path)
+        try:
+            client = ControlClient(tmp_path)
+            answer = query(resolved.project, resolved.spec.circuit, "SELECT * FROM sums", client.views)
+            messages = [TopicMessage(*m[:4]) for m in cluster.play.read("in")]
+            (topic,) = resolved.spec.input_topics
+            expected = batch_answer(resolved.project, {topic: messages})
+            assert answer.step == 1 and compare("sums", answer.rows, expected["sums"]).equal
+            cluster.play.send("in", sums.rows(cluster.sent, 4))
+            run.wait_until(lambda status: status["steps_run"] == 2)
+            version, (table,) = client.views(["sums"])
+            assert version.step == 2 and table.num_rows == 3, "not as of the last checkpoint"
+            with pytest.raises(StepwellError, match=r"no answer.*KeyError"):
+                client.views(["nothing"])
+            assert client.views([])[0] == version
+            run.wait_until(lambda status: status["phase"] == "run")
+        finally:
+            server.close()
+    with pytest.raises(NotRunning):
+        client.views(["sums"])
+    Database.close_all()
 
 
 def test_a_host_without_a_folder_is_named(cluster: Cluster) -> None:

@@ -401,6 +401,16 @@ COORDINATOR = (
         tells="NoCommonVersion",
     ),
     Breakage(
+        "database-made-after-the-first-intent",
+        "A database that is away is made again although the others may have opened the first checkpoint.",
+        "6 two versions",
+        (Edit(START, "not state.checkpoints and state.intent is None and", "not state.checkpoints and"),),
+        (
+            "tests/simulator/test_scenarios.py::"
+            "test_a_database_that_is_away_after_the_first_intent_is_not_created_again",
+        ),
+    ),
+    Breakage(
         "copy-that-others-do-not-fit",
         "Of two copies of a database the largest is bound, whatever version the other workers have.",
         "6 two versions",

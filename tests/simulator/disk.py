@@ -301,6 +301,14 @@ class Disk:
         for name in self.parts[host]:
             self.root.entries[name].crash(rng)
 
+    def boot(self, host: str) -> str:
+        """The boot id of a host."""
+        return f"{host}boot{self.boots[host]}"
+
+    def boot_at(self, place: Sequence[str]) -> str:
+        """That of the host to which a place belongs."""
+        return next(self.boot(host) for host, names in self.parts.items() if place[0] in names)
+
     def environments(self) -> Iterator[tuple[tuple[str, ...], Environment]]:
         """All that are there, with their places."""
         yield from _environments(self.root, ())

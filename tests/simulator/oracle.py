@@ -49,6 +49,7 @@ class Description:
     freezing: Version | None
     worker: int
     database: str
+    boot: str
     merging: bool
     """A fold has merged a part of the frozen layer."""
 
@@ -179,13 +180,15 @@ class Oracle:
     def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
         """A step is written when every worker has it in its state, perhaps with the next one."""
         for folder, environment in live(disk) if writer.alive else ():
+            if description(environment.now.records).boot != disk.boot_at(folder):
+                continue  # its host has crashed, after the worker had sent what the step gave
             at = self._step_of(folder, environment, disk)
             assert at in (step + 1, step + 2), f"step {step} is written, and the state of {'/'.join(folder)} is at {at}"
 
     def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
-        """The next step of a worker's state; None if the database is not open in the present epoch."""
+        """The next step of a worker's state; None if the database is not open in the present epoch, or if its host has crashed since."""
         present = description(environment.now.records)
-        if present.working is None or present.term[0] != self.epoch:
+        if present.working is None or present.term[0] != self.epoch or present.boot != disk.boot_at(folder):
             return None
         for layer in self._layers(folder, environment, present, disk):
             if (stored := layer.get(_STEP)) is not None:
@@ -369,8 +372,12 @@ class Oracle:
         assert found == expected, f"worker {worker}, {what}: {found} is not {expected}"
 
     def check_shared(self, disk: Disk) -> None:
-        """All workers share a version; before all have one, there is nothing to lose."""
-        held = [set(description(environment.now.records).versions) for _, environment in live(disk)]
+        """All workers share a version; before all have one, there is nothing to lose. Where several hosts have a database of one number, it is
+        enough if one of them does."""
+        by_number: dict[str, set[Version]] = {}
+        for place, environment in databases(disk):
+            by_number.setdefault(place[-2], set()).update(description(environment.now.records).versions)
+        held = list(by_number.values())
         if len(held) == self._workers:
             assert set.intersection(*held), f"no version is common: {held}"
         else:
@@ -439,7 +446,7 @@ def description(records: Records) -> Description:
     freezing = None if plain["freezing"] is None else _version(plain["freezing"])
     return Description(
         divmod(plain["epoch"], _ATTEMPTS), versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"],
-        freezing, plain["identity"]["worker"], plain["identity"]["database"], plain["laid"] is not None,
+        freezing, plain["identity"]["worker"], plain["identity"]["database"], plain["boot"], plain["laid"] is not None,
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
                 "environments": environments,
                 "shutil": SimpleNamespace(rmtree=_remove),
                 "sync": SimPath.sync,
-                "boot_id": lambda: f"{world.acting().host}boot{world.disk.boots[world.acting().host]}",
+                "boot_id": lambda: world.disk.boot(world.acting().host),
             },
         ),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),

@@ -50,6 +50,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     ),
     messages.Freeze(version=VERSION),
     messages.Fold(),
+    messages.Read(views=("v", "w")),
     messages.Pause(),
     messages.Resume(),
     messages.Stop(step=8),
@@ -71,6 +72,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         )
     ),
     messages.Removed(workers=(1,)),
+    messages.Contents(version=VERSION),
     messages.Created(),
     messages.Fenced(versions=(VERSION,), number=9),
     messages.Opened(step=17),
