@@ -35,5 +35,9 @@ class StateLost(CoordinatorError):
     """The step log and the databases do not belong together."""
 
 
+class DatabaseMissing(StateLost):
+    """No task has come to a host that holds the database of a worker."""
+
+
 class RecoveryFailed(CoordinatorError):
     """The same step, or the same checkpoint, failed several times in a row."""

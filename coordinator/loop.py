@@ -30,7 +30,7 @@ from coordinator.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
-from coordinator.start import open_latest, prepare, record_completion
+from coordinator.start import bind_workers, open_latest, prepare, record_completion
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
 from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
@@ -47,8 +47,8 @@ _log = structlog.get_logger("coordinator.loop")
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
 
-FOLD_LOOK_SECONDS = 0.01
-"""The longest wait while the workers fold, between two looks at what they have answered."""
+LOOK_SECONDS = 0.01
+"""The longest wait while the workers fold or read, between two looks at what they have answered."""
 
 
 class Pipeline:
@@ -94,19 +94,20 @@ class Pipeline:
             inputs = Inputs(
                 self._spec, self._topics, self._board, identities, self._writer.state, available_now=available_now
             )
-            self._recover_and_loop(setup, inputs)
+            self._recover_and_loop(setup, inputs, log_facts.topic_id)
         except StaleEpoch as fault:
             raise self._fenced() from fault
         finally:
             self._writer.close()
+            self._requests.questions.end()
             self._board.update(phase="stopped")
 
-    def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs) -> None:
+    def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs, log_id: str) -> None:
         recoveries, attempt = Recoveries(), 0
         while True:
             try:
                 with closing(self._crew(setup, attempt)) as crew:
-                    core = self._recover(crew, inputs)
+                    core = self._recover(crew, inputs, log_id)
                     self._outside.settle_memory()
                     self._loop(core, crew, inputs)
                 return
@@ -135,13 +136,13 @@ class Pipeline:
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 
-    def _recover(self, crew: Crew, inputs: Inputs) -> Core:
+    def _recover(self, crew: Crew, inputs: Inputs, log_id: str) -> Core:
         """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        crew.wait_for_workers()
-        self._board.update(workers=[{"host": member.host, "pid": member.pid} for member in crew.members])
+        bind_workers(crew, self._spec, self._writer.state, log_id)
+        self._board.update(workers=[{"host": m.host, "pid": m.pid, "folder": m.folder} for m in crew.members])
         version = open_latest(crew, self._writer.state)
         record_completion(self._writer, version)
         self._writer.state.forget(version.step)
@@ -177,7 +178,8 @@ class Pipeline:
                 case Wait():
                     if core.paused and core.drained:
                         crew.pause(core.step)
-                    self._requests.wait(FOLD_LOOK_SECONDS if self._checkpoints.is_folding else WAIT_SECONDS)
+                    is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
+                    self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
                     steps.divide(action, core)
@@ -193,6 +195,7 @@ class Pipeline:
                 case _:
                     assert_never(action)
             self._checkpoints.notice_fold(core, crew)
+            self._requests.questions.serve(crew)
 
     def _phase(self, core: Core) -> str:
         if core.stopping:

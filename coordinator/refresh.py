@@ -6,7 +6,7 @@ output of the new generation alone. A run that was fenced meanwhile removes only
     refresh(g)  the step log names the topics to empty, and their ends      after this, only a reset lets steps follow
        |        upsert topics: a tombstone for every live key               transactions, each with a taken_back record
        |        all others: messages below the recorded ends are deleted    not fenced, and need not be: the ends are fixed
-    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened
+    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened (start.py)
 
 The old output is removed idempotently: a key with a tombstone is no longer live, and deleted messages stay deleted. Only topics that the
 step log knows as outputs are touched. An output topic that the log does not know and that holds messages is refused before anything is
@@ -17,8 +17,7 @@ What a consumer of the outputs has to do is described in io_kafka/step_log/state
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +31,6 @@ from io_kafka.clients.writer import PipelineWriter, StepOutput
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
-from storage.database import Database
-from storage.errors import CorruptFile, CorruptRecord, NoDatabase
-from storage.identity import Identity
 
 _log = structlog.get_logger("coordinator.refresh")
 
@@ -43,9 +39,6 @@ READ_OFFSETS_MAX = 100_000
 
 TOMBSTONES_MAX = 100_000
 """Tombstones in one transaction: about a second of writing, far below the broker's transaction timeout."""
-
-DELETED_SUFFIX = ".old"
-"""The suffix of a folder that is being deleted."""
 
 
 def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
@@ -147,30 +140,3 @@ def _last_alive(keys: pa.BinaryArray, alive: np.ndarray[tuple[int], np.dtype[np.
     last = np.full(len(encoded.dictionary), -1)
     np.maximum.at(last, encoded.indices.to_numpy(), keyed)
     return keys.take(pa.array(np.sort(last[alive[last]])))
-
-
-# Databases
-
-
-def remove_older_databases(spec: PipelineSpec, workers: int, wanted: Callable[[int], Identity]) -> None:
-    """Deletes this pipeline's databases whose identity is not the `wanted` one, and those that cannot be read. Called right after a reset.
-
-    A folder is renamed before it is deleted, so a crash never leaves half a database. Another pipeline's database is left alone."""
-    folders = spec.database_folder(0).parent
-    for folder in sorted(folders.iterdir()) if folders.exists() else ():
-        if folder.name.endswith(DELETED_SUFFIX):  # a run was killed while it deleted
-            shutil.rmtree(folder, ignore_errors=True)
-        if not folder.name.isdigit():
-            continue
-        worker = int(folder.name)
-        try:
-            found = Database.owner(folder)
-        except (CorruptFile, CorruptRecord, NoDatabase):
-            found = None
-        if found is not None and (found.pipeline != spec.name or (worker < workers and found == wanted(worker))):
-            continue
-        renamed = folder.with_name(f".{folder.name}{DELETED_SUFFIX}")
-        shutil.rmtree(renamed, ignore_errors=True)
-        folder.rename(renamed)
-        shutil.rmtree(renamed, ignore_errors=True)
-        _log.info("a database of an older generation removed", folder=str(folder))

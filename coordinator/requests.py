@@ -1,4 +1,4 @@
-"""The requests of other threads to the loop: pause, resume, stop and checkpoint.
+"""The requests of other threads to the loop: pause, resume, stop and checkpoint; and their questions.
 
 Guarantee: the loop gets every request once, in order, at a boundary between two steps. A request wakes a loop that waits.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import threading
 
+from coordinator.questions import Questions
+
 
 class Requests:
-    """A queue of requests. Thread-safe. `wake` ends the loop's current wait without a request."""
+    """A queue of requests. Thread-safe. `wake` ends the loop's current wait without a request. `questions`: see questions.py."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._wanted: list[str] = []
+        self.questions = Questions(self.wake)
 
     def ask(self, what: str) -> None:
         """Adds a request: "pause", "resume", "stop" or "checkpoint"."""

@@ -12,6 +12,7 @@ from engine.rows.hashing import SHARDS_DEFAULT
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.step_log.division import Limits
+from storage.host_folder import StatePlace
 
 
 def log_topic_of(pipeline: str) -> str:
@@ -54,10 +55,11 @@ class Pace:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage` is the folder of the databases. Intervals are in seconds. `workers`: the number that the run asks for; None means that of the
-    state, or `workers_default` for a new state. `replication` is the replication factor of topics that are created; -1 is the broker's
-    default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see engine/resident/liveness.py. Users
-    cannot set `pace`; tests make it faster."""
+    """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
+    is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`: the number that the run
+    asks for; None means that of the state, or `workers_default` for a new state. `replication` is the replication factor of topics that are
+    created; -1 is the broker's default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see
+    engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -77,6 +79,8 @@ class PipelineSpec:
     silence_s: float = 5.0
     progress_s: float = 30.0
     pace: Pace = Pace()
+    local_dir: Path | None = None
+    on_cluster: bool = False
 
     @property
     def log_topic(self) -> str:
@@ -101,5 +105,13 @@ class PipelineSpec:
         """The topics for malformed messages, by source handle; only of the sources that have one."""
         return {s.table.handle: s.dead_letter_topic for s in self.inputs if s.dead_letter_topic is not None}
 
+    @property
+    def place(self) -> StatePlace:
+        """Where hosts keep the databases."""
+        return StatePlace(self.name, self.storage, self.local_dir, self.on_cluster)
+
     def database_folder(self, worker: int) -> Path:
-        return self.storage / "workers" / f"{worker:04d}"
+        """In local mode."""
+        folder = self.place.on_host(None)
+        assert folder is not None and not self.on_cluster, "on a cluster, the hosts of the workers have the databases"
+        return folder.of_worker(worker)

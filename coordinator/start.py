@@ -1,7 +1,10 @@
 """The start of a run: everything between its claim and its first step.
 
-    claim of the next epoch -> circuit and layout as recorded -> databases exist (created the first time) -> topics as recorded
+    claim of the next epoch -> circuit and layout as recorded -> topics as recorded -> tasks register with what their hosts hold
+                            -> numbers given by that (binding.py) -> databases created the first time
                             -> databases fenced -> versions of all workers, intersected -> the latest one opened everywhere
+
+The coordinator looks at no database itself, because the hosts of the workers have them.
 
 Guarantees: no database is touched before the claim is committed. State is used only with the circuit, the layout, the topics and the step
 log that it was made with. The version that is opened holds no step whose output is not committed.
@@ -10,19 +13,24 @@ log that it was made with. The version that is opened holds no step whose output
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
 
-from base.term import Term
 from base.version import VersionId
+from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
-from coordinator.errors import CircuitChanged, LayoutChanged, StateLost, TopicChanged, WorkersUnknown
-from coordinator.refresh import refuse_foreign_messages, remove_older_databases
+from coordinator.errors import (
+    CircuitChanged,
+    DatabaseMissing,
+    LayoutChanged,
+    StateLost,
+    TopicChanged,
+    WorkersUnknown,
+)
+from coordinator.refresh import refuse_foreign_messages
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
@@ -35,9 +43,7 @@ from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CheckpointComplete, CircuitRecord, LayoutRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
-from storage.database import Database
-from storage.errors import DatabaseExists
-from storage.identity import Identity
+from storage.identity import FoundDatabase
 
 _log = structlog.get_logger("coordinator.start")
 
@@ -45,8 +51,8 @@ _log = structlog.get_logger("coordinator.start")
 def prepare(
     spec: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str
 ) -> tuple[TaskSetup, tuple[TopicIdentity, ...]]:
-    """Checks circuit, layout, databases and topics, and creates those that are missing. It runs after the claim and opens no database.
-    `log_id` is the topic id of the step log, which is part of the identity of the databases."""
+    """Checks circuit, layout and topics, and records or creates what is missing. It runs after the claim and touches no database. `log_id` is
+    the topic id of the step log, which is part of the identity of the databases."""
     check_circuit(spec.circuit, writer.state)
     workers = workers_of(spec, writer.state)
     if writer.state.layout is None:
@@ -55,10 +61,9 @@ def prepare(
         )
         layout = LayoutRecord(epoch=writer.epoch, number=0, workers=workers, shards=spec.shards)
         writer.append([circuit, layout])
-    _make_databases(spec, workers, writer, log_id)
     owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), workers, spec.shards)
     owner.write(spec.storage, spec.kafka.outside.pid())
-    facts = _topics(spec, topics, writer)
+    facts = _topics(spec, topics, writer, log_id)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
     )
@@ -69,11 +74,108 @@ def prepare(
         tables={source.table.handle: source.table for source in spec.inputs},
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         input_partitions={name: facts[name].partitions for name in spec.input_topics},
-        pipeline=spec.name,
-        databases=tuple((spec.database_folder(w), _uuid(log_id, writer.state.generation, w)) for w in range(workers)),
+        place=spec.place,
+        uuids=tuple(DatabaseName(log_id, writer.state.generation, worker).text for worker in range(workers)),
         append_only=append_only_inputs(spec.circuit),
     )
     return setup, identities
+
+
+def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str) -> None:
+    """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
+    that are missing at the first start. If a database is missing later, more tasks are started, one at a time, because one of them may come to
+    a host that was not asked yet. Raises StateLost if none does before the deadline of registration, and at once in local mode, where all tasks
+    see the same folder."""
+    rules = rules_of(spec, state, log_id)
+    crew.wait_for_candidates()
+    final = not spec.place.on_cluster
+    while True:
+        offers = _offers(crew)
+        for task in crew.candidates:
+            registered = task.registered
+            refuse_other_log(spec, rules, registered.host, registered.folder, task.databases or ())
+        outcome = bind(offers, rules, final=final)
+        if isinstance(outcome, Bound):
+            break
+        if final:
+            raise _lost(outcome, crew, spec)
+        final = not crew.wait_for_another()
+    crew.bind(outcome.workers)
+    for number, hosts in outcome.copies.items():
+        _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
+    _remove_replaced(crew, offers, outcome, rules)
+    crew.create(outcome.created)
+
+
+def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
+    """What the step log says of the databases, when it has the layout."""
+    assert state.layout is not None, "the layout is recorded before any task is started"
+    return Rules(
+        pipeline=spec.name,
+        log_id=log_id,
+        generation=state.generation,
+        workers=state.layout.workers,
+        is_fresh=not state.checkpoints and state.intent is None and state.first == 0,
+        complete=max(state.checkpoints, default=None),
+        accepts_older=not spec.place.on_cluster,
+    )
+
+
+def _offers(crew: Crew) -> list[Offer]:
+    """Tasks of one host have the same name of its folder, and the same path."""
+    return [
+        Offer(task.serial, task.registered.folder_name, task.databases)
+        for task in crew.candidates
+        if task.databases is not None
+    ]
+
+
+def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: Rules) -> None:
+    """One worker of each host removes the databases of older generations. Right after a full refresh it also looks for what a run that was
+    killed has begun to remove."""
+    found = replaced(offers, rules)
+    host_of = {offer.serial: offer.host for offer in offers}
+    first = {host_of[serial]: number for number, serial in sorted(bound.workers.items(), reverse=True)}
+    after_reset = rules.complete is None and rules.generation > 0
+    crew.remove({first[host]: found.get(host, ()) for host in first if after_reset or host in found})
+
+
+def refuse_other_log(
+    spec: PipelineSpec, rules: Rules, host: str, folder: str, databases: Iterable[FoundDatabase]
+) -> None:
+    """Raises StateLost if a database of this pipeline was created under another step log, and this log has no checkpoints. Then the old log was
+    lost."""
+    for found in databases:
+        if found.worker < rules.workers and judge(found, rules) is Claim.OTHER_LOG:
+            raise StateLost(
+                f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
+                "which was deleted and created again.",
+                "Restore that topic, or retract all output and rebuild it with `stepwell run --full-refresh`.",
+            )
+
+
+def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
+    """The fault of a run that has found no database for a worker. `missing.numbers` has the hosts that hold it and have too few task slots."""
+    number, busy = min(missing.numbers.items())
+    hosts = {task.registered.folder_name: task.registered for task in crew.candidates}
+    if busy:
+        shown = ", ".join(sorted({hosts[name].host for name in busy}))
+        return DatabaseMissing(
+            f"the database of worker {number} is on host {shown}, and Spark has started too few tasks there.",
+            "Give Spark's executors on that host as many task slots as it has workers, and run again. Nothing is lost.",
+        )
+    asked = sorted({(registered.folder, registered.host) for registered in hosts.values()})
+    folders = ", ".join(f"{folder}/{number:04d} (host {host})" for folder, host in asked)
+    if spec.place.on_cluster:
+        return DatabaseMissing(
+            f"worker {number} has no database with the last checkpoint of the step log in {folders}.",
+            "If another host holds it, start an executor there, or raise stepwell.worker.register until it has started. If it is lost, restore "
+            "the folder, or rebuild the state with `stepwell run --full-refresh`.",
+        )
+    return DatabaseMissing(
+        f"worker {number} has no database in {folders}, and the step log has checkpoints.",
+        "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
+    )
 
 
 def open_latest(crew: Crew, state: StepLogState) -> VersionId:
@@ -165,59 +267,22 @@ def workers_of(spec: PipelineSpec, state: StepLogState) -> int:
     return layout.workers
 
 
-def _uuid(log_id: str, generation: int, worker: int) -> str:
-    return f"{log_id}/{generation}/{worker}"
-
-
-def _make_databases(spec: PipelineSpec, workers: int, writer: PipelineWriter, log_id: str) -> None:
-    """Creates the databases at the first start, and after a crash during the first start. A database that is missing later was lost: raises
-    StateLost."""
-    fresh = not writer.state.checkpoints and writer.state.first == 0
-    generation = writer.state.generation
-
-    def identity(worker: int) -> Identity:
-        return Identity(spec.name, worker, _uuid(log_id, generation, worker))
-
-    if fresh and generation:
-        remove_older_databases(spec, workers, identity)
-    for worker in range(workers):
-        folder = spec.database_folder(worker)
-        if folder.exists() and any(folder.iterdir()):
-            if fresh:
-                _refuse_if_of_another_log(spec, folder, log_id)
-            continue
-        if not fresh:
-            raise StateLost(
-                f"worker {worker} has no database in {folder}, and the step log has checkpoints.",
-                "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`.",
-            )
-        with suppress(DatabaseExists):  # an older run that slept was faster; `take` tells whether it is this pipeline's
-            Database.create(folder, identity(worker), Term(writer.epoch, 0).number)
-        _log.info("database created", worker=worker, folder=str(folder))
-
-
-def _refuse_if_of_another_log(spec: PipelineSpec, folder: Path, log_id: str) -> None:
-    """Raises StateLost if the database was created under another step log. Called only while the log has no checkpoints. A
-    database of another log then means that the old log was lost."""
-    owner = Database.owner(folder)
-    if owner.pipeline == spec.name and not owner.database.startswith(f"{log_id}/"):
-        raise StateLost(
-            f"the database in {folder} belongs to another step log than the topic {spec.log_topic}, which was deleted and created again.",
-            "Restore that topic, or retract all output and rebuild it with `stepwell run --full-refresh`.",
-        )
-
-
-def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter) -> dict[str, TopicFacts]:
+def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str) -> dict[str, TopicFacts]:
     """The facts of all input, output and dead-letter topics. Missing output topics are created. Raises TopicChanged unless each topic is the
     one that was recorded.
 
     An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
-    output of a lost step log, which would be written a second time."""
+    output of a lost step log, which would be written a second time. If a database on this host shows that the log was lost, StateLost says
+    so."""
     facts = topics.describe(spec.input_topics)
     try:
         refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
     except TopicChanged:
         writer.confirm()
+        own = spec.place.on_host(None)
+        if own is not None:
+            rules = rules_of(spec, writer.state, log_id)
+            refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())
         raise
     for output in spec.outputs:
         config = {"cleanup.policy": "compact"} if output.compacted else {}

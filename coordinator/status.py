@@ -28,8 +28,8 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host and the process id of
-    each. `skipped` counts malformed messages by source handle."""
+    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id and
+    the folder of databases of each. `skipped` counts malformed messages by source handle."""
 
     pipeline: str
     epoch: int = 0

@@ -103,15 +103,15 @@ class Database:
             raise DatabaseExists(path)
         draft = path.with_name(f".{path.name}.new-e{epoch}")
         with environments.disk_faults(path.parent):
-            _make_folders(path.parent)
+            make_folders(path.parent)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
             with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
                 described.save(writer, Description(identity, epoch, (EMPTY,), record_set_checksums=(0,)))
             environments.retire_except(draft)
-            _sync(draft / COMMITTED)
-            _sync(draft)
+            sync(draft / COMMITTED)
+            sync(draft)
             try:
                 draft.rename(path)
             except OSError as fault:
@@ -119,7 +119,7 @@ class Database:
                 if path.exists():
                     raise DatabaseExists(path) from fault
                 raise
-            _sync(path.parent)
+            sync(path.parent)
         reached("create.done", identity.worker)
 
     @staticmethod
@@ -135,6 +135,14 @@ class Database:
             return _read_description(path.resolve()).identity
         except OtherFormat as other:
             return other.owner
+
+    @staticmethod
+    def look(path: Path) -> tuple[Identity, tuple[VersionId, ...], int]:
+        """(identity, complete versions, bytes on disk of the committed records). Any process may ask, whether the
+        database is open or not. Raises OtherFormat and what `versions` raises."""
+        path = path.resolve()
+        present = _read_description(path)
+        return present.identity, present.versions, _disk_bytes(path / COMMITTED)
 
     @staticmethod
     def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
@@ -188,7 +196,7 @@ class Database:
                 parts.delete_all(writer, UNDO)
                 _remove_layers(path)
                 new = _with_working(path, replace(
-                    old, epoch=epoch, versions=(version,), boot=_boot_id(), frozen=None, freezing=None,
+                    old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
                     record_set_checksums=(checksum,),
                 ))  # fmt: skip
                 new = replace(new, opened=new.layers_made)
@@ -196,7 +204,7 @@ class Database:
                 reached("open.undone", identity.worker)
         # A `create` that was killed may have made these folders without syncing them.
         for folder in (path.parent, path.parent.parent):
-            _sync(folder)
+            sync(folder)
         reached("open.done", identity.worker)
         return Database(path, identity, epoch, new.opened)
 
@@ -341,7 +349,7 @@ class Database:
         _check_owner(self.path, present, self.identity, self.epoch)
         if present.epoch < self.epoch or present.working is None:
             raise NotOpen(self.path, self.epoch, f"its last `open` was in epoch {present.epoch}")
-        if present.boot != _boot_id():
+        if present.boot != boot_id():
             raise NotOpen(self.path, self.epoch, "the machine has been restarted since")
         if present.opened != self._opened:
             raise NotOpen(self.path, self.epoch, "it has been opened again since this handle was made")
@@ -497,8 +505,9 @@ def _committed_layer(path: Path, committed: Environment, reader: Reader, present
 
 
 @cache
-def _boot_id() -> str:
-    """The machine's boot id. A file that was never synced is trusted only on the boot that wrote it."""
+def boot_id() -> str:
+    """The machine's boot id. A file that was never synced is trusted only on the boot that wrote it. Two machines, and
+    two boots of one machine, have different ones; containers of one machine share it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -509,15 +518,16 @@ def _disk_bytes(folder: Path) -> int:
         return 0  # the layer has been folded in the meantime
 
 
-def _make_folders(folder: Path) -> None:
+def make_folders(folder: Path) -> None:
     """Like `mkdir -p`, and durable."""
     if not folder.exists():
-        _make_folders(folder.parent)
+        make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
-        _sync(folder.parent)
+        sync(folder.parent)
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
+    """Makes the entries of a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

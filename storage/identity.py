@@ -1,8 +1,10 @@
-"""The identity of a database: a value that its description, its errors and its callers share."""
+"""The identity of a database, and what is known of a database that was found: values that storage and its callers share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from base.version import VersionId
 
 
 @dataclass(frozen=True)
@@ -12,3 +14,17 @@ class Identity:
     pipeline: str
     worker: int
     database: str
+
+
+@dataclass(frozen=True)
+class FoundDatabase:
+    """A database that a process has found in a folder. `worker` is the number that the folder's name says.
+
+    `identity` is None if the description cannot be read; `fault` then says why. Both are set if another version of Stepwell wrote the database:
+    its identity can be read, and its `versions` cannot. `disk_bytes`: of the committed records; 0 if they cannot be read."""
+
+    worker: int
+    identity: Identity | None
+    versions: tuple[VersionId, ...]
+    disk_bytes: int
+    fault: str | None = None

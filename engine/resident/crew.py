@@ -1,6 +1,10 @@
 """The workers of one term, as the coordinator sees them: it starts them, gives them orders, and takes their answers.
 
-    launch -> wait_for_workers -> fence -> open -> give, collect | freeze | begin_fold, folded | pause ... -> stop; close in any case
+    launch -> wait_for_candidates -> bind -> [remove, create] -> fence -> open -> give, collect | freeze | begin_fold, folded | pause ... ->
+    stop; close in any case
+
+A task that has registered is a *candidate*. It becomes a worker only when enough candidates are there, because the coordinator gives the numbers
+by the databases that the candidates' hosts hold (coordinator/binding.py).
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
 TaskLost is raised. Every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,13 +28,15 @@ from base.version import VersionId
 from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
 from engine.resident.entry import Assignment
-from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Buffer, Frame
 from engine.resident.launcher import Job, Launcher
 from engine.resident.liveness import Limits, Liveness, Verdict
 from engine.resident.messages import (
     Answer,
     Beat,
+    Contents,
+    Create,
+    Created,
     Failed,
     Fence,
     Fenced,
@@ -46,8 +52,10 @@ from engine.resident.messages import (
     Order,
     Pause,
     Paused,
-    Refuse,
+    Read,
     Register,
+    Remove,
+    Removed,
     Resume,
     Resumed,
     RunStep,
@@ -58,14 +66,14 @@ from engine.resident.messages import (
     Welcome,
 )
 from engine.resident.pulse import CoordinatorPulse
-from engine.resident.start_faults import NoSlots, UnequalWorkers
-from engine.resident.strangers import Strangers
-from engine.resident.tokens import same_token
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
+from engine.resident.registration import ENOUGH, Candidate, Registration
+from engine.resident.start_faults import NoSlots
+from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
 from storage.database import FencedState
 from storage.errors import NotOpen
+from storage.identity import Identity
 
 _log = structlog.get_logger("engine.resident.crew")
 
@@ -84,6 +92,16 @@ RECOVERABLE = (StaleTask, TaskLost, NotOpen)
 STEP = "run_step"
 """The kind of order that a step's answers belong to."""
 
+SPARES_MAX = 64
+"""Candidates beyond the number of workers. Each occupies a task slot and some 60 MB until the numbers are given."""
+
+EXTRA_SECONDS = 1.0
+"""Between two additional tasks, after the first ones: as many as there are workers come as fast as they register. Spark may go on placing tasks
+where they do not help, so the later ones only wait for a host that comes back."""
+
+BESIDE = ("fold", "read")
+"""The kinds of order that a worker carries out beside the steps."""
+
 A = TypeVar("A", bound=Answer)
 
 
@@ -98,7 +116,7 @@ class WorkerOutput:
 
 @dataclass
 class _Member:
-    """A registered worker. `answers`: what it has sent and nobody has taken yet, by kind."""
+    """A worker. `answers`: what it has sent and nobody has taken yet, by kind."""
 
     number: int
     connection: Connection
@@ -108,7 +126,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class CrewLimits:
-    """`register_s`: how long all workers may take to register, in seconds. `liveness`: see liveness.py."""
+    """`register_s`: how long it may take until tasks have registered for all workers, in seconds. `liveness`: see liveness.py."""
 
     register_s: float
     liveness: Limits
@@ -127,16 +145,19 @@ class Crew:
         self._token = secrets.token_hex(16)
         self._liveness = Liveness(limits.liveness)
         self._jobs: list[Job] = []
+        self._registration = Registration(term, self._token, self._outside.monotonic)
+        self._register_until = 0.0
         self._members: dict[int, _Member] = {}
-        self._strangers = Strangers(self._outside.monotonic)
         self._given_at: float | None = None
         self._serial = -1
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._paused = False
-        self._pulse = CoordinatorPulse(
-            lambda: [member.connection for member in list(self._members.values())], term, self._outside
-        )
+        self._pulse = CoordinatorPulse(self._connections, term, self._outside)
+
+    def _connections(self) -> list[Connection]:
+        """Of all workers and candidates; another thread asks."""
+        return [member.connection for member in list(self._members.values())] + self._registration.connections
 
     @property
     def numbers(self) -> range:
@@ -154,22 +175,74 @@ class Crew:
         slots = self._launcher.slots
         if slots is not None and slots < len(self.numbers):
             raise NoSlots(len(self.numbers), 0, slots, 0.0)
-        assignment = Assignment(
-            self.setup, self.term, self._transport.address, self._token, self._limits.liveness.silence_s
-        )
-        self._jobs = [self._launcher.start(assignment) for _ in self.numbers]
+        self._jobs = [self._start_task() for _ in self.numbers]
         self._pulse.start()
 
-    def wait_for_workers(self) -> None:
-        """Waits until all workers have registered. Raises NoSlots or TaskLost."""
-        slots = self._launcher.slots
-        deadline = self._outside.monotonic() + self._limits.register_s
-        while len(self._members) < len(self.numbers):
+    def _start_task(self) -> Job:
+        silence_s = self._limits.liveness.silence_s
+        return self._launcher.start(Assignment(self.setup, self.term, self._transport.address, self._token, silence_s))
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Those that have told what their hosts hold, in the order of their registration."""
+        return self._registration.candidates
+
+    def wait_for_candidates(self) -> None:
+        """Waits until there are as many candidates as workers. Raises NoSlots or TaskLost."""
+        self._register_until = self._outside.monotonic() + self._limits.register_s
+        if not self._wait_for_count(len(self.numbers)):
+            registered, slots = len(self.candidates), self._launcher.slots
+            raise NoSlots(len(self.numbers), registered, slots, self._limits.register_s)
+
+    def wait_for_another(self) -> bool:
+        """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all, or if there
+        are SPARES_MAX already. Raises TaskLost."""
+        count = len(self.candidates)
+        if count >= len(self.numbers) + SPARES_MAX:
+            return False
+        if count >= 2 * len(self.numbers):
+            self._wait_for_count(count + 1, self._outside.monotonic() + EXTRA_SECONDS)  # a late one may come
+        self._jobs.append(self._start_task())
+        return self._wait_for_count(count + 1)
+
+    def _wait_for_count(self, count: int, until: float | None = None) -> bool:
+        """Whether there are so many candidates before the deadline."""
+        deadline = self._register_until if until is None else min(until, self._register_until)
+        while len(self.candidates) < count:
             left = deadline - self._outside.monotonic()
             if left <= 0:
-                raise NoSlots(len(self.numbers), len(self._members), slots, self._limits.register_s)
+                return False
             self._check_jobs()
             self._poll(min(POLL_SECONDS, left))
+        return True
+
+    def bind(self, workers: Mapping[int, int]) -> None:
+        """Makes candidates workers: from each worker's number to the candidate's serial number. All other candidates are sent away."""
+        assert not self._members, "the workers have their numbers already"
+        assert workers.keys() == set(self.numbers) and len(set(workers.values())) == len(workers), f"{workers}"
+        by_serial = {candidate.serial: candidate for candidate in self._registration.end()}
+        now = self._outside.monotonic()
+        for number in self.numbers:
+            candidate = by_serial.pop(workers[number])
+            registered = candidate.registered
+            self._members[number] = _Member(number, candidate.connection, registered)
+            self._liveness.heard(number, now, candidate.connection.bytes_arrived())
+            candidate.connection.send(Frame(self.term, Welcome(worker=number)))
+            _log.info("worker bound", worker=number, pid=registered.pid, host=registered.host, term=str(self.term))
+        for spare in by_serial.values():
+            self._registration.refuse(spare.connection, ENOUGH)
+
+    def remove(self, databases: Mapping[int, Sequence[tuple[int, Identity | None]]]) -> None:
+        """Has some workers remove databases of older generations from their hosts."""
+        orders = {number: Remove(databases=tuple(found)) for number, found in databases.items()}
+        for number, answer in self._ask_each(orders, Removed).items():
+            _log.info("databases of an older generation removed", by=number, of_workers=list(answer.workers))
+
+    def create(self, numbers: Iterable[int]) -> None:
+        """Has these workers create their databases."""
+        for number in self._ask_each(dict.fromkeys(sorted(numbers), Create()), Created):
+            folder = self._members[number].registered.folder
+            _log.info("database created", worker=number, host=self._members[number].registered.host, folder=folder)
 
     def fence(self) -> dict[int, FencedState]:
         """Fences every worker's database: no older run can change it from now on. Returns what each of them can open."""
@@ -206,7 +279,7 @@ class Crew:
         """The results of the step that was given. Waits until every worker has answered. If several failed, a StepTooLarge goes first, then the
         fault of the lowest worker. Recoverable faults and mistakes are raised as soon as they arrive."""
         assert self._given_at is not None, f"step {step} was not given"
-        self._wait_for(STEP, f"step {step}")
+        self._wait_for(STEP, f"step {step}", self.numbers)
         self._given_at = None
         taken = {number: self._take_step(self._members[number], step) for number in self.numbers}
         failed = [answer for answer in taken.values() if isinstance(answer, Exception)]
@@ -250,6 +323,29 @@ class Crew:
             return None
         return {number: self._taken(number, "fold", Folded) for number in self.numbers}
 
+    # Views
+
+    def begin_read(self, views: Sequence[str]) -> None:
+        """Has every worker read the views, beside the steps. `contents` tells when that is over."""
+        self._send_to_all(Read(views=tuple(views)))
+
+    def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
+        """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
+        self.check()
+        if any("read" not in self._members[number].answers for number in self.numbers):
+            return None
+        answers = {number: self._members[number].answers.pop("read") for number in self.numbers}
+        found: dict[int, tuple[Contents, tuple[Buffer, ...]]] = {}
+        for number, (answer, buffers) in answers.items():
+            match answer:
+                case Contents():
+                    found[number] = answer, buffers
+                case Failed(fault=fault):
+                    raise faults.from_wire(fault, number)
+                case _:
+                    raise TaskLost(f"worker {number} answered read with {answer.kind}")
+        return found
+
     # The end of a step, and of all
 
     def pause(self, step: int) -> None:
@@ -285,13 +381,15 @@ class Crew:
         """Gives each worker an order and waits for all answers. Raises the fault of the lowest worker that had one."""
         for number, order in orders.items():
             self._members[number].connection.send(Frame(self.term, order))
-        name = next(iter(orders.values())).kind
-        self._wait_for(name, name)
-        for number in self.numbers:
+        if not orders:
+            return {}
+        name, asked = next(iter(orders.values())).kind, sorted(orders)
+        self._wait_for(name, name, asked)
+        for number in asked:
             answer, _ = self._members[number].answers[name]
             if isinstance(answer, Failed):
                 raise faults.from_wire(answer.fault, number)
-        return {number: self._taken(number, name, kind) for number in self.numbers}
+        return {number: self._taken(number, name, kind) for number in asked}
 
     def _taken(self, number: int, name: str, kind: type[A]) -> A:
         answer, _ = self._members[number].answers.pop(name)
@@ -303,10 +401,10 @@ class Crew:
         for number in self.numbers:
             self._members[number].connection.send(Frame(self.term, order))
 
-    def _wait_for(self, name: str, what: str) -> None:
-        """Until all workers have answered orders of the kind `name`. `what` names what they do."""
+    def _wait_for(self, name: str, what: str, asked: Sequence[int]) -> None:
+        """Until all workers that were asked have answered orders of the kind `name`. `what` names what they do."""
         asked_at = self._outside.monotonic()
-        while unanswered := [number for number in self.numbers if name not in self._members[number].answers]:
+        while unanswered := [number for number in asked if name not in self._members[number].answers]:
             self._poll(POLL_SECONDS)
             unanswered = [number for number in unanswered if name not in self._members[number].answers]
             now = self._outside.monotonic()
@@ -320,7 +418,7 @@ class Crew:
         while event is not None:
             self._take(event)
             event = self._events.next(0.0)
-        self._strangers.expire()
+        self._registration.expire()
         now = self._outside.monotonic()
         for member in self._members.values():
             self._liveness.heard(member.number, now, member.connection.bytes_arrived())
@@ -333,25 +431,27 @@ class Crew:
             raise TaskLost(f"{doing}: worker {verdict.worker}: {verdict.reason}")
 
     def _take(self, event: Event) -> None:
+        member = next((m for m in self._members.values() if m.connection is event.connection), None)
+        if member is None:
+            self._registration.take(event)
+            return
         match event:
-            case Accepted(connection):
-                self._strangers.add(connection)
-            case Ended(connection, reason):
-                self._ended(connection, reason)
-            case Arrived(connection, frame):
-                member = next((m for m in self._members.values() if m.connection is connection), None)
-                if member is None:
-                    self._register(connection, frame)
-                elif frame.term == self.term:
+            case Arrived(_, frame):
+                if frame.term == self.term:
                     self._heard(member, frame)
+            case Ended(_, reason):
+                if "stop" not in member.answers:
+                    registered = member.registered
+                    raise TaskLost(f"worker {member.number} (process {registered.pid} on {registered.host}): {reason}")
 
     def _heard(self, member: _Member, frame: Frame) -> None:
         now, message = self._outside.monotonic(), frame.message
         if isinstance(message, Beat):
             self._liveness.beat(member.number, message, now)
             return
-        # `folded` raises the fault of a fold. Any other recoverable fault or mistake is raised here: other workers may never answer.
-        if isinstance(message, Failed) and message.doing != "fold":
+        # `folded` and `contents` raise the faults of what runs beside the steps. Any other recoverable fault or mistake is raised here: other
+        # workers may never answer.
+        if isinstance(message, Failed) and message.doing not in BESIDE:
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault
@@ -359,43 +459,6 @@ class Crew:
         if name in member.answers:
             raise TaskLost(f"worker {member.number} has answered {name} twice")
         member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
-
-    def _ended(self, connection: Connection, reason: str) -> None:
-        if self._strangers.remove(connection):
-            return
-        for member in self._members.values():
-            if member.connection is connection and "stop" not in member.answers:
-                registered = member.registered
-                raise TaskLost(f"worker {member.number} (process {registered.pid} on {registered.host}): {reason}")
-
-    def _register(self, connection: Connection, frame: Frame) -> None:
-        message = frame.message
-        if not self._strangers.remove(connection):
-            return
-        if not isinstance(message, Register) or not same_token(message.token, self._token):
-            connection.close()  # it does not know the run's token
-            return
-        refusal = self._refusal(frame.term, message)
-        if refusal is not None:
-            connection.send_now(Frame(self.term, Refuse(reason=refusal)))
-            connection.close()
-            return
-        number = min(set(self.numbers) - self._members.keys())
-        connection.trust()
-        self._members[number] = _Member(number, connection, message)
-        self._liveness.heard(number, self._outside.monotonic(), connection.bytes_arrived())
-        connection.send(Frame(self.term, Welcome(worker=number)))
-        _log.info("worker registered", worker=number, pid=message.pid, host=message.host, term=str(self.term))
-
-    def _refusal(self, term: Term, message: Register) -> str | None:
-        if term != self.term:
-            return f"it belongs to term {term}, and this is term {self.term}"
-        if len(self._members) == len(self.numbers):
-            return "all workers have registered already"
-        own = fingerprint()
-        if message.fingerprint != own:
-            raise UnequalWorkers(message.host, message.fingerprint, own)
-        return None
 
     def _check_jobs(self) -> None:
         for job in self._jobs:
@@ -418,6 +481,10 @@ def _question_of(message: Message) -> str:
             return doing
         case StepDone() | StepAbandoned():
             return STEP
+        case Removed():
+            return "remove"
+        case Created():
+            return "create"
         case Fenced():
             return "fence"
         case Opened():
@@ -428,6 +495,8 @@ def _question_of(message: Message) -> str:
             return "freeze"
         case Folded():
             return "fold"
+        case Contents():
+            return "read"
         case Paused():
             return "pause"
         case Resumed():

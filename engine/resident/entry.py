@@ -1,7 +1,11 @@
 """The function that a Spark task runs for the whole life of a worker.
 
-The task connects to the coordinator, shows the run's token, and becomes the worker that the coordinator names. It ends when the worker was
-stopped, when it is refused, or when the coordinator is gone.
+    connect -> Register, Holds -> wait as a candidate -> Welcome(worker) -> carry out orders until stopped
+                                                      -> Refuse          -> end
+
+The task connects to the coordinator, shows the run's token, and tells which databases its host has. So far it is a *candidate*. When enough
+candidates are there, the coordinator decides which worker each of them becomes. The task ends when the worker was stopped, when it is refused,
+or when the coordinator is gone.
 """
 
 from __future__ import annotations
@@ -12,24 +16,28 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from base.term import Term
 from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Frame
 from engine.resident.mesh import WAIT_SECONDS
-from engine.resident.messages import Address, Refuse, Register, Welcome
+from engine.resident.messages import Address, Holds, Refuse, Register, Welcome
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
 from engine.resident.transport import Arrived, Connection, Ended, Events, Transport
-from engine.resident.worker import CoordinatorGone, Worker
+from engine.resident.worker import CoordinatorGone, Progress, Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
+from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
+from storage.identity import FoundDatabase
 
 CONNECT_SECONDS_MAX = 10.0
 """For the connection to the coordinator, which listens before it starts a task."""
 
 REGISTER_SECONDS_MAX = 60.0
-"""For the answer to a registration. The coordinator answers within milliseconds unless the machine is overloaded."""
+"""Until the first sign of life after the registration. The coordinator may be asking the broker about topics meanwhile. From then on it gives a
+sign each second, and a candidate waits as long as it does."""
 
 GONE_EXIT_CODE = 17
 """Of a process that ended because its coordinator was gone. It distinguishes this end from others in Spark's log."""
@@ -50,8 +58,10 @@ class Assignment:
 def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     """The body of the Spark job of a worker."""
     transport = SocketTransport(_host_towards(assignment.coordinator))
+    variable = os.environ.get(LOCAL_DIR_VARIABLE)
+    folder = assignment.setup.place.on_host(None if not variable else Path(variable))
     with closing(transport):
-        live(assignment, transport, lambda: RangeReader(assignment.setup.kafka), end_process)
+        live(assignment, transport, lambda: RangeReader(assignment.setup.kafka), end_process, folder)
     return iter(())
 
 
@@ -60,59 +70,94 @@ def live(
     transport: Transport,
     make_reader: Callable[[], Reader],
     end_process: Callable[[str], None],
+    folder: HostFolder | None,
 ) -> None:
-    """Registers, and works until the worker is stopped or refused. Calls `end_process` if the coordinator is gone."""
+    """Registers, and works until the worker is stopped or refused. Calls `end_process` if the coordinator is gone. `folder`: that of this host;
+    None if nothing names it."""
     outside = assignment.setup.kafka.outside
     events = Events(transport)
+    progress = Progress(outside.thread_clock(), transport)
+    pulse: WorkerPulse | None = None
+    worker: Worker | None = None
     try:
         control = transport.connect(assignment.coordinator, CONNECT_SECONDS_MAX)
-        number = register(assignment, transport, events, control)
-    except (OSError, CoordinatorGone) as fault:
-        end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
-        return
-    if number is None:
-        return
-    worker = Worker(
-        assignment.setup, number, assignment.term, assignment.token, transport, events, control, make_reader, outside
-    )
-    pulse = WorkerPulse(control, assignment.term, worker.progress.beat, assignment.silence_s, end_process, outside)
-    pulse.start()
-    try:
+        pulse = WorkerPulse(control, assignment.term, progress.beat, assignment.silence_s, end_process, outside)
+        introduce(assignment, transport, control, folder)
+        number = wait_for_number(events, control, pulse, outside.monotonic)
+        if number is None:
+            return
+        assert folder is not None, "a task without a folder became a worker"
+        setup, term, token = assignment.setup, assignment.term, assignment.token
+        worker = Worker(setup, number, folder, term, token, transport, events, control, make_reader, progress)
         worker.run()
         pulse.over = True
         linger(events, control)
     except CoordinatorGone as gone:
-        pulse.over = True
+        _end(pulse)
         end_process(str(gone))
+    except OSError as fault:
+        if pulse is not None:
+            raise
+        end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
     finally:
+        _end(pulse)
+        if worker is not None:
+            worker.close()
+
+
+def _end(pulse: WorkerPulse | None) -> None:
+    if pulse is not None:
         pulse.over = True
-        worker.close()
 
 
-def register(assignment: Assignment, transport: Transport, events: Events, control: Connection) -> int | None:
-    """The number of the worker that this process is; None if it was refused. Raises CoordinatorGone."""
+def introduce(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:
+    """Sends the registration, and the databases of the host behind it."""
     outside = assignment.setup.kafka.outside
-    message = Register(
+    name, fault = "", f"neither stepwell.local.dir nor {LOCAL_DIR_VARIABLE} of the executor is set"
+    databases: tuple[FoundDatabase, ...] = ()
+    if folder is not None:
+        try:
+            name, databases = folder.name(outside.new_id), folder.look()
+        except OSError as error:
+            fault = f"{folder.root}: {error}"
+    register = Register(
         token=assignment.token,
         host=outside.hostname(),
         pid=outside.pid(),
         address=transport.address,
         fingerprint=fingerprint(),
+        folder=str(folder.databases) if folder is not None and name else "",
+        folder_name=name,
+        folder_fault=None if name else fault,
     )
-    control.send(Frame(assignment.term, message))
-    deadline = outside.monotonic() + REGISTER_SECONDS_MAX
-    while (left := deadline - outside.monotonic()) > 0:
-        match events.next(left):
-            case Arrived(connection, Frame(_, Welcome(worker=worker))) if connection is control:
+    control.send(Frame(assignment.term, register))
+    control.send(Frame(assignment.term, Holds(databases=databases)))
+
+
+def wait_for_number(
+    events: Events, control: Connection, pulse: WorkerPulse, monotonic: Callable[[], float]
+) -> int | None:
+    """The number of the worker that this process becomes; None if it was refused. Raises CoordinatorGone.
+
+    The first sign of life of the coordinator starts the pulse, which watches it from then on."""
+    deadline = monotonic() + REGISTER_SECONDS_MAX
+    while pulse.is_started or monotonic() < deadline:
+        event = events.next(WAIT_SECONDS)
+        if isinstance(event, Ended) and event.connection is control:
+            raise CoordinatorGone(event.reason)
+        if not isinstance(event, Arrived) or event.connection is not control:
+            continue  # peers join only when all workers have their numbers
+        if not pulse.is_started:
+            pulse.start()
+        match event.frame.message:
+            case Welcome(worker=worker):
                 return worker
-            case Arrived(connection, Frame(_, Refuse(reason=reason))) if connection is control:
+            case Refuse(reason=reason):
                 print(f"stepwell: this task was refused: {reason}", file=sys.stderr)
                 return None
-            case Ended(connection, reason) if connection is control:
-                raise CoordinatorGone(reason)
             case _:
-                pass  # a ping; peers join only when all workers are registered
-    raise CoordinatorGone(f"no answer within {REGISTER_SECONDS_MAX:g} s")
+                pass  # a ping
+    raise CoordinatorGone(f"no sign of life within {REGISTER_SECONDS_MAX:g} s")
 
 
 def linger(events: Events, control: Connection) -> None:

@@ -1,7 +1,8 @@
 """Everything that travels between the coordinator and its workers, and between two workers, as one closed union.
 
-    coordinator -> worker    Welcome, Refuse, Fence, Open, Join, RunStep, Freeze, Fold, Pause, Resume, Stop, Ping
-    worker -> coordinator    Register, Fenced, Opened, Joined, StepDone, StepAbandoned, Failed, Frozen, Folded, Paused, Resumed, Stopped, Beat
+    coordinator -> worker    Welcome, Refuse, Remove, Create, Fence, Open, Join, RunStep, Freeze, Fold, Read, Pause, Resume, Stop, Ping
+    worker -> coordinator    Register, Holds, Removed, Created, Fenced, Opened, Joined, StepDone, StepAbandoned, Failed, Frozen, Folded,
+                             Contents, Paused, Resumed, Stopped, Beat
     worker -> worker         Hello, Rows
 
 A message is small and typed. Rows do not travel in it but in the buffers of its frame (frames.py), as Arrow IPC streams. Nothing here is
@@ -19,6 +20,7 @@ from base.version import VersionId
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
+from storage.identity import FoundDatabase, Identity
 
 
 class Address(NamedTuple):
@@ -34,17 +36,31 @@ class _Message(BaseModel):
 
 
 class Welcome(_Message):
-    """The registration is accepted: the sender of `Register` is `worker` from now on."""
+    """The sender of `Register` is `worker` from now on."""
 
     kind: Literal["welcome"] = "welcome"
     worker: int
 
 
 class Refuse(_Message):
-    """The registration is not accepted, and the process must end."""
+    """The registration is not accepted, or no worker is needed any more. The process must end."""
 
     kind: Literal["refuse"] = "refuse"
     reason: str
+
+
+class Remove(_Message):
+    """Removes databases from the worker's host that no run will ever open again: those of an older generation. Each is removed only if its
+    identity is still the one that is named here; None stands for a database that cannot be read."""
+
+    kind: Literal["remove"] = "remove"
+    databases: tuple[tuple[int, Identity | None], ...]
+
+
+class Create(_Message):
+    """Creates the worker's database, which holds no step. If there is one already, nothing is changed: the fence looks whose it is."""
+
+    kind: Literal["create"] = "create"
 
 
 class Fence(_Message):
@@ -90,6 +106,13 @@ class Fold(_Message):
     kind: Literal["fold"] = "fold"
 
 
+class Read(_Message):
+    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers."""
+
+    kind: Literal["read"] = "read"
+    views: tuple[str, ...]
+
+
 class Pause(_Message):
     kind: Literal["pause"] = "pause"
 
@@ -115,7 +138,9 @@ class Ping(_Message):
 
 
 class Register(_Message):
-    """`address` is that of the worker's listener for its peers. `fingerprint`: see fingerprint.py."""
+    """`address` is that of the worker's listener for its peers. `fingerprint`: see fingerprint.py. `host` is for people, and `folder` is the
+    path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. If the folder cannot be used,
+    `folder_fault` says why, and the other two are empty."""
 
     kind: Literal["register"] = "register"
     token: str
@@ -123,6 +148,26 @@ class Register(_Message):
     pid: int
     address: Address
     fingerprint: str
+    folder: str
+    folder_name: str
+    folder_fault: str | None
+
+
+class Holds(_Message):
+    """The databases in the folder of the sender's host. It follows `Register` at once, as a frame of its own: a thousand databases do not fit
+    into the frame of a sender that has not shown the token yet."""
+
+    kind: Literal["holds"] = "holds"
+    databases: tuple[FoundDatabase, ...]
+
+
+class Removed(_Message):
+    kind: Literal["removed"] = "removed"
+    workers: tuple[int, ...]
+
+
+class Created(_Message):
+    kind: Literal["created"] = "created"
 
 
 class Fenced(_Message):
@@ -191,6 +236,13 @@ class Folded(_Message):
     disk_bytes: dict[str, int]
 
 
+class Contents(_Message):
+    """The frame's buffers are the worker's rows of the views that were asked for, in that order."""
+
+    kind: Literal["contents"] = "contents"
+    version: VersionId
+
+
 class Paused(_Message):
     kind: Literal["paused"] = "paused"
     step: int
@@ -241,9 +293,28 @@ class Rows(_Message):
     broken: bool = False
 
 
-Order = Welcome | Refuse | Fence | Open | Join | RunStep | Freeze | Fold | Pause | Resume | Stop | Ping
+Order = (
+    Welcome
+    | Refuse
+    | Remove
+    | Create
+    | Fence
+    | Open
+    | Join
+    | RunStep
+    | Freeze
+    | Fold
+    | Read
+    | Pause
+    | Resume
+    | Stop
+    | Ping
+)
 Answer = (
     Register
+    | Holds
+    | Removed
+    | Created
     | Fenced
     | Opened
     | Joined
@@ -252,6 +323,7 @@ Answer = (
     | Failed
     | Frozen
     | Folded
+    | Contents
     | Paused
     | Resumed
     | Stopped

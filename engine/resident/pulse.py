@@ -30,8 +30,10 @@ class WorkerPulse:
     end_process: Callable[[str], None]
     outside: Outside
     over: bool = False
+    is_started: bool = False
 
     def start(self) -> None:
+        self.is_started = True
         self.outside.start_thread("pulse", self._run)
 
     def _run(self) -> None:

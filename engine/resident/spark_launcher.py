@@ -6,7 +6,6 @@ A job belongs to a thread of the driver, which waits for it. Cancelling its job 
 from __future__ import annotations
 
 import ipaddress
-import re
 import socket
 import threading
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from base.spark_master import is_local, local_slots
 from engine.resident.entry import Assignment, resident_task
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
@@ -26,19 +26,6 @@ LOOPBACK = "127.0.0.1"
 
 FAULT_CHARACTERS_MAX = 500
 """Of a fault in a log line: Spark's have the stack traces of the JVM."""
-
-
-def is_local(master: str) -> bool:
-    """Whether Spark's executor is the driver itself. `local-cluster` is a cluster."""
-    return master == "local" or master.startswith("local[")
-
-
-def local_slots(master: str) -> int | None:
-    """The number of task slots of a master in local mode; None if it follows from the machine (`local[*]`), or for a cluster."""
-    if master == "local":
-        return 1
-    found = re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)
-    return None if found is None else int(found[1])
 
 
 class JobEnded(Exception):

@@ -22,6 +22,19 @@ class NoSlots(Fault):
         )
 
 
+class NoHostFolder(Fault):
+    """A host of the cluster has no folder in which its workers can keep their databases."""
+
+    exit_code = ExitCode.PROJECT
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(
+            f"host {host} has no folder for the databases of its workers: {reason}.",
+            "Set stepwell.local.dir to a folder that exists on every host and outlives the executors, or set STEPWELL_LOCAL_DIR in the "
+            "environment of each executor.",
+        )
+
+
 class InsecureCluster(Fault):
     """Workers on other hosts would talk to the coordinator and to each other without encryption."""
 
@@ -30,7 +43,7 @@ class InsecureCluster(Fault):
     def __init__(self, master: str, host: str) -> None:
         super().__init__(
             f"with Spark's master {master}, workers connect to {host} and to each other without encryption; only a token protects the run.",
-            "Run in local mode. Several hosts are not supported yet, because the databases are on one host.",
+            "Run in local mode, or allow it with stepwell.cluster.insecure=true on a network whose users you trust.",
         )
 
 

@@ -1,10 +1,10 @@
 """One worker: carries out the coordinator's orders one after the other, and answers each.
 
-    registered -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
+    bound -> [Remove, Create] -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
 
-Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, and a third thread sends
-heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception that is no Fault, because its
-state is then unknown. It never decides anything else by itself.
+Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, so does a read of
+views; and another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception
+that is no Fault, because its state is then unknown. It never decides anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,9 @@ from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
     Beat,
+    Contents,
+    Create,
+    Created,
     Failed,
     Fence,
     Fenced,
@@ -42,6 +45,9 @@ from engine.resident.messages import (
     Pause,
     Paused,
     Ping,
+    Read,
+    Remove,
+    Removed,
     Resume,
     Resumed,
     RunStep,
@@ -54,11 +60,14 @@ from engine.resident.messages import (
 )
 from engine.resident.states import Life, State
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
+from engine.run.contents import read_views
 from engine.run.exchange import to_buffer
 from engine.run.sources import DEAD_LETTER_SCHEMA
 from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
-from io_kafka.outside import Outside
 from storage.database import Database
+from storage.errors import DatabaseExists
+from storage.host_folder import HostFolder
+from storage.identity import Identity
 
 
 class CoordinatorGone(Exception):
@@ -87,28 +96,32 @@ class Progress:
 
 
 class Worker:
-    """`control`: the connection to the coordinator, which has registered this worker as `number`. `make_reader` makes its reader of Kafka."""
+    """`control`: the connection to the coordinator, which has made this process worker `number`. `folder`: that of the host, with the databases
+    of all its workers. `make_reader` makes the worker's reader of Kafka."""
 
     def __init__(
         self,
         setup: TaskSetup,
         number: int,
+        folder: HostFolder,
         term: Term,
         token: str,
         transport: Transport,
         events: Events,
         control: Connection,
         make_reader: Callable[[], Reader],
-        outside: Outside,
+        progress: Progress,
     ) -> None:
         self._setup, self._number, self._term = setup, number, term
-        self._events, self._control, self._outside = events, control, outside
+        self._host_folder, self._folder = folder, folder.of_worker(number)
+        self._events, self._control, self._outside = events, control, setup.kafka.outside
+        outside = self._outside
         self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, outside.monotonic)
         self._reader = make_reader()
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
         self.life = Life()
-        self.progress = Progress(outside.thread_clock(), transport)
+        self.progress = progress
 
     def run(self) -> None:
         """Returns after a stop. Raises CoordinatorGone."""
@@ -156,6 +169,14 @@ class Worker:
         match order:
             case RunStep():
                 self._step(order)
+            case Remove(databases=databases):
+                self._answer(Removed(workers=self._remove(databases)))
+            case Create():
+                with suppress(
+                    DatabaseExists
+                ):  # a worker of an older run was faster; the fence tells whose database it is
+                    Database.create(self._folder, self._setup.identity(self._number), self._term.number)
+                self._answer(Created())
             case Fence():
                 found = Database.fence(
                     self._folder, epoch=self._term.number, identity=self._setup.identity(self._number)
@@ -181,6 +202,8 @@ class Worker:
                 self._answer(Frozen(version=version))
             case Fold():
                 self._outside.start_thread("fold", self._fold)
+            case Read():
+                self._outside.start_thread("read", lambda: self._read(order))
             case Pause():
                 self._answer(Paused(step=self.life.pause()))
             case Resume():
@@ -191,9 +214,9 @@ class Worker:
             case _:
                 raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
 
-    @property
-    def _folder(self) -> Path:
-        return self._setup.databases[self._number][0]
+    def _remove(self, databases: tuple[tuple[int, Identity | None], ...]) -> tuple[int, ...]:
+        self._host_folder.finish_removals()
+        return tuple(worker for worker, identity in databases if self._host_folder.remove(worker, identity))
 
     @property
     def _open_database(self) -> Database:
@@ -249,6 +272,19 @@ class Worker:
         except Exception as error:
             message = Failed(doing="fold", fault=faults.to_wire(error))
         self._control.send_now(Frame(self._term, message))
+
+    def _read(self, order: Read) -> None:
+        """In a thread of its own, beside the steps. Every fault is an answer."""
+        buffers: tuple[Buffer, ...] = ()
+        try:
+            self._outside.lower_priority()
+            plan, placement = self._setup.plan, self._setup.placement
+            version, tables = read_views(self._folder, plan.circuit, placement, self._number, order.views)
+            message: Message = Contents(version=version)
+            buffers = tuple(to_buffer(table) for table in tables)
+        except Exception as error:
+            message, buffers = Failed(doing="read", fault=faults.to_wire(error)), ()
+        self._control.send_now(Frame(self._term, message, buffers))
 
 
 class _Watched:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -29,13 +28,15 @@ from io_kafka.clients.raw import RawBatch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
+from storage.host_folder import StatePlace
 from storage.identity import Identity
 
 
 @dataclass(frozen=True)
 class TaskSetup:
     """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `input_partitions`: that of
-    each input topic, by topic. `append_only`: see StageTask."""
+    each input topic, by topic. `place`: where each host keeps the databases. `uuids`: the uuid of each worker's database. `append_only`: see
+    StageTask."""
 
     plan: Plan
     placement: Placement
@@ -43,9 +44,8 @@ class TaskSetup:
     tables: Mapping[str, SourceTable]
     partitions: Mapping[str, int]
     input_partitions: Mapping[str, int]
-    pipeline: str
-    databases: tuple[tuple[Path, str], ...]
-    """The folder and the uuid of each worker's database."""
+    place: StatePlace
+    uuids: tuple[str, ...]
     append_only: Mapping[int, tuple[bool, ...]]
 
     def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
@@ -54,7 +54,7 @@ class TaskSetup:
         return StageTask(self.plan, self.placement, step, stage, worker, self.partitions, self.append_only, handles)
 
     def identity(self, worker: int) -> Identity:
-        return Identity(self.pipeline, worker, self.databases[worker][1])
+        return Identity(self.place.pipeline, worker, self.uuids[worker])
 
     def owner_of_table(self, table: int) -> str:
         """The name for users of the view, source or output whose state a table holds."""

@@ -1,8 +1,10 @@
-"""`stepwell query`: Spark SQL over the kept views, as of the last checkpoint. It works with and without a running service."""
+"""`stepwell query`: Spark SQL over the kept views, as of the last checkpoint. In local mode it works with and without a running service; on a
+cluster the service's workers have the databases, so it must run."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -14,11 +16,14 @@ from pyspark.sql import functions as F
 from rich.markup import escape
 from rich.table import Table
 
+from base.spark_master import MASTER_KEY
 from stepwell.commands.common import JsonOption, SpecOption, note, project_of, reported, show
 from stepwell.commands.spark import spark_session
 from stepwell.inspection import query as queries
 from stepwell.lowering.driver import lower
 from stepwell.planning.plans import resolve
+from stepwell.project.loading import Project
+from stepwell.service.client import ControlClient
 
 ROWS_DEFAULT = 1000
 """More rows than this are seldom read. --limit changes the number."""
@@ -33,9 +38,12 @@ def query(
     """Ask the kept views in Spark SQL, as of the last checkpoint."""
     with reported(as_json):
         project = project_of(spec)
-        with spark_session(project) as session:
+        service = ControlClient(project.state_folder) if project.on_cluster else None
+        if service is not None:
+            service.endpoint()  # without a service there is no answer, and Spark need not start
+        with spark_session(in_local_mode(project)) as session:
             resolved = resolve(project, session)
-            answer = queries.query(resolved, lower(resolved), sql)
+            answer = queries.query(resolved, lower(resolved), sql, None if service is None else service.views)
             rows = _collected(answer.rows, limit + 1, as_json=as_json)
         more, rows = len(rows) > limit, rows[:limit]
         found = {
@@ -50,6 +58,12 @@ def query(
             note(
                 _as_of(answer.step, answer.version.version) + (f"; more than {limit} rows, see --limit" if more else "")
             )
+
+
+def in_local_mode(project: Project) -> Project:
+    """The same project, planned and asked by Spark on this host: on the cluster, the service may hold all task slots."""
+    spark = {key: value for key, value in project.settings.spark.items() if key != MASTER_KEY}
+    return replace(project, settings=replace(project.settings, spark=spark)) if project.on_cluster else project
 
 
 def _collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:

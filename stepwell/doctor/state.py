@@ -11,8 +11,10 @@ from coordinator.core import NoCommonVersion, common_version
 from stepwell.doctor.check import Check
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers
+from stepwell.service.last_run import read_last_run
 from storage.database import Database
 from storage.errors import StorageError
+from storage.host_folder import HostFolder
 
 _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."
 
@@ -25,7 +27,7 @@ def _databases(project: Project) -> Check:
     folder = project.state_folder
     owner = read_owner(folder)
     if owner is None:
-        if (folder / "workers").is_dir():
+        if not project.on_cluster and project.databases.databases.is_dir():
             return Check("state", "FAIL", f"databases in {folder}, and nothing says whose they are", _REBUILD)
         return Check("state", "OK", f"none in {folder}: the first run makes it")
     if owner.pipeline != project.name:
@@ -38,14 +40,24 @@ def _databases(project: Project) -> Check:
             f"it was made with {owner.workers} workers, and stepwell.workers is {project.settings.stepwell.workers}",
             f"Run with --workers {owner.workers}, or set stepwell.workers to it.",
         )  # fmt: skip
-    return _versions(folder, owner)
+    return _on_hosts(folder, owner) if project.on_cluster else _versions(project.databases, owner)
 
 
-def _versions(folder: Path, owner: StateOwner) -> Check:
+def _on_hosts(folder: Path, owner: StateOwner) -> Check:
+    """Where the databases of a cluster are, as the last run has told. Nobody but its workers can look at them."""
+    last = read_last_run(folder)
+    places = sorted(
+        {f"{worker['host']}:{worker['folder']}" for worker in (last or {}).get("workers", ()) if "folder" in worker}
+    )
+    where = ", ".join(places) or "in stepwell.local.dir of the hosts"
+    return Check("state", "OK", f"{owner.workers} databases on the hosts of the cluster: {where}; not looked at")
+
+
+def _versions(folder: HostFolder, owner: StateOwner) -> Check:
     found: dict[int, tuple[VersionId, ...]] = {}
     for worker in range(owner.workers):
         try:
-            found[worker] = Database.versions(folder / "workers" / f"{worker:04d}")
+            found[worker] = Database.versions(folder.of_worker(worker))
         except StorageError as fault:
             return Check("state", "FAIL", str(fault), _REBUILD)
     try:

@@ -1,9 +1,11 @@
 """Spark SQL over the kept views, as of the last checkpoint.
 
 Guarantees: all views of one answer belong to one checkpoint, which is the same on every worker, and the answer says which. Nothing is
-written and no database is fenced, so a query works with and without a running service. State of another circuit is never read.
+written and no database is fenced, so a query of databases on this host works with and without a running service. State of another circuit is
+never read.
 
-How it works: the committed layers of the databases are read, each in one transaction. While a checkpoint is being folded, the workers have
+How it works: the committed layers of the databases are read, each in one transaction. If they are on other hosts, the workers of the running
+service read them (coordinator/questions.py). While a checkpoint is being folded, the workers have
 different versions for a moment. In this case all are read again. Only the views that the query names are read. To find them, the query is
 first analysed over empty views.
 """
@@ -11,12 +13,10 @@ first analysed over empty views.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -26,16 +26,13 @@ from base.fault import ExitCode
 from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
-from engine.analysis.content import content_of
-from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, View
 from engine.model.placement import Placement
-from engine.operators.base import StepContext
-from engine.rows import zset
+from engine.run.contents import read_views
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
-from storage.database import Database
+from storage.host_folder import HostFolder
 
 FOLD_SECONDS_MAX = 30.0
 """The time for the workers to reach the same version. A fold takes well under a second if states are small, and seconds if they are large."""
@@ -59,12 +56,8 @@ class NoState(StepwellError):
     exit_code = ExitCode.STATE
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The content of some views at `version`, which has the steps below `version.step`. A row of weight n occurs n times."""
-
-    version: VersionId
-    tables: dict[str, pa.Table]
+ReadViews = Callable[[Sequence[str]], tuple[VersionId, list[pa.Table]]]
+"""Reads the content of the named views, all at the version that is returned with them. A row of weight n occurs n times."""
 
 
 @dataclass(frozen=True)
@@ -80,47 +73,51 @@ class Answer:
         return self.version.step - 1 if self.version.step else None
 
 
-def query(resolved: ResolvedProject, circuit: Circuit, sql: str) -> Answer:
-    """Runs `sql` over the kept views. Raises QueryError, NoState, CircuitChanged, StorageError."""
+def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews | None = None) -> Answer:
+    """Runs `sql` over the kept views. `read_from` reads them; None stands for the databases on this host. Raises QueryError, NoState,
+    CircuitChanged, StorageError."""
     folder = resolved.project.state_folder
     owner = read_owner(folder)
     if owner is None:
         raise NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
     check_same_circuit(circuit, owner.fingerprint, owner.circuit)
+
+    def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
+        return read_contents(resolved.project.databases, owner, circuit, names)
+
     with quiet_spark():
-        return _answer(resolved, circuit, owner, sql)
+        return _answer(resolved, circuit, sql, read_from or read_here)
 
 
-def _answer(resolved: ResolvedProject, circuit: Circuit, owner: StateOwner, sql: str) -> Answer:
+def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews) -> Answer:
     session = resolved.spark.newSession()  # it has none of the project's temporary views, which have no content
     kept = {node.name.lower() for node in circuit.nodes if isinstance(node, View) and node.kept}
     views = {view.name.lower(): view for view in resolved.views if view.name.lower() in kept}
     named = _views_named(session, sql, views, resolved)
-    found = read_contents(resolved.project.state_folder, owner, circuit, [views[name].name for name in named])
-    for name in named:
-        frame = session.createDataFrame(found.tables[views[name].name], _nullable(views[name].schema))
+    version, tables = read([views[name].name for name in named])
+    for name, table in zip(named, tables, strict=True):
+        frame = session.createDataFrame(table, _nullable(views[name].schema))
         frame.createOrReplaceTempView(views[name].name)
-    return Answer(found.version, _analysed(session, sql))
+    return Answer(version, _analysed(session, sql))
 
 
 # Reading state
 
 
-def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequence[str]) -> Contents:
+def read_contents(
+    databases: HostFolder, owner: StateOwner, circuit: Circuit, names: Sequence[str]
+) -> tuple[VersionId, list[pa.Table]]:
     """The views' content from all workers. Raises NoState if the workers do not reach the same version in time."""
-    nodes = {node.name: (i, node) for i, node in enumerate(circuit.nodes) if isinstance(node, View)}
-    databases = [folder / "workers" / f"{worker:04d}" for worker in range(owner.workers)]
-    keyless = Placement.even(owner.workers, owner.shards).keyless_worker
+    placement = Placement.even(owner.workers, owner.shards)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     while True:
         parts = [
-            _read_worker(database, owner, worker == keyless, circuit, [nodes[name] for name in names])
-            for worker, database in enumerate(databases)
+            read_views(databases.of_worker(worker), circuit, placement, worker, names)
+            for worker in range(owner.workers)
         ]
         versions = {version for version, _ in parts}
         if len(versions) == 1:
-            tables = {name: pa.concat_tables(p[i] for _, p in parts) for i, name in enumerate(names)}
-            return Contents(versions.pop(), tables)
+            return versions.pop(), [pa.concat_tables(p[i] for _, p in parts) for i in range(len(names))]
         if time.monotonic() > deadline:
             shown = ", ".join(f"worker {w}: step {version.step}" for w, (version, _) in enumerate(parts))
             raise NoState(
@@ -128,28 +125,6 @@ def read_contents(folder: Path, owner: StateOwner, circuit: Circuit, names: Sequ
                 "`stepwell run` brings them together again; `stepwell run --available-now` does, and ends.",
             )
         time.sleep(LOOK_SECONDS)
-
-
-def _read_worker(
-    database: Path, owner: StateOwner, owns_keyless: bool, circuit: Circuit, nodes: Sequence[tuple[int, View]]
-) -> tuple[VersionId, list[pa.Table]]:
-    append_only = append_only_inputs(circuit)
-    with Database.read_committed(database) as (version, transaction):
-
-        def context_of(index: int) -> StepContext:
-            return StepContext(
-                transaction, version.step, index, append_only[index], owner.shards, owns_keyless=owns_keyless
-            )
-
-        return version, [_rows(content_of(circuit, index, context_of), node) for index, node in nodes]
-
-
-def _rows(scanned: pa.Table, node: View) -> pa.Table:
-    """The rows with the view's column names, each as often as its weight says. They are copied, because they outlive the transaction."""
-    weights = scanned.columns[-1].to_numpy()
-    assert (weights >= 0).all(), f"view {node.name} holds a row of negative weight"
-    repeated = zset.take_rows(scanned, np.repeat(np.arange(scanned.num_rows), weights))
-    return repeated.select(range(len(node.names))).rename_columns(list(node.names))
 
 
 # Naming views

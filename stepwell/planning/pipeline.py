@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from base.spark_master import MASTER_KEY, is_local, local_slots
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
-from engine.resident.spark_launcher import is_local, local_slots
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
@@ -65,12 +65,14 @@ def pipeline_spec(project: Project, plan: PlannedProject) -> PipelineSpec:
         register_s=settings.worker_register,
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
+        local_dir=settings.local_dir,
+        on_cluster=project.on_cluster,
     )
 
 
 def _workers_default(settings: Settings) -> int | None:
     """A worker for each core in local mode, as far as there are task slots. On a cluster the driver's cores say nothing."""
-    master = settings.spark.get("spark.master")
+    master = settings.spark.get(MASTER_KEY)
     if master is not None and not is_local(master):
         return None
     slots = None if master is None else local_slots(master)

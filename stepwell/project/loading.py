@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from base.spark_master import LOCAL, MASTER_KEY, is_local
 from stepwell.errors import Location, ProjectError
 from stepwell.project.settings import Settings, load_settings
 from stepwell.project.spec_file import find_spec, read_spec
+
+if TYPE_CHECKING:
+    from storage.host_folder import HostFolder
 
 # Stepwell keeps its files in a separate folder inside the project's storage, beside the files of Spark.
 STATE_FOLDER = "stepwell"
@@ -29,6 +34,22 @@ class Project:
     @property
     def state_folder(self) -> Path:
         return self.storage / STATE_FOLDER
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether workers may run on other hosts."""
+        return not is_local(self.settings.spark.get(MASTER_KEY, LOCAL))
+
+    @property
+    def databases(self) -> HostFolder:
+        """The folder of this host, in local mode."""
+        from storage.host_folder import StatePlace  # loads LMDB, which most commands do not need
+
+        folder = StatePlace(self.name, self.state_folder, self.settings.stepwell.local_dir, on_cluster=False).on_host(
+            None
+        )
+        assert folder is not None and not self.on_cluster, "on a cluster, the hosts of the workers have the databases"
+        return folder
 
     def definition_files(self) -> list[Path]:
         """The files that match the globs, each once, sorted by path. (Spark takes the order from the file system.)"""

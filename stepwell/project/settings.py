@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
@@ -85,8 +86,11 @@ class StepwellSettings(BaseSettings):
     worker_silence: Duration = Field(default="5s", ge=2, le=86400)  # type: ignore[assignment]
     # A worker that makes no progress for this long while all others wait counts as stalled. Slow steps extend it to ten times their time.
     worker_progress: Duration = Field(default="30s", ge=2, le=86400)  # type: ignore[assignment]
-    # Experimental: several hosts are not supported yet, because the databases are on one host. Workers on other hosts would talk to the
-    # coordinator and to each other without encryption, so a run on a cluster has to allow it.
+    # The folder in which each host keeps the databases of its workers; it should outlive Spark's executors. Without it they are in the
+    # project's storage folder, which is on the driver's host, so a cluster needs it. There STEPWELL_LOCAL_DIR of an executor's process goes
+    # before it.
+    local_dir: Path | None = None
+    # Workers on other hosts talk to the coordinator and to each other without encryption, so a run on a cluster has to allow it.
     cluster_insecure: bool = False
     # The number of partitions of an output topic that Stepwell creates. An existing topic keeps its own number.
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
@@ -105,6 +109,13 @@ class StepwellSettings(BaseSettings):
     steps_kept: int = Field(default=100_000, ge=1)
     # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
+
+    @field_validator("local_dir")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_absolute():
+            raise ValueError("must be an absolute path: each host resolves it by itself")
+        return value
 
     @field_validator("shards")
     @classmethod

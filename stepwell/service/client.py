@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import psutil
 
 from base.fault import ExitCode
 from stepwell.errors import StepwellError
-from stepwell.service.endpoint import Endpoint, read_endpoint, request
+from stepwell.service.endpoint import ANSWER_SECONDS_MAX, READ_SECONDS_MAX, Endpoint, read_endpoint, request
 from stepwell.service.last_run import read_last_run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from base.version import VersionId
 
 LOOK_SECONDS = 0.05
 
@@ -37,6 +42,15 @@ class ControlClient:
 
     def ask(self, what: str) -> dict[str, Any]:
         return self._call("POST", f"/{what}")
+
+    def views(self, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
+        """What kept views hold as of the last checkpoint, as the service's workers have read it. Raises NotRunning, StepwellError."""
+        from stepwell.service.views import decode_views  # loads Arrow, which `status` does not need
+
+        answer = self._answer("GET", "/views", seconds=READ_SECONDS_MAX + ANSWER_SECONDS_MAX, names=names)
+        if answer.status_code != 200:
+            raise StepwellError(f"the service has no answer: {answer.json().get('error', answer.status_code)}")
+        return decode_views(answer.content)
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
         """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline."""
@@ -81,24 +95,30 @@ class ControlClient:
         return endpoint
 
     def _call(self, method: str, path: str) -> dict[str, Any]:
-        endpoint = self.endpoint()
-        answer = _request(endpoint, method, path)
-        if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
-            raise NotRunning(
-                f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
-                "Start it again with `stepwell run`.",
-            )
+        answer = self._answer(method, path)
         found: dict[str, Any] = answer.json()
         if answer.status_code != 200:
             raise StepwellError(f"the service refuses {path}: {found.get('error', answer.status_code)}")
         return found
 
+    def _answer(
+        self, method: str, path: str, *, seconds: float = ANSWER_SECONDS_MAX, names: Sequence[str] = ()
+    ) -> httpx.Response:
+        endpoint = self.endpoint()
+        answer = _request(endpoint, method, path, seconds, names)
+        if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
+            raise NotRunning(
+                f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
+                "Start it again with `stepwell run`.",
+            )
+        return answer
 
-def _request(endpoint: Endpoint, method: str, path: str) -> httpx.Response | None:
+
+def _request(endpoint: Endpoint, method: str, path: str, seconds: float, names: Sequence[str]) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
     assert endpoint.url.startswith("http://")
     try:
-        return request(method, endpoint.url + path, headers)
+        return request(method, endpoint.url + path, headers, seconds=seconds, names=names)
     except httpx.TransportError:
         return None
 

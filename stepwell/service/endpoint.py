@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ ENDPOINT_FILE = "endpoint.json"
 
 ANSWER_SECONDS_MAX = 5.0
 """An answer may take this long, because the endpoint's thread shares the interpreter with the loop, which may be encoding a large step."""
+
+READ_SECONDS_MAX = 60.0
+"""For the workers to read views, all at one version. A checkpoint that is being folded delays it by its own time."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,20 @@ def read_endpoint(folder: Path) -> Endpoint | None:
         return None
 
 
-def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
-    """Sends a request to a service, which uses plain HTTP. So no certificates are loaded, which would take 17 ms of CPU time."""
-    return httpx.request(method, url, headers=headers, timeout=ANSWER_SECONDS_MAX, trust_env=False, verify=False)
+def request(
+    method: str,
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    seconds: float = ANSWER_SECONDS_MAX,
+    names: Sequence[str] = (),
+) -> httpx.Response:
+    """Sends a request to a service, which uses plain HTTP. `names` are its parameters called `name`. So no certificates are loaded, which
+    would take 17 ms of CPU time."""
+    parameters = {"name": list(names)} if names else None
+    return httpx.request(
+        method, url, params=parameters, headers=headers, timeout=seconds, trust_env=False, verify=False
+    )
 
 
 def who_answers(url: str) -> dict[str, Any] | None:

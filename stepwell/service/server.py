@@ -2,6 +2,7 @@
 
 GET  /alive                               which run this is; it needs no token, so that a second run can ask
 GET  /status, /metrics                    what the pipeline does
+GET  /views?name=...                      what kept views hold; it waits until all workers have answered
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
 """
 
@@ -15,13 +16,16 @@ from collections.abc import Awaitable, Callable
 import uvicorn
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from coordinator.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from stepwell.service.endpoint import Endpoint
+from stepwell.service.endpoint import READ_SECONDS_MAX, Endpoint
+from stepwell.service.views import encode_views
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")
 START_SECONDS_MAX = 10.0
@@ -43,6 +47,7 @@ class ControlServer:
             Route("/alive", self._alive),
             Route("/status", self._guarded(self._status)),
             Route("/metrics", self._guarded(self._metrics)),
+            Route("/views", self._guarded(self._views)),
             Route("/{what}", self._guarded(self._ask), methods=["POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
@@ -78,6 +83,14 @@ class ControlServer:
 
     async def _status(self, request: Request) -> Response:
         return JSONResponse({**self._board.show(), "pid": self.endpoint.pid})
+
+    async def _views(self, request: Request) -> Response:
+        names = request.query_params.getlist("name")
+        try:
+            rows = await run_in_threadpool(self._requests.questions.ask, names, READ_SECONDS_MAX)
+            return Response(encode_views(rows.version, await run_in_threadpool(tables_of, rows)))
+        except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
+            return JSONResponse({"error": str(fault)}, 409)
 
     async def _ask(self, request: Request) -> Response:
         what = request.path_params["what"]

@@ -8,12 +8,15 @@ import pytest
 
 from coordinator import refresh
 from coordinator.errors import TopicChanged
+from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.offsets import OffsetRange
+from storage import host_folder
 from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.threads import threads
 
 FILES = {
     "views.sql": """
@@ -28,10 +31,6 @@ CREATE MATERIALIZED VIEW prices TBLPROPERTIES ('topic' = '@prices', 'mode' = 'ch
 """
 }
 """One view of each output mode."""
-
-
-class Crash(BaseException):
-    """Nothing catches it but the test."""
 
 
 @pytest.fixture
@@ -97,7 +96,7 @@ PLACES = [
     (PipelineWriter, "take_back", 2),  # one partition has its tombstones
     (Topics, "delete_below", 1),
     (PipelineWriter, "append", 2),  # before the reset
-    (refresh.shutil, "rmtree", 2),  # a database is renamed, and is not deleted
+    (host_folder.shutil, "rmtree", 2),  # a database is renamed, and is not deleted
     (PipelineWriter, "append", 3),  # before circuit and layout
 ]
 
@@ -124,13 +123,14 @@ def test_a_refresh_that_was_broken_off_is_finished(
         if calls != call or after:
             result = real(*args, **options)
         if calls == call:
-            raise Crash
+            raise Crash(name)
         return result
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, crash)
         with pytest.raises(Crash):
-            play.run(written, full_refresh=True)
+            play.run(written, threads(one_for_all=True), full_refresh=True)
+    Database.close_all()
     begun = play.log(written)
     asked_again = begun.generation == 0 and begun.refresh is None
     play.run(written, full_refresh=asked_again)

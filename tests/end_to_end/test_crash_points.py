@@ -22,7 +22,7 @@ from tests.end_to_end.threads import threads
 LEAVES_A_STEP: tuple[Point, ...] = ("output.committed",)
 """Written, and in no checkpoint: the recoveries after it have something to compare."""
 
-OF_A_WORKER = ("source", "region", "freeze", "fold", "open")
+OF_A_WORKER = ("create", "source", "region", "freeze", "fold", "open")
 TRUNCATED: Point = "checkpoint.truncated"
 SEQUENCE: tuple[Point, ...] = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
 IN_WORKERS: tuple[Point, ...] = tuple(point for point in POINTS if point.startswith(OF_A_WORKER))

@@ -267,7 +267,7 @@ def test_a_stopped_worker_is_noticed_by_its_silence_and_changes_nothing_when_it_
 
 
 KINDS = (
-    "register", "welcome", "fence", "fenced", "open", "opened", "join", "hello", "joined",
+    "created", "register", "holds", "welcome", "fence", "fenced", "open", "opened", "join", "hello", "joined",
     "run_step", "rows", "step_done", "freeze", "frozen", "fold", "folded",
 )  # fmt: skip
 

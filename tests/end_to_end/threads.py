@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
@@ -40,10 +41,11 @@ class CutTransport(SocketTransport):
 
 
 class ThreadJob:
-    """One worker. `launcher` learns of a crash before anybody can notice that the worker is gone."""
+    """One worker. `launcher` learns of a crash before anybody can notice that the worker is gone. `variable`: what STEPWELL_LOCAL_DIR is on its
+    host."""
 
-    def __init__(self, assignment: Assignment, launcher: ThreadLauncher) -> None:
-        self._launcher = launcher
+    def __init__(self, assignment: Assignment, launcher: ThreadLauncher, variable: Path | None) -> None:
+        self._launcher, self.variable = launcher, variable
         self._transport = CutTransport(LOOPBACK)
         self._reader_settings = assignment.setup.kafka
         outside = replace(assignment.setup.kafka.outside, start_thread=self._start_thread, settle_memory=lambda: None)
@@ -58,7 +60,8 @@ class ThreadJob:
 
     def _live(self) -> None:
         try:
-            live(self._assignment, self._transport, lambda: RangeReader(self._reader_settings), self._end)
+            folder = self._assignment.setup.place.on_host(self.variable)
+            live(self._assignment, self._transport, lambda: RangeReader(self._reader_settings), self._end, folder)
             self.failure = JobEnded("the worker has ended")
         except BaseException as end:
             self._note(end)
@@ -91,16 +94,18 @@ class ThreadJob:
 
 
 class ThreadLauncher:
-    """`crash`: the last one that ended a worker."""
+    """`crash`: the last one that ended a worker. `hosts`: the folders of the hosts to which the tasks come, one after the other; the last one
+    gets the rest."""
 
     slots: int | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: Sequence[Path | None] = (None,)) -> None:
+        self.hosts = hosts
         self.jobs: list[ThreadJob] = []
         self.crash: Crash | None = None
 
     def start(self, assignment: Assignment) -> ThreadJob:
-        job = ThreadJob(assignment, self)
+        job = ThreadJob(assignment, self, self.hosts[min(len(self.jobs), len(self.hosts) - 1)])
         self.jobs.append(job)
         return job
 
@@ -125,9 +130,9 @@ class _Following(SocketTransport):
         return events
 
 
-def threads(*, one_for_all: bool = False) -> Cluster:
-    """A new cluster. `one_for_all`: a crash in a worker also ends the coordinator, as a power cut does."""
-    launcher = ThreadLauncher()
+def threads(*, one_for_all: bool = False, hosts: Sequence[Path | None] = (None,)) -> Cluster:
+    """A new cluster. `one_for_all`: a crash in a worker also ends the coordinator, as a power cut does. `hosts`: see ThreadLauncher."""
+    launcher = ThreadLauncher(hosts)
     if one_for_all:
         return Cluster(launcher, partial(_Following, LOOPBACK, launcher))
     return Cluster(launcher, partial(SocketTransport, LOOPBACK))

@@ -13,7 +13,7 @@ from engine.errors import DataError, StaleTask
 from engine.run.exchange import ExchangeMessage
 from engine.run.tasks import StepAbandoned, StepTask, TaskSetup
 from storage.database import Database
-from tests.engine.resident.local_cluster import Log, setup_of, step_of
+from tests.engine.resident.local_cluster import Log, folder_of, setup_of, step_of
 
 VALUE = b'{"id": 1, "word": "a"}'
 
@@ -40,7 +40,7 @@ def setup(tmp_path: Path) -> TaskSetup:
 
 
 def opened(setup: TaskSetup) -> Database:
-    folder, _ = setup.databases[0]
+    folder = folder_of(setup, 0)
     fenced = Database.fence(folder, epoch=0, identity=setup.identity(0))
     return Database.open(folder, EMPTY, epoch=0, identity=setup.identity(0), fenced=fenced.number)
 

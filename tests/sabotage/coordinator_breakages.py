@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/start.py"
+BINDING, TEST_BINDING = "coordinator/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = "coordinator/inputs.py", "coordinator/stepping.py", "coordinator/recoveries.py"
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
 POSITIONS, TEST_POSITIONS = "coordinator/positions.py", "tests/coordinator/test_positions.py"
@@ -361,7 +362,7 @@ COORDINATOR = (
         "generation-forgotten",
         "Databases of before a full refresh pass for those after it.",
         "no silence",
-        (Edit(START, '    return f"{log_id}/{generation}/{worker}"\n', '    return f"{log_id}/0/{worker}"\n'),),
+        (Edit(BINDING, 'f"{self.log_id}/{self.generation}/{self.worker}"', 'f"{self.log_id}/0/{self.worker}"'),),
         ("tests/coordinator/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
         tells="StateLost",
     ),
@@ -391,13 +392,57 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                START,
-                "        if not fresh:\n            raise StateLost(",
-                "        if False:\n            raise StateLost(",
+                BINDING,
+                "        if rules.is_fresh and tasks.give",
+                "        if tasks.give",
             ),
         ),
         (f"{END_TO_END}/test_lost_state.py::test_a_deleted_database_stops_the_run",),
         tells="NoCommonVersion",
+    ),
+    Breakage(
+        "database-made-after-the-first-intent",
+        "A database that is away is made again although the others may have opened the first checkpoint.",
+        "6 two versions",
+        (Edit(START, "not state.checkpoints and state.intent is None and", "not state.checkpoints and"),),
+        (
+            "tests/simulator/test_scenarios.py::"
+            "test_a_database_that_is_away_after_the_first_intent_is_not_created_again",
+        ),
+    ),
+    Breakage(
+        "copy-that-others-do-not-fit",
+        "Of two copies of a database the largest is bound, whatever version the other workers have.",
+        "6 two versions",
+        (
+            Edit(
+                BINDING,
+                "        usable = [copy for copy in pool if latest in copy.versions] or list(pool)\n",
+                "        usable = list(pool)\n",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_of_two_copies_the_one_is_bound_that_has_what_all_have",),
+    ),
+    Breakage(
+        "held-database-made-again",
+        "A database that no free task can reach is created on another host, while the log is fresh.",
+        "7 one owner",
+        (
+            Edit(BINDING, "            missing[number] = tuple(hosts)\n", "            del pools[number]\n"),
+            Edit(
+                BINDING,
+                "    for number in sorted(pools.keys() - chosen.keys()):\n",
+                "    for number in sorted(set(range(rules.workers)) - tasks.given.keys()):\n",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_while_the_log_is_fresh_a_database_that_is_held_is_not_created_again",),
+    ),
+    Breakage(
+        "empty-database-taken-for-the-lost-one",
+        "A database without any step is opened although the log has checkpoints.",
+        "no silence",
+        (Edit(BINDING, "    if found.versions == (EMPTY,):\n", "    if found.versions == ():\n"),),
+        (f"{TEST_BINDING}::test_what_a_database_is_for_a_run",),
     ),
     Breakage(
         "old-storage-accepted",

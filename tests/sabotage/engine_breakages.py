@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew.py"
+REGISTRATION = "engine/resident/registration.py"
 LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/test_liveness.py"
 TEST_CREW = "tests/engine/resident/test_crew.py"
 MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker.py"
@@ -44,9 +45,9 @@ ENGINE = (
         (
             Edit(
                 CREW,
-                "        while unanswered := [number for number in self.numbers if name not in self._members[number].answers]:\n",
+                "        while unanswered := [number for number in asked if name not in self._members[number].answers]:\n",
                 "        while len(\n"
-                "            unanswered := [number for number in self.numbers if name not in self._members[number].answers]\n"
+                "            unanswered := [number for number in asked if name not in self._members[number].answers]\n"
                 "        ) > (name == STEP):\n",
             ),
             Edit(
@@ -581,7 +582,7 @@ ENGINE = (
         "answers-of-any-term",
         "The coordinator takes the answers of workers of another term.",
         "5 fences",
-        (Edit(CREW, "                elif frame.term == self.term:\n", "                else:\n"),),
+        (Edit(CREW, "                if frame.term == self.term:\n", "                if frame:\n"),),
         (f"{TEST_CREW}::test_an_answer_of_another_term_is_not_taken",),
     ),
     Breakage(
@@ -590,7 +591,7 @@ ENGINE = (
         "5 fences",
         (
             Edit(
-                CREW,
+                REGISTRATION,
                 "not isinstance(message, Register) or not same_token(message.token, self._token):",
                 "not isinstance(message, Register):",
             ),
@@ -614,7 +615,7 @@ ENGINE = (
         "unequal-libraries",
         "A worker may have other libraries than the coordinator.",
         "2 determinism",
-        (Edit(CREW, "        if message.fingerprint != own:\n", "        if not message.fingerprint:\n"),),
+        (Edit(REGISTRATION, "        if message.fingerprint != own:\n", "        if not message.fingerprint:\n"),),
         (f"{TEST_CREW}::test_workers_with_other_libraries_are_refused",),
     ),
     Breakage(
@@ -682,9 +683,9 @@ ENGINE = (
         "stranger-before-successor",
         "A run that slept takes its successor's output for a stranger's, and does not say who replaced it.",
         "5 fences",
-        (Edit("coordinator/start.py", "        writer.confirm()\n        raise\n", "        raise\n"),),
+        (Edit("coordinator/start.py", "        writer.confirm()\n        own = ", "        own = "),),
         (
-            "tests/simulator/test_scenarios.py::test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it[create.done]",
+            "tests/simulator/test_scenarios.py::test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it[claim.committed]",
         ),
         tells="holds messages, and the step log does not know",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
+HOST_FOLDER, TEST_HOST_FOLDER = "storage/host_folder.py", "tests/storage/test_host_folder.py"
 DATABASE, FOLDING, PARTS, UNDO = "storage/database.py", "storage/folding.py", "storage/parts.py", "storage/undo.py"
 TEST = "tests/storage/test_database.py"
 
@@ -89,8 +90,8 @@ STORAGE = (
             Edit(DATABASE, "                _remove_layers(path)\n                new", "                new"),
             Edit(
                 DATABASE,
-                "boot=_boot_id(), frozen=None, freezing=None,\n",
-                "boot=_boot_id(),\n",
+                "boot=boot_id(), frozen=None, freezing=None,\n",
+                "boot=boot_id(),\n",
             ),
         ),
         (f"{TEST}::test_open_discards_what_was_not_completed",),
@@ -122,7 +123,7 @@ STORAGE = (
         "layer-of-another-boot",
         "A layer that was never synced is trusted after a reboot.",
         "6 two versions",
-        (Edit(DATABASE, "        if present.boot != _boot_id():\n", "        if False:\n"),),
+        (Edit(DATABASE, "        if present.boot != boot_id():\n", "        if False:\n"),),
         (f"{TEST}::test_a_layer_of_another_boot_is_not_trusted",),
     ),
     Breakage(
@@ -346,5 +347,25 @@ STORAGE = (
             ),
         ),
         (f"{TEST}::test_only_the_committed_layer_is_synced",),
+    ),
+    Breakage(
+        "another-database-removed",
+        "An order to remove an older database removes whatever lies there by now.",
+        "no silence",
+        (
+            Edit(
+                HOST_FOLDER,
+                "        if found is None or found.identity != expected:\n",
+                "        if found is None:\n",
+            ),
+        ),
+        (f"{TEST_HOST_FOLDER}::test_a_database_is_removed_only_as_the_one_that_was_seen",),
+    ),
+    Breakage(
+        "copied-folder-keeps-its-name",
+        "A folder that was copied to another host passes for the folder it was copied from.",
+        "7 one owner",
+        (Edit(HOST_FOLDER, ' if found["folder"] == _inode(self.root) else None', ' if found["folder"] else None'),),
+        (f"{TEST_HOST_FOLDER}::test_a_folder_keeps_its_name_and_a_copy_gets_another",),
     ),
 )

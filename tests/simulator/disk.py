@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from types import SimpleNamespace
 from typing import Protocol
 
 from storage.environments import Gone
@@ -268,12 +269,15 @@ Node = File | Folder | Environment
 
 
 class Disk:
-    """A tree of folders on a machine, which has a boot id."""
+    """The disks of all hosts in one tree. `parts`: which folders at its top belong to which host. `boots`: how often a host was started."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, parts: Mapping[str, Sequence[str]]) -> None:
+        self.machine, self.parts = machine, parts
         self.root = Folder()
-        self.boots = 1
+        self.boots = dict.fromkeys(parts, 1)
+        for name in (name for names in parts.values() for name in names):
+            self.root.add(name, Folder())  # its own place is the user's
+        self.root.sync()
 
     def path(self, *names: str) -> SimPath:
         return SimPath(self, names)
@@ -292,9 +296,18 @@ class Disk:
             raise FileNotFoundError("/".join(place))
         return parent
 
-    def crash(self, rng: random.Random) -> None:
-        self.boots += 1
-        self.root.crash(rng)
+    def crash(self, host: str, rng: random.Random) -> None:
+        self.boots[host] += 1
+        for name in self.parts[host]:
+            self.root.entries[name].crash(rng)
+
+    def boot(self, host: str) -> str:
+        """The boot id of a host."""
+        return f"{host}boot{self.boots[host]}"
+
+    def boot_at(self, place: Sequence[str]) -> str:
+        """That of the host to which a place belongs."""
+        return next(self.boot(host) for host, names in self.parts.items() if place[0] in names)
 
     def environments(self) -> Iterator[tuple[tuple[str, ...], Environment]]:
         """All that are there, with their places."""
@@ -401,6 +414,25 @@ class SimPath:
         parent.add(self.name, File())
         self._point("write")
         parent.add(self.name, File(text))
+
+    def hardlink_to(self, target: SimPath) -> None:
+        self._point("link")
+        node = target.node
+        assert node is not None
+        if self.exists():
+            raise FileExistsError(str(self))
+        self._disk.parent_of(self._place).add(self.name, node)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        self._point("unlink")
+        parent = self._disk.parent_of(self._place)
+        if self.name in parent.entries:
+            parent.remove(self.name)
+        elif not missing_ok:
+            raise FileNotFoundError(str(self))
+
+    def stat(self) -> SimpleNamespace:
+        return SimpleNamespace(st_ino=id(self.node))
 
     def sync(self) -> None:
         self._point("sync of a folder")

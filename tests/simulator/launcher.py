@@ -1,5 +1,8 @@
 """Spark, as far as it starts a worker for each job: the worker is a process of its own that runs the project's `live`.
 
+Each host has a folder of its own and some task slots, and a task comes to any host that has a free slot. A host may be away: then no task
+comes to it.
+
 A task may come late, never, or die at once. A job that is cancelled ends its process a little later, or never: then a worker that was given up
 goes on beside its replacement, until it notices that its coordinator is gone. So does every worker of a coordinator that dies.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from base.fault import Fault
@@ -27,6 +31,9 @@ SOON_POINTS = 60
 CANCEL_POINTS = (0, 0, 5, 30)
 """After how many points a job that is cancelled ends its process."""
 
+FOREVER_SECONDS = 1e9
+"""Spark waits for a task slot as long as the job is not cancelled."""
+
 ASLEEP_POINTS = (0, 100, 400)
 """The same for a process that is stopped. It may go on before that."""
 
@@ -43,6 +50,9 @@ class Surroundings(Protocol):
     def tell(self, what: str) -> None: ...
     def alarm(self, points: int, action: Callable[[], None]) -> None: ...
     def start_task(self, name: str) -> Process: ...
+    def free_hosts(self) -> list[str]: ...
+    def folder_of(self, host: str) -> Path | None: ...
+    def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def kill(self, process: Process, why: str) -> None: ...
     def end(self, process: Process) -> None: ...
@@ -120,17 +130,26 @@ class SimLauncher:
 
     def _live(self, assignment: Assignment, process: Process, fate: str | None) -> None:
         world = self._world
+        owner = process.owner
+        assert owner is not None
+        world.wait_for(lambda: bool(world.free_hosts()) or process.is_given_up or not owner.alive, FOREVER_SECONDS)
+        if not (free := world.free_hosts()):
+            world.end(process)
+            return
+        process.host = world.rng.choice(free)
         if fate == "late":
             world.pass_time(world.rng.choice(LATE_SECONDS))
         if fate == "dies at once":
             self._end(process, "by Spark")
         transport = world.network.transport()
+        folder = assignment.setup.place.on_host(world.folder_of(process.host))
         try:
             live(
                 assignment,
                 transport,
                 lambda: SimReader(assignment.setup.kafka),
                 lambda reason: self._end(process, reason),
+                folder,
             )
         except Fault as fault:
             world.tell(f"the task fails: {fault}")

@@ -30,6 +30,7 @@ _TRAILER_BYTES, _TOMBSTONE_BYTES, _LENGTH_BYTES = 8, 4, 8
 
 Sums = dict[str, tuple[int, int]]
 Version = tuple[int, int, str]
+Place = tuple[str, ...]
 Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
 
 
@@ -46,12 +47,17 @@ class Description:
     working: str | None
     frozen: str | None
     freezing: Version | None
+    worker: int
+    database: str
+    boot: str
     merging: bool
     """A fold has merged a part of the frozen layer."""
 
 
 class Oracle:
-    """`sums[s]`: the view after the steps below s. `fenced`: the term that a worker's database was fenced with last."""
+    """`sums[s]`: the view after the steps below s. `fenced`: the term that a database was fenced with last, by its place. `reported`: the
+    hosts of the databases that the candidates of a term have told of, by number. `opened`: where the database of a number was opened in a
+    term, and under which number a database was."""
 
     def __init__(self, broker: Broker, workers: int, step_bytes: int | None = None) -> None:
         self._broker, self._workers, self._step_bytes = broker, workers, step_bytes
@@ -63,8 +69,20 @@ class Oracle:
         self.ends: dict[Where, int] = {}
         self.complete: Version | None = None
         self.intended: set[Version] = set()
-        self.fenced: dict[int, tuple[int, int]] = {}
-        self.seen = {"claims": 0, "divisions": 0, "steps": 0, "checkpoints": 0, "cuts": 0, "voided": 0, "ahead": 0}
+        self.fenced: dict[Place, tuple[int, int]] = {}
+        self.reported: dict[tuple[int, int], dict[int, set[str]]] = {}
+        self.opened: dict[tuple[tuple[int, int], int], tuple[Place, int]] = {}
+        self.numbers: dict[tuple[tuple[int, int], str], int] = {}
+        self.seen = {
+            "claims": 0,
+            "divisions": 0,
+            "steps": 0,
+            "checkpoints": 0,
+            "cuts": 0,
+            "voided": 0,
+            "ahead": 0,
+            "created": 0,
+        }
 
     # Kafka
 
@@ -141,7 +159,7 @@ class Oracle:
         assert found.keys() == before.keys()
         assert all(start == before[where][0] and end <= before[where][1] for where, (start, end) in found.items())
         assert found != before and any(start < end for start, end in found.values())
-        for folder, environment in databases(disk):
+        for folder, environment in live(disk):
             at = self._step_of(folder, environment, disk)
             assert at is None or at <= step, (
                 f"step {step} is divided again, and the state of {'/'.join(folder)} is at {at}"
@@ -153,7 +171,7 @@ class Oracle:
     def _check_boundary(self, version: Version, writer: Process, disk: Disk) -> None:
         """No step is under way: every worker's state is at the step of the checkpoint. A coordinator that died may have asked long ago."""
         assert version[1] == self.written, f"{version} is intended, and {self.written} steps are written"
-        for folder, environment in databases(disk) if writer.alive else ():
+        for folder, environment in live(disk) if writer.alive else ():
             at = self._step_of(folder, environment, disk)
             assert at in (None, version[1]), (
                 f"{version} is intended, and the state of {'/'.join(folder)} is at step {at}"
@@ -161,14 +179,16 @@ class Oracle:
 
     def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
         """A step is written when every worker has it in its state, perhaps with the next one."""
-        for folder, environment in databases(disk) if writer.alive else ():
+        for folder, environment in live(disk) if writer.alive else ():
+            if description(environment.now.records).boot != disk.boot_at(folder):
+                continue  # its host has crashed, after the worker had sent what the step gave
             at = self._step_of(folder, environment, disk)
             assert at in (step + 1, step + 2), f"step {step} is written, and the state of {'/'.join(folder)} is at {at}"
 
     def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
-        """The next step of a worker's state; None if the database is not open in the present epoch."""
+        """The next step of a worker's state; None if the database is not open in the present epoch, or if its host has crashed since."""
         present = description(environment.now.records)
-        if present.working is None or present.term[0] != self.epoch:
+        if present.working is None or present.term[0] != self.epoch or present.boot != disk.boot_at(folder):
             return None
         for layer in self._layers(folder, environment, present, disk):
             if (stored := layer.get(_STEP)) is not None:
@@ -238,7 +258,7 @@ class Oracle:
 
     def _complete(self, version: Version, disk: Disk) -> None:
         assert version in self.intended, f"{version} is complete without having been intended"
-        for folder, environment in databases(disk):
+        for folder, environment in live(disk):
             found = description(environment.durable.records)
             assert version in found.versions, f"{version} is complete, and {'/'.join(folder)} has {found.versions}"
         self.complete = version
@@ -258,13 +278,13 @@ class Oracle:
         if isinstance(found, Environment):
             now = description(found.now.records)
             if folder[-1] in (now.working, now.frozen):
-                self._check_term(int(folder[-2]), process, environment)
+                self._check_term(folder[:-1], process, environment)
                 assert process.term >= now.term, f"{process.name} of term {process.term} wrote {environment.folder}"
             if folder[-1] == now.working and now.term[0] == self.epoch:
                 self._check_working(found, now, disk)
 
-    def _check_term(self, worker: int, process: Process, environment: Environment) -> None:
-        fenced = self.fenced.get(worker, process.term)
+    def _check_term(self, place: Place, process: Process, environment: Environment) -> None:
+        fenced = self.fenced.get(place, process.term)
         assert process.term >= fenced, (
             f"{process.name} of term {process.term} wrote {environment.folder}, which {fenced} has fenced"
         )
@@ -302,12 +322,36 @@ class Oracle:
         worker = int(folder[-2].split(".")[1] if folder[-2].startswith(".") else folder[-2])
         # A late worker may sync what it finds.
         if former is not None and former != now and not folder[-2].startswith("."):
-            self._check_term(worker, process, environment)
+            self._check_term(folder[:-1], process, environment)
+        if former is None:
+            self._check_created(worker, process)
         if former is not None and now.working is None and now.layers > former.layers:
-            self.fenced[worker] = process.term
+            self.fenced[folder[:-1]] = process.term
         if former is not None and now.opened > former.opened:
-            assert self.fenced.get(worker) == process.term, f"{process.name} opens {environment.folder} without a fence"
+            assert self.fenced.get(folder[:-1]) == process.term, (
+                f"{process.name} opens {environment.folder} without a fence"
+            )
+            self._check_opened(now, folder[:-1], worker, process)
         self._check_content(environment.now.records, now, worker)
+
+    def _check_created(self, worker: int, process: Process) -> None:
+        """A zombie may create a database too, and nobody will ever bind it."""
+        if process.term[0] != self.epoch:
+            return
+        assert self.complete is None, f"{process.name} creates the database of worker {worker} after {self.complete}"
+        holders = self.reported[process.term].get(worker, set())
+        assert not holders, f"{process.name} creates the database of worker {worker}, which {holders} held"
+        self.seen["created"] += 1
+
+    def _check_opened(self, now: Description, place: Place, worker: int, process: Process) -> None:
+        """One database for each number, and one number for each database."""
+        assert now.worker == worker, f"{place} holds the database of worker {now.worker}"
+        first = self.opened.setdefault((process.term, worker), (place, now.opened))
+        assert first == (place, now.opened), f"worker {worker} opens {place} in term {process.term}, after {first}"
+        number = self.numbers.setdefault((process.term, now.database), worker)
+        assert number == worker, f"{now.database} is open under {number} and {worker} in term {process.term}"
+        if process.term[0] == self.epoch and self.complete is not None:
+            assert now.versions[-1][0] > 0, f"{process.name} begins with an empty {place} after {self.complete}"
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
         state = {key[1:]: value for key, value in stored.items() if key[:3] == _RECORDS + _STATE}
@@ -328,8 +372,12 @@ class Oracle:
         assert found == expected, f"worker {worker}, {what}: {found} is not {expected}"
 
     def check_shared(self, disk: Disk) -> None:
-        """All workers share a version; before all have one, there is nothing to lose."""
-        held = [set(description(environment.now.records).versions) for _, environment in databases(disk)]
+        """All workers share a version; before all have one, there is nothing to lose. Where several hosts have a database of one number, it is
+        enough if one of them does."""
+        by_number: dict[str, set[Version]] = {}
+        for place, environment in databases(disk):
+            by_number.setdefault(place[-2], set()).update(description(environment.now.records).versions)
+        held = list(by_number.values())
         if len(held) == self._workers:
             assert set.intersection(*held), f"no version is common: {held}"
         else:
@@ -381,13 +429,24 @@ def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:
     ]
 
 
+def live(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:
+    """The database of each number, where several hosts have one: that of the highest term. The others are copies that nobody opens any more."""
+    newest: dict[str, tuple[tuple[int, int], tuple[str, ...], Environment]] = {}
+    for place, environment in databases(disk):
+        term = description(environment.now.records).term
+        known = newest.get(place[-2])
+        if known is None or term > known[0]:
+            newest[place[-2]] = term, place, environment
+    return [(place, environment) for _, (_, place, environment) in sorted(newest.items())]
+
+
 def description(records: Records) -> Description:
     plain = json.loads(records[_DESCRIPTION][:-_TRAILER_BYTES])
     versions = tuple(_version(version) for version in plain["versions"])
     freezing = None if plain["freezing"] is None else _version(plain["freezing"])
     return Description(
         divmod(plain["epoch"], _ATTEMPTS), versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"],
-        freezing, plain["laid"] is not None,
+        freezing, plain["identity"]["worker"], plain["identity"]["database"], plain["boot"], plain["laid"] is not None,
     )  # fmt: skip
 
 

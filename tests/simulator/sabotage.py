@@ -20,9 +20,9 @@ from confluent_kafka import KafkaException
 
 from base.term import ATTEMPTS_MAX, Term
 from base.version import VersionId
-from coordinator import core, inputs, loop, positions, start, stepping
+from coordinator import binding, core, inputs, loop, positions, start, stepping
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
-from engine.resident import crew, liveness, mesh, messages, pulse, states, worker
+from engine.resident import crew, liveness, mesh, messages, pulse, registration, states, worker
 from engine.resident.transport import Arrived
 from engine.run import tasks
 from engine.run.region import StageResult, StageTask
@@ -32,7 +32,7 @@ from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log.output_progress import Decision
 from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
-from storage import database, undo
+from storage import database, host_folder, undo
 from storage.description import Description
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
@@ -387,10 +387,10 @@ def step_without_the_results_of_all_workers() -> Iterator[None]:
 @contextmanager
 def strangers_accepted() -> Iterator[None]:
     """Neither the token nor the term of a connection is looked at: a port is given out again, so a worker of another term comes by."""
-    real_refusal, real_introduce, real_take = crew.Crew._refusal, mesh.Mesh._introduce, crew.Crew._take
+    real_refusal, real_introduce, real_take = registration.Registration._refusal, mesh.Mesh._introduce, crew.Crew._take
 
     def refusal(self: Any, term: Any, message: Any) -> Any:
-        return real_refusal(self, self.term, message)
+        return real_refusal(self, self._term, message)
 
     def introduce(self: Any, connection: Any, term: Any, message: Any) -> None:
         real_introduce(self, connection, self._term, message.model_copy(update={"token": self._token}))
@@ -411,8 +411,8 @@ def strangers_accepted() -> Iterator[None]:
 
     real_order, real_of_peer = worker.Worker._take, mesh.Mesh.take
     with (
-        broken(crew, "same_token", lambda one, other: True),
-        broken(crew.Crew, "_refusal", refusal),
+        broken(registration, "same_token", lambda one, other: True),
+        broken(registration.Registration, "_refusal", refusal),
         broken(crew.Crew, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
         broken(mesh.Mesh, "take", take_of_peer),
@@ -449,7 +449,13 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
         if not self._jobs:
             real_launch(self)
 
+    def bind_workers(kept_or_new: Any, *rest: Any) -> None:
+        if not kept_or_new._members:
+            real_bind(kept_or_new, *rest)
+
+    real_bind = loop.bind_workers
     with (
+        broken(loop, "bind_workers", bind_workers),
         broken(loop.Pipeline, "_crew", make),
         broken(crew.Crew, "close", lambda self: None),
         broken(crew.Crew, "launch", launch),
@@ -475,6 +481,60 @@ def silent_worker_waited_for() -> Iterator[None]:
     with (
         broken(liveness.Liveness, "silent", lambda self, now: None),
         broken(liveness.Liveness, "stopped", lambda self, unanswered, asked_at, slowest_step_s, now: None),
+    ):
+        yield
+
+
+# Hosts
+
+
+@contextmanager
+def database_created_although_a_host_holds_it() -> Iterator[None]:
+    """While the log has no checkpoint, nobody looks what the hosts hold."""
+    real = start.bind
+
+    def bind(offers: Any, rules: Any, *, final: bool) -> Any:
+        blind = [replace(offer, databases=()) for offer in offers] if rules.complete is None else offers
+        return real(blind, rules, final=final)
+
+    with broken(start, "bind", bind):
+        yield
+
+
+@contextmanager
+def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
+    real = start.bind
+    with broken(start, "bind", lambda offers, rules, final: real(offers, replace(rules, complete=None), final=final)):
+        yield
+
+
+@contextmanager
+def numbers_in_the_order_of_registration() -> Iterator[None]:
+    """A worker's database is looked for on the host where its task happens to be."""
+
+    def bind(offers: Any, rules: Any, *, final: bool) -> Any:
+        workers = {number: offers[number].serial for number in range(rules.workers)}
+        return binding.Bound(workers, frozenset(workers) if rules.complete is None else frozenset(), {})
+
+    with broken(start, "bind", bind):
+        yield
+
+
+@contextmanager
+def one_database_for_all_workers_of_a_host() -> Iterator[None]:
+    """Neither its identity nor the number of its last fence is compared."""
+    real_open, real_owner = database.Database.open, database._check_owner
+
+    def opened(path: Any, version: VersionId, *, epoch: int, identity: Any, fenced: int) -> Any:
+        return real_open(path, version, epoch=epoch, identity=identity)
+
+    def check_owner(path: Any, present: Any, identity: Any, epoch: int) -> None:
+        real_owner(path, present, present.identity, epoch)
+
+    with (
+        broken(host_folder.HostFolder, "of_worker", lambda self, worker: self.databases / "0000"),
+        broken(database.Database, "open", staticmethod(opened)),
+        broken(database, "_check_owner", check_owner),
     ):
         yield
 
@@ -703,6 +763,10 @@ MUTATIONS: tuple[Mutation, ...] = (
     recovery_with_the_workers_of_before,
     worker_that_outlives_its_coordinator,
     silent_worker_waited_for,
+    database_created_although_a_host_holds_it,
+    empty_database_in_place_of_one_that_is_away,
+    numbers_in_the_order_of_registration,
+    one_database_for_all_workers_of_a_host,
     epoch_of_databases_not_checked,
     databases_asked_and_not_fenced,
     databases_fenced_once_in_an_epoch,

@@ -41,12 +41,13 @@ class Abandoned(BaseException):
 
 
 class Process:
-    """`epoch`: what its coordinator claimed, -1 before. `attempt`: that of a worker's term. `stopped`: as by SIGSTOP. `is_given_up`: its
-    coordinator goes on without it."""
+    """`host`: where it runs; empty while Spark has not placed it. `epoch`: what its coordinator claimed, -1 before. `attempt`: that of a
+    worker's term. `stopped`: as by SIGSTOP. `is_given_up`: its coordinator goes on without it."""
 
     def __init__(self, name: str, pid: int, owner: Process | None = None) -> None:
         self.name, self.pid = name, pid
         self.owner = owner  # the coordinator that started it; its death kills no task at once
+        self.host = ""
         self.alive, self.stopped = True, False
         self.attempt, self.is_given_up = 0, False
         self._epoch = -1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -20,12 +20,12 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
-from engine.resident import crew, entry, mesh
+from engine.resident import crew, entry, mesh, registration
 from engine.run import tasks
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
-from storage import database, folding
+from storage import database, folding, host_folder
 from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
@@ -42,6 +42,7 @@ class Surroundings(clients.Net, Protocol):
 
     def acting(self) -> Process: ...
     def reached(self, point: str, worker: int | None) -> None: ...
+    def bound(self, made: crew.Crew) -> None: ...
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
 
@@ -71,7 +72,7 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
         random=chance.random,
         new_id=lambda: uuid.UUID(int=chance.getrandbits(128)).hex,
         pid=lambda: world.acting().pid,
-        hostname=lambda: "machine",
+        hostname=lambda: world.acting().host,
         start_thread=partial(Thread, world),
         thread_clock=lambda: float,  # no strand uses CPU
         lower_priority=_nothing,
@@ -86,8 +87,9 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
 
     - the operators: they are not simulated (tasks), nor is Arrow between two workers (mesh), nor confluent_kafka's class of messages (consumed);
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
-    - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (crew, entry);
-    - LMDB and the disk below it, which are a room of their own (database, folding);
+    - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
+    - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
+    - what the coordinator knows of the hosts' databases when it gives the numbers: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
     - a process's consumers, which outlive what uses them (reader), and the logs of modules.
     """
@@ -101,13 +103,15 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             {
                 "environments": environments,
                 "shutil": SimpleNamespace(rmtree=_remove),
-                "_sync": SimPath.sync,
-                "_boot_id": lambda: f"boot{world.disk.boots}",
+                "sync": SimPath.sync,
+                "boot_id": lambda: world.disk.boot(world.acting().host),
             },
         ),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (mesh, {"to_buffer": _same, "from_buffer": _same}),
-        (crew, {"fingerprint": _nothing_differs}),
+        (host_folder, {"shutil": SimpleNamespace(rmtree=_remove)}),
+        (registration, {"fingerprint": _nothing_differs}),
+        (crew.Crew, {"bind": _watched(world, crew.Crew.bind)}),
         (entry, {"fingerprint": _nothing_differs}),
         (
             tasks,
@@ -143,11 +147,19 @@ def logs_in(world: Surroundings) -> Iterator[None]:
         structlog.configure(**former)
 
 
-def _known(module: ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+def _known(module: ModuleType | type, names: dict[str, Any]) -> dict[str, Any]:
     """A name that is not there any more would be replaced in vain."""
     for name in names:
         assert hasattr(module, name), f"{module.__name__} has no {name}: the simulator's seam is gone"
     return names
+
+
+def _watched(world: Surroundings, bind: Callable[..., None]) -> Callable[..., None]:
+    def watched(self: crew.Crew, workers: Mapping[int, int]) -> None:
+        world.bound(self)
+        bind(self, workers)
+
+    return watched
 
 
 def _remove(path: SimPath, ignore_errors: bool = False) -> None:

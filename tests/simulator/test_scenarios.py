@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.errors import DatabaseMissing
 from engine.resident.start_faults import NoSlots
 from faults.points import POINTS
 from io_kafka.clients.transactions import Fenced
@@ -20,7 +21,7 @@ from tests.simulator.world import World
 WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
     crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
-    snapshot_steps=1, available_now=1, step_bytes=None,
+    snapshot_steps=1, available_now=1, step_bytes=None, hosts=1,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 
@@ -63,6 +64,56 @@ class Script(World):
         for process in self.with_workers(run):
             self.stop(process, "by the script")
         self.start(available_now=True)
+
+
+class SpreadScript(Script):
+    """Two hosts. A task comes to the one with the fewest."""
+
+    def __init__(self) -> None:
+        super().__init__(replace(WEATHER, hosts=2))
+
+    def free_hosts(self) -> list[str]:
+        busy = Counter(process.host for process in self.processes if process.alive and process.owner is not None)
+        return sorted(super().free_hosts(), key=lambda host: (busy[host], host))[:1]
+
+
+def test_a_database_that_is_away_after_the_first_intent_is_not_created_again() -> None:
+    """All workers have opened the first checkpoint, and the log does not know yet that it is complete."""
+    world = SpreadScript()
+    with world.alive():
+        world.send()
+        for point in ("checkpoint.folded", "recovery.opened"):
+            run = world.start(available_now=True)
+            world.at[run.name, point] = lambda: world.kill(world.acting(), "by the script")
+            world.run_to_the_end()
+        assert world.oracle.complete is None and len(world.oracle.intended) == 1
+        world.away.add("host1")
+        run = world.start(available_now=True)
+        world.run_to_the_end()
+        assert isinstance(world.ended[run], DatabaseMissing)
+        world.away.clear()
+        world.drain()
+        assert world.oracle.seen["created"] == 2
+
+
+def test_a_host_that_comes_back_in_time_is_waited_for() -> None:
+    world = SpreadScript()
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.away.add("host1")
+        world.send()
+        run = world.start(available_now=True)
+
+        def come_back() -> None:
+            world.pass_time(5.0)
+            world.away.clear()
+
+        world.spawn("operator", world.process("operator"), come_back)
+        world.run_to_the_end()
+        assert world.ended[run] is None and world.story.happened["more tasks than workers"] == 1
+        world.drain()
 
 
 def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:

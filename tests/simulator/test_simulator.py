@@ -67,6 +67,10 @@ HAPPENS = {
     "admin: no answer": 40,
     "fetch: connection lost": 30,
     "watermarks: no answer": 15,
+    "host away": 230,
+    "more tasks than workers": 280,
+    "two hosts hold a database of one number": 300,
+    "ended by DatabaseMissing": 40,
     "ended by NoSlots": 20,
     "ended by RecoveryFailed": 60,
 }

@@ -9,7 +9,7 @@ from faults.points import POINTS
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
 ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
-FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a worker")
+FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a worker", "away")
 """What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
 
 FREQUENCY = {"admin": 0.1, "fetch": 0.1, "watermarks": 0.1, "commit": 4.0, "cancel": 3.0, "connect": 3.0}
@@ -49,7 +49,7 @@ so the last one stands alone, and twice."""
 class Weather:
     """Chances at a point, or at a place of trouble; many of them 0, for what is rare hides behind what is frequent. `points`: how long there are
     faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations. `step_bytes`: the bound of a
-    step's input, where a message has about 12."""
+    step's input, where a message has about 12. `hosts`: one is local mode, and several are a cluster."""
 
     workers: int
     points: int
@@ -72,6 +72,7 @@ class Weather:
     snapshot_steps: int
     available_now: float
     step_bytes: int | None
+    hosts: int
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
@@ -99,4 +100,5 @@ class Weather:
             snapshot_steps=rng.choice((1, 1, 3)),
             available_now=rng.choice((0, 0.3)),
             step_bytes=rng.choice((None, 15, 40)),
+            hosts=rng.choice((1, 2)),
         )

@@ -7,14 +7,17 @@ is left. Throughout, the oracle looks at every commit.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-from coordinator.errors import RecoveryFailed
+from coordinator.errors import DatabaseMissing, RecoveryFailed
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.status import StatusBoard
+from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
 from engine.resident.start_faults import NoSlots
 from engine.run.sources import SourceTable
@@ -25,7 +28,7 @@ from io_kafka.step_log.division import Limits
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction
-from tests.simulator.disk import Disk, Environment, Folder, Records
+from tests.simulator.disk import Disk, Environment, Records
 from tests.simulator.launcher import SimLauncher
 from tests.simulator.network import Network
 from tests.simulator.oracle import Oracle
@@ -45,6 +48,9 @@ FINAL_RUNS_MAX = 2
 """Runs without faults that the pipeline has to come to its end."""
 
 
+DRIVER, HOSTS = "host0", ("host0", "host1")
+"""The coordinators run on the first host."""
+
 GROWTH_SECONDS = 0.2
 """Between two looks for new partitions: some in every run."""
 
@@ -59,7 +65,10 @@ class World:
         self.story = Story()
         self.scheduler = Scheduler(self.rng, POINTS_MAX)
         self.broker = Broker(self._decided)
-        self.disk = Disk(self)
+        self.hosts = HOSTS[: self.weather.hosts]
+        self.away: set[str] = set()
+        parts = {host: (host,) for host in self.hosts}
+        self.disk = Disk(self, {**parts, DRIVER: ("state", *parts[DRIVER])})
         self.network = Network(self)
         self.oracle = Oracle(self.broker, self.weather.workers, self.weather.step_bytes)
         self.processes: list[Process] = []
@@ -93,8 +102,6 @@ class World:
 
     def _set_up(self) -> None:
         self.broker.create(circuit.INPUT, PARTITIONS)
-        self.disk.root.add("state", Folder())  # the storage folder's own place is the user's
-        self.disk.root.sync()
         for _ in range(self.rng.choice((0, 4, 12))):
             self._producers.send()
         scheduler, weather = self.scheduler, self.weather
@@ -111,6 +118,7 @@ class World:
         """Faults end: sleepers go on, what is under way arrives, foreign producers end, and whatever runs is asked to stop."""
         self.tell("faults end")
         self.faults = False
+        self.away.clear()
         for process in self.processes:
             if process.stopped and process.alive:
                 self.resume(process)
@@ -232,6 +240,7 @@ class World:
 
     def start(self, *, available_now: bool | None = None) -> Process:
         process = self.process(f"run{len(self.ended)}")
+        process.host = DRIVER
         self.processes.append(process)
         self.ended[process] = KeyError()
         requests = self.runs[process] = _Requests(self)
@@ -257,6 +266,10 @@ class World:
             self._ended_by(process, fault)
         except BrokerRefused as fault:
             if "one after the other" not in str(fault):
+                raise
+            self._ended_by(process, fault)
+        except DatabaseMissing as fault:
+            if len(self.hosts) == 1:
                 raise
             self._ended_by(process, fault)
         finally:
@@ -287,7 +300,31 @@ class World:
             register_s=weather.register_s,
             silence_s=weather.silence_s,
             progress_s=weather.progress_s,
+            on_cluster=len(self.hosts) > 1,
         )
+
+    def free_hosts(self) -> list[str]:
+        """Those to which a task can come now. In local mode there are more slots than anybody needs."""
+        busy = Counter(process.host for process in self.processes if process.alive and process.owner is not None)
+        slots = self.weather.workers if len(self.hosts) > 1 else 1 << 10
+        return [host for host in self.hosts if host not in self.away and busy[host] < slots]
+
+    def folder_of(self, host: str) -> Path | None:
+        """What STEPWELL_LOCAL_DIR is there."""
+        return self.disk.path(host) if len(self.hosts) > 1 else None  # type: ignore[return-value]
+
+    def bound(self, made: Crew) -> None:
+        """A coordinator is about to give numbers to tasks."""
+        reported: dict[int, set[str]] = {}
+        for candidate in made.candidates:
+            for found in candidate.databases or ():
+                if found.identity is not None:
+                    reported.setdefault(found.worker, set()).add(candidate.registered.host)
+        self.oracle.reported[made.term] = reported
+        if any(len(hosts) > 1 for hosts in reported.values()):
+            self.count("two hosts hold a database of one number")
+        if len(made.candidates) > len(made.numbers):
+            self.count("more tasks than workers")
 
     # What befalls them
 
@@ -365,13 +402,33 @@ class World:
     def _machine(self) -> None:
         if self.rng.random() < 0.5:
             return
+        host = self.rng.choice(self.hosts)
         self.count("machine crashed")
-        self.tell("the machine crashes")
+        self.tell(f"{host} crashes")
         for process in self.processes:
-            if process.alive:
+            if process.alive and process.host == host:
                 self.kill(process, "with its machine")
-        self.disk.crash(self.rng)
+        self.disk.crash(host, self.rng)
+        if len(self.hosts) > 1 and self.rng.random() < 0.5:
+            self._leave(host)
         self.scheduler.judged(self.oracle.check_shared, self.disk)
+
+    def _away(self) -> None:
+        """An executor is lost, and its host gets no new one for a while. Its processes may live on."""
+        if len(self.hosts) == 1 or self.rng.random() < 0.5:
+            return
+        host = self.rng.choice(self.hosts)
+        if self.rng.random() < 0.7:
+            for process in self.processes:
+                if process.alive and process.host == host and process.owner is not None:
+                    self.kill(process, "with its executor")
+        self._leave(host)
+
+    def _leave(self, host: str) -> None:
+        self.count("host away")
+        self.tell(f"{host} is away")
+        self.away.add(host)
+        self.alarm(self.rng.choice((50, 200, 500, 1500)), lambda: self.away.discard(host))
 
     def stop(self, process: Process, why: str) -> None:
         if not self.faults:
@@ -452,6 +509,7 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "stop": World._stop,
     "second": World._second,
     "time out": World._time_out,
+    "away": World._away,
 }
 
 

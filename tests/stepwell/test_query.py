@@ -135,6 +135,7 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     folder = auction.project.project.state_folder
     owner = read_owner(folder)
     assert owner is not None and owner.workers == 2
+    folder_of_databases = auction.project.project.databases
     [(_, first), (_, second)] = databases = [(f, Database.versions(f)) for f in sorted((folder / "workers").iterdir())]
     assert first == second
     last = first[-1]
@@ -145,21 +146,21 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     opened[0].commit(later)
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
     with pytest.raises(NoState, match="different checkpoints"):
-        queries.read_contents(folder, owner, auction.circuit, ["best"])
+        queries.read_contents(folder_of_databases, owner, auction.circuit, ["best"])
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 60.0)
     looked = threading.Event()
-    read_worker = queries._read_worker
+    read_views = queries.read_views
 
     def watched(*arguments: object) -> object:
         looked.set()
-        return read_worker(*arguments)  # type: ignore[arg-type]
+        return read_views(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(queries, "_read_worker", watched)
+    monkeypatch.setattr(queries, "read_views", watched)
     folding = threading.Thread(target=lambda: (looked.wait(), opened[1].commit(later)))
     folding.start()
-    found = queries.read_contents(folder, owner, auction.circuit, ["best"])
+    version, (best,) = queries.read_contents(folder_of_databases, owner, auction.circuit, ["best"])
     folding.join()
-    assert found.version == later and found.tables["best"].num_rows == 2
+    assert version == later and best.num_rows == 2
 
 
 @pytest.mark.parametrize("as_json", [False, True])

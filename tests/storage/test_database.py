@@ -269,7 +269,7 @@ def test_a_handle_ends_with_the_next_open_of_the_same_epoch(tmp_path: Path) -> N
 
 def test_a_layer_of_another_boot_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = fresh(tmp_path / PATH)
-    monkeypatch.setattr("storage.database._boot_id", lambda: "another boot")
+    monkeypatch.setattr("storage.database.boot_id", lambda: "another boot")
     with pytest.raises(errors.NotOpen, match="restarted since"):
         step(database, {})
     with pytest.raises(errors.NotOpen):

@@ -28,6 +28,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
+from storage.host_folder import StatePlace
 from tests.engine.zsets import TYPES
 
 LOOPBACK = "127.0.0.1"
@@ -112,7 +113,7 @@ class ThreadLauncher:
 
         transport = SocketTransport(LOOPBACK)
         try:
-            live(assignment, transport, self.make_reader, end)  # type: ignore[arg-type]
+            live(assignment, transport, self.make_reader, end, assignment.setup.place.on_host(None))  # type: ignore[arg-type]
         except Exception as error:
             job.end = repr(error)
         finally:
@@ -129,14 +130,20 @@ def setup_of(folder: Path, workers: int, partitions: int) -> TaskSetup:
         tables={"words": SourceTable("words", "words", SourceFormat("words", schema, "append", ()))},
         partitions={"seen": 2, "counts": 2},
         input_partitions={"words": partitions},
-        pipeline="p",
-        databases=tuple((folder / f"{worker:04d}", f"uuid{worker}") for worker in range(workers)),
+        place=StatePlace("p", folder, None, False),
+        uuids=tuple(f"uuid{worker}" for worker in range(workers)),
         append_only=append_only_inputs(CIRCUIT),
     )
-    for worker, (place, _) in enumerate(setup.databases):
-        if not place.exists():
-            Database.create(place, setup.identity(worker), 0)
+    for worker in range(workers):
+        if not folder_of(setup, worker).exists():
+            Database.create(folder_of(setup, worker), setup.identity(worker), 0)
     return setup
+
+
+def folder_of(setup: TaskSetup, worker: int) -> Path:
+    host = setup.place.on_host(None)
+    assert host is not None
+    return host.of_worker(worker)
 
 
 def cluster(launcher: ThreadLauncher) -> Cluster:
@@ -156,9 +163,10 @@ def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits:
 
 
 def opened(made: Crew) -> Crew:
-    """The same, at the latest version that all databases have."""
+    """The same, at the latest version that all databases have. The tasks become workers in the order in which they register."""
     made.launch()
-    made.wait_for_workers()
+    made.wait_for_candidates()
+    made.bind(dict(enumerate(candidate.serial for candidate in made.candidates)))
     fenced = made.fence()
     version = max(set.intersection(*(set(found.versions) for found in fenced.values())))
     made.open(version, fenced)

@@ -21,8 +21,8 @@ from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
 from engine.resident.crew import Crew
 from engine.resident.faults import WorkerMistake
-from engine.resident.frames import Frame
-from engine.resident.messages import Address, Beat, Fenced, Hello, Register, Rows
+from engine.resident.frames import STRANGER_BYTES_MAX, Frame
+from engine.resident.messages import Address, Beat, Fenced, Hello, Holds, Register, Rows
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Accepted, Arrived, Ended, Events
@@ -30,6 +30,8 @@ from engine.run.in_process import InProcess
 from engine.run.tasks import TaskSetup
 from io_kafka.errors import StepTooLarge
 from storage.database import Database
+from storage.host_folder import HostFolder
+from storage.identity import FoundDatabase, Identity
 from tests.engine.resident.local_cluster import (
     CIRCUIT,
     LOOPBACK,
@@ -294,7 +296,7 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
         pytest.raises(NoSlots, match="3 workers need 3 task slots at once, and 2 workers have registered"),
     ):
         made.launch()
-        made.wait_for_workers()
+        made.wait_for_candidates()
     launcher.join()
     few = ThreadLauncher(lambda: Log(PARTITIONS))
     few.slots = 2
@@ -311,8 +313,21 @@ def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: p
     made = crew(setup_of(tmp_path, 1, PARTITIONS), launcher)
     with closing(made), pytest.raises(UnequalWorkers, match=r"edition 2 \(coordinator: 1"):
         made.launch()
-        made.wait_for_workers()
+        made.wait_for_candidates()
     launcher.join()
+
+
+def registration(token: str) -> Register:
+    return Register(
+        token=token,
+        host="h",
+        pid=1,
+        address=Address("h", 1),
+        fingerprint=entry.fingerprint(),
+        folder="/f",
+        folder_name="f",
+        folder_fault=None,
+    )
 
 
 def stranger(made: Crew, frame: Frame) -> str:
@@ -333,14 +348,14 @@ def test_who_does_not_know_the_token_becomes_no_worker(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)  # the real worker never comes
     with closing(crew(setup_of(tmp_path, 1, PARTITIONS), launcher)) as made:
         made.launch()
-        register = Register(token="guessed", host="h", pid=1, address=Address("h", 1), fingerprint=entry.fingerprint())
+        register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
-        assert not made.members
+        assert not made.candidates
 
 
 def test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away(tmp_path: Path) -> None:
     with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
-        register = Register(token="guessed", host="h", pid=1, address=Address("h", 1), fingerprint=entry.fingerprint())
+        register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
         assert "closed" in stranger(
             made, Frame(made.term, Beat(step=0, stage=0, cpu_ms=0, bytes_moved=0, waiting=True))
@@ -370,7 +385,7 @@ def _is_closed(raw: socket.socket) -> bool:
 @pytest.mark.parametrize("token", ["gu\u00e9ssed", "\ud800", ""])
 def test_a_token_may_be_any_text(tmp_path: Path, token: str) -> None:
     with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
-        register = Register(token="", host="h", pid=1, address=Address("h", 1), fingerprint="")
+        register = registration(token="")
         made._take(Accepted(connection := _Closable()))  # type: ignore[arg-type]
         made._take(Arrived(connection, Frame(made.term, register.model_copy(update={"token": token}))))  # type: ignore[arg-type]
         assert connection.is_closed and len(made.members) == 1
@@ -396,6 +411,87 @@ def test_strangers_are_few_and_do_not_stay(monkeypatch: pytest.MonkeyPatch) -> N
     now[0] = strangers.SECONDS_MAX + 1
     known.add(made[4])  # type: ignore[arg-type]
     assert [connection.is_closed for connection in made] == [True, False, True, True, False]
+
+
+class _Waiting(_Closable):
+    """The connection of a task that waits for its number."""
+
+    def trust(self) -> None:
+        """It may send large frames."""
+
+    def send_now(self, frame: Frame) -> None:
+        """Nobody reads it."""
+
+
+def candidate_of(made: Crew) -> Any:
+    connection: Any = _Waiting()
+    made._take(Accepted(connection))
+    made._take(Arrived(connection, Frame(made.term, registration(made._token))))
+    return connection
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[Crew]:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
+    with closing(crew(setup_of(tmp_path, 1, PARTITIONS), launcher)) as made:
+        made.launch()
+        yield made
+    launcher.join()
+
+
+def test_a_task_is_a_candidate_when_it_has_told_what_its_host_holds(waiting: Crew) -> None:
+    connection, found = candidate_of(waiting), FoundDatabase(0, None, (), 0, "torn")
+    assert not waiting.candidates
+    waiting._take(Arrived(connection, Frame(Term(0, 7), Holds(databases=()))))  # of another term
+    assert not waiting.candidates
+    waiting._take(Arrived(connection, Frame(waiting.term, Holds(databases=(found,)))))
+    (candidate,) = waiting.candidates
+    assert candidate.databases == (found,)
+    waiting._take(
+        Arrived(connection, Frame(waiting.term, Beat(step=-1, stage=-1, cpu_ms=0, bytes_moved=0, waiting=True)))
+    )
+    with pytest.raises(TaskLost, match="process 1 on h has sent holds and is no worker yet"):
+        waiting._take(Arrived(connection, Frame(waiting.term, Holds(databases=()))))
+    with pytest.raises(TaskLost, match="process 1 on h, which waits for its number: gone"):
+        waiting._take(Ended(connection, "gone"))
+
+
+def test_who_registers_when_all_have_numbers_is_sent_away(tmp_path: Path) -> None:
+    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+        assert candidate_of(made).is_closed and not made.candidates
+        made.stop(0)
+
+
+def test_a_spare_task_is_started_and_sent_away_when_the_numbers_are_given(tmp_path: Path) -> None:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    with closing(crew(setup_of(tmp_path, 2, PARTITIONS), launcher)) as made:
+        made.launch()
+        made.wait_for_candidates()
+        assert made.wait_for_another()
+        serials = [candidate.serial for candidate in made.candidates]
+        assert serials == [0, 1, 2] and len(launcher.jobs) == 3
+        made.bind({0: 2, 1: 0})
+        assert [member.pid for member in made.members] == [made.members[0].pid] * 2 and not made.candidates
+        fenced = made.fence()
+        assert set(fenced) == {0, 1}
+    launcher.join()
+
+
+def test_a_thousand_databases_are_told(tmp_path: Path) -> None:
+    """They do not fit into the frame of a task that has not shown the token."""
+    setup = setup_of(tmp_path, 1, PARTITIONS)
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    many = tuple(
+        FoundDatabase(n, Identity("p" * 100, n, f"log/0/{n}"), (VersionId(1, 1, "c" * 32),) * 2, 1 << 30)
+        for n in range(1024)
+    )
+    assert len(Holds(databases=many).model_dump_json()) > STRANGER_BYTES_MAX
+    with pytest.MonkeyPatch.context() as patch, closing(crew(setup, launcher)) as made:
+        patch.setattr(HostFolder, "look", lambda self: many)
+        made.launch()
+        made.wait_for_candidates()
+        assert made.candidates[0].databases == many
+    launcher.join()
 
 
 def test_an_answer_of_another_term_is_not_taken(tmp_path: Path) -> None:

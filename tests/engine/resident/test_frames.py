@@ -29,11 +29,14 @@ from engine.resident.messages import Address, Message
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
+from storage.identity import FoundDatabase, Identity
 
 VERSION = VersionId(3, 17, "id")
 EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Welcome(worker=2),
     messages.Refuse(reason="no"),
+    messages.Remove(databases=((1, Identity("p", 1, "u")), (2, None))),
+    messages.Create(),
     messages.Fence(),
     messages.Open(version=VERSION, fenced=4),
     messages.Join(members={0: Address("h", 1), 5: Address("i", 2)}),
@@ -47,11 +50,30 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     ),
     messages.Freeze(version=VERSION),
     messages.Fold(),
+    messages.Read(views=("v", "w")),
     messages.Pause(),
     messages.Resume(),
     messages.Stop(step=8),
     messages.Ping(),
-    messages.Register(token="t", host="h", pid=1, address=Address("h", 2), fingerprint="{}"),
+    messages.Register(
+        token="t",
+        host="h",
+        pid=1,
+        address=Address("h", 2),
+        fingerprint="{}",
+        folder="/f",
+        folder_name="n",
+        folder_fault=None,
+    ),
+    messages.Holds(
+        databases=(
+            FoundDatabase(0, Identity("p", 0, "u"), (VERSION,), 7),
+            FoundDatabase(1, None, (), 0, "it cannot be read"),
+        )
+    ),
+    messages.Removed(workers=(1,)),
+    messages.Contents(version=VERSION),
+    messages.Created(),
     messages.Fenced(versions=(VERSION,), number=9),
     messages.Opened(step=17),
     messages.Joined(),

@@ -1,0 +1,276 @@
+"""Which worker each task becomes: a function of the databases that the tasks' hosts hold.
+
+    what a host has under the number of a worker        it is
+    ------------------------------------------------    -----------
+    the database that the step log means                HELD
+    ... older than the log's last checkpoint            STALE         a last resort in local mode, never on a cluster
+    ... without any step, and the log has checkpoints   BLANK         never bound: it was created twice, or replaced
+    one of an older generation                          REPLACED      removed before databases are created
+    one of this pipeline under another step log         OTHER_LOG     while the log has no checkpoint, the run is refused
+    anything else: another pipeline's, unreadable       OBSTACLE      a last resort: its fence names the fault
+
+Guarantees of `bind`: every number is given once, and every task gets at most one. A number whose database is HELD somewhere is given to a task
+of a host that holds it, or to none. A database is created only while the log is fresh, and only if no host that was asked holds it. The result
+depends on the tasks and what they report alone.
+
+An older database is a last resort in local mode, where it is there because somebody has put back a backup of the storage folder: the run replays
+from it. On a cluster the newer one is most likely on a host that is away, so the run waits for it and then ends.
+
+**Copies.** Somebody may have copied a database to another host, or a run that never reached its first checkpoint may have created it there. Then
+several hosts hold the database of one number. Only one copy is bound, and the others are left alone. Which one: the copies count that can open
+the latest version that all workers have in common, since a version is the same wherever it lies. Of those, the largest is taken. The copy with
+the highest version would be the wrong choice if a later checkpoint reached only some of the workers.
+
+It loads no I/O, clock or randomness.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from enum import Enum
+
+from base.version import EMPTY, VersionId
+from storage.identity import FoundDatabase, Identity
+
+
+@dataclass(frozen=True)
+class DatabaseName:
+    """What the uuid of a database says: the topic id of the step log, the number of full refreshes before it, and the worker."""
+
+    log_id: str
+    generation: int
+    worker: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.log_id}/{self.generation}/{self.worker}"
+
+    @staticmethod
+    def of(text: str) -> DatabaseName | None:
+        """None if it is no such text."""
+        log_id, *numbers = text.rsplit("/", 2)
+        if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+            return None
+        return DatabaseName(log_id, int(numbers[0]), int(numbers[1]))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the step log says of the databases. `is_fresh`: it has not even the intent of a checkpoint, so no database holds a step durably, and
+    missing ones are created. `complete`: the last complete checkpoint, if there is one. `accepts_older`: see STALE."""
+
+    pipeline: str
+    log_id: str
+    generation: int
+    workers: int
+    is_fresh: bool
+    complete: VersionId | None
+    accepts_older: bool
+
+    def identity(self, worker: int) -> Identity:
+        return Identity(self.pipeline, worker, DatabaseName(self.log_id, self.generation, worker).text)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A task that can become a worker. `serial` names it. `host` names the folder of its host, and is equal for tasks that share it."""
+
+    serial: int
+    host: str
+    databases: tuple[FoundDatabase, ...]
+
+
+class Claim(Enum):
+    """See the table above. The first ones are better."""
+
+    HELD = 0
+    STALE = 1
+    OBSTACLE = 2
+    BLANK = 3
+    OTHER_LOG = 4
+    REPLACED = 5
+
+
+def judge(found: FoundDatabase, rules: Rules) -> Claim:
+    """What a database that was found under the number of a worker is for this run."""
+    if found.worker < rules.workers and found.identity == rules.identity(found.worker):
+        return _judge_own(found, rules)
+    was_reset = rules.complete is None and rules.generation > 0
+    if found.identity is None:
+        return Claim.REPLACED if was_reset else Claim.OBSTACLE
+    if found.identity.pipeline != rules.pipeline:
+        return Claim.OBSTACLE
+    name = DatabaseName.of(found.identity.database)
+    if name is not None and name.log_id == rules.log_id:
+        # A higher generation belongs to a run that has replaced this one.
+        is_older = name.generation < rules.generation or (was_reset and name.generation == rules.generation)
+        return Claim.REPLACED if is_older else Claim.OBSTACLE
+    if was_reset:
+        return Claim.REPLACED
+    return Claim.OTHER_LOG if rules.complete is None else Claim.OBSTACLE
+
+
+def _judge_own(found: FoundDatabase, rules: Rules) -> Claim:
+    if found.fault is not None:
+        return Claim.OBSTACLE
+    if rules.complete is None:
+        return Claim.HELD
+    if found.versions == (EMPTY,):
+        return Claim.BLANK
+    return Claim.HELD if found.versions[-1].version >= rules.complete.version else Claim.STALE
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The database of one worker on one host, as all tasks of that host report it."""
+
+    host: str
+    claim: Claim
+    versions: frozenset[VersionId]
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`workers`: from each number to the serial number of its task. `created`: the numbers whose databases are to be created. `copies`: the
+    hosts of copies that are left alone, by number."""
+
+    workers: Mapping[int, int]
+    created: frozenset[int]
+    copies: Mapping[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The numbers that no task can become, each with the hosts that hold its database and have no task left."""
+
+    numbers: Mapping[int, tuple[str, ...]]
+
+
+def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missing:
+    """`final`: no more tasks will come, so a last resort is better than nothing. There are at least as many offers as workers."""
+    assert len(offers) >= rules.workers, f"{len(offers)} tasks for {rules.workers} workers"
+    copies = copies_of(offers, rules)
+    allowed = {Claim.HELD}
+    if final:
+        allowed |= {Claim.STALE, Claim.OBSTACLE} if rules.accepts_older else {Claim.OBSTACLE}
+    pools = {number: _pool(copies.get(number, ()), allowed) for number in range(rules.workers)}
+    tasks = _Tasks(offers)
+    missing: dict[int, tuple[str, ...]] = {}
+    if not final or not rules.accepts_older:
+        missing.update(dict.fromkeys(_behind(pools), ()))
+    chosen = _of_common_version(pools)
+    # Numbers without a choice come first, then the largest databases.
+    for number in sorted(chosen, key=lambda n: (len(chosen[n]), -max(copy.disk_bytes for copy in chosen[n]), n)):
+        hosts = [copy.host for copy in chosen[number]]
+        if not tasks.give(number, hosts):
+            missing[number] = tuple(hosts)
+    created: set[int] = set()
+    for number in sorted(pools.keys() - chosen.keys()):
+        taken = {copy.host for copy in copies.get(number, ()) if copy.claim is not Claim.REPLACED}
+        if rules.is_fresh and tasks.give(number, tasks.emptiest(without=taken)):
+            created.add(number)
+        else:
+            missing[number] = ()
+    if missing:
+        return Missing(missing)
+    left = {n: tuple(c.host for c in copies[n] if c.claim is Claim.HELD and c.host != tasks.host_of[n]) for n in chosen}
+    return Bound(tasks.given, frozenset(created), {number: hosts for number, hosts in left.items() if hosts})
+
+
+def replaced(offers: Sequence[Offer], rules: Rules) -> dict[str, tuple[tuple[int, Identity | None], ...]]:
+    """The databases to be removed, by host."""
+    found = {
+        (offer.host, each.worker): each.identity
+        for offer in offers
+        for each in offer.databases
+        if judge(each, rules) is Claim.REPLACED
+    }
+    hosts = sorted({host for host, _ in found})
+    return {host: tuple((n, found[at, n]) for at, n in sorted(found) if at == host) for host in hosts}
+
+
+def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ...]]:
+    """All that hosts have under each number, in the order of the hosts. Tasks of one host may report different versions, because an older run
+    may still be folding: all of them count."""
+    merged: dict[tuple[int, str], Copy] = {}
+    for offer in offers:
+        for found in offer.databases:
+            copy = Copy(offer.host, judge(found, rules), frozenset(found.versions), found.disk_bytes)
+            former = merged.get((found.worker, offer.host))
+            merged[found.worker, offer.host] = copy if former is None else _merged(former, copy)
+    by_number: dict[int, tuple[Copy, ...]] = {}
+    for (number, _), copy in sorted(merged.items()):
+        by_number[number] = (*by_number.get(number, ()), copy)
+    return by_number
+
+
+def _merged(one: Copy, two: Copy) -> Copy:
+    claim = min(one.claim, two.claim, key=lambda claim: claim.value)
+    return Copy(one.host, claim, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
+
+
+def _pool(copies: Iterable[Copy], allowed: Set[Claim]) -> tuple[Copy, ...]:
+    """The copies that may be bound: of those that are allowed, the ones with the best claim."""
+    usable = [copy for copy in copies if copy.claim in allowed]
+    best = min((copy.claim.value for copy in usable), default=None)
+    return tuple(copy for copy in usable if copy.claim.value == best)
+
+
+def _behind(pools: Mapping[int, Sequence[Copy]]) -> list[int]:
+    """The numbers whose copies all lack the latest version that there is, if no version is common to all numbers. A better copy may be on a host
+    that has not been asked."""
+    held = {
+        n: {v for copy in pool for v in copy.versions} for n, pool in pools.items() if any(c.versions for c in pool)
+    }
+    if not held or set.intersection(*held.values()):
+        return []
+    latest = max(version for versions in held.values() for version in versions)
+    return [number for number, versions in held.items() if latest not in versions]
+
+
+def _of_common_version(pools: Mapping[int, Sequence[Copy]]) -> dict[int, tuple[Copy, ...]]:
+    """The copies of each number that has some: those that can open the latest version that all numbers have, the largest first. If there is no
+    such version, all copies stay; the recovery says what each worker has."""
+    held = {number: pool for number, pool in pools.items() if pool}
+    readable = [pool for pool in held.values() if any(copy.versions for copy in pool)]
+    shared = (
+        set.intersection(*({v for copy in pool for v in copy.versions} for pool in readable)) if readable else set()
+    )
+    if len(held) < len(pools):
+        shared &= {EMPTY}  # the others are going to be created
+    latest = max(shared, default=None)
+    chosen: dict[int, tuple[Copy, ...]] = {}
+    for number, pool in held.items():
+        usable = [copy for copy in pool if latest in copy.versions] or list(pool)
+        chosen[number] = tuple(sorted(usable, key=lambda copy: (-copy.disk_bytes, copy.host)))
+    return chosen
+
+
+@dataclass
+class _Tasks:
+    """The tasks that have no number yet, by host."""
+
+    offers: Sequence[Offer]
+    given: dict[int, int] = field(default_factory=dict)
+    host_of: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._free: dict[str, list[int]] = {}
+        for offer in sorted(self.offers, key=lambda offer: offer.serial, reverse=True):
+            self._free.setdefault(offer.host, []).append(offer.serial)
+
+    def give(self, number: int, hosts: Iterable[str]) -> bool:
+        """Gives the number to the first task of the first of these hosts that has one."""
+        for host in hosts:
+            if self._free.get(host):
+                self.given[number], self.host_of[number] = self._free[host].pop(), host
+                return True
+        return False
+
+    def emptiest(self, *, without: set[str]) -> list[str]:
+        """The hosts in the order of how few workers they have."""
+        workers = Counter(self.host_of.values())
+        return sorted(self._free.keys() - without, key=lambda host: (workers[host], host))

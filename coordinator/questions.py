@@ -1,0 +1,145 @@
+"""Questions of other threads to the workers: what do kept views hold?
+
+    asked -> under way with the present crew -> answered: all workers read the same version
+                ^    |
+                +----+ workers read different versions, because a fold is going on; or the crew was replaced
+
+Guarantees: an answer belongs to one checkpoint of all workers. The loop never waits for an answer, and steps go on meanwhile. One question is
+under way at a time. Whoever asks waits for a bounded time, and gets a fault if the run ends first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import structlog
+
+from base.fault import ExitCode, Fault
+from base.version import VersionId
+from engine.resident.crew import RECOVERABLE, Crew
+from engine.resident.frames import Buffer
+
+_log = structlog.get_logger("coordinator.questions")
+
+WAITING_MAX = 16
+"""Questions that wait. Each may take a second of all workers' time, and its answer stays in memory until it is taken."""
+
+
+class NoAnswer(Fault):
+    """The workers did not answer a question."""
+
+    exit_code = ExitCode.STATE
+
+
+@dataclass(frozen=True)
+class ViewRows:
+    """The rows of some views as of `version`. `parts[i]` has one Arrow IPC stream per worker for the i-th view."""
+
+    version: VersionId
+    parts: tuple[tuple[Buffer, ...], ...]
+
+
+@dataclass(eq=False)
+class _Question:
+    views: tuple[str, ...]
+    done: threading.Event = field(default_factory=threading.Event)
+    answer: ViewRows | Exception | None = None
+
+    def settle(self, answer: ViewRows | Exception) -> None:
+        self.answer = answer
+        self.done.set()
+
+
+class Questions:
+    """A queue between threads that ask and the loop that serves. `wake` ends a wait of the loop."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._waiting: deque[_Question] = deque()
+        self._asked_of: Crew | None = None  # by which the first question is being answered
+        self._is_over = False
+
+    def ask(self, views: Sequence[str], seconds: float) -> ViewRows:
+        """The rows of the views, which the circuit must have. Waits for at most `seconds`. Raises NoAnswer, or the fault of a worker."""
+        question = _Question(tuple(views))
+        with self._lock:
+            if self._is_over or len(self._waiting) >= WAITING_MAX:
+                raise NoAnswer("the service is ending, or has too many questions to answer.", "Ask again.")
+            self._waiting.append(question)
+        self._wake()
+        question.done.wait(seconds)
+        with self._lock:
+            if question in self._waiting and question is not self._waiting[0]:
+                self._waiting.remove(question)
+        if isinstance(question.answer, ViewRows):
+            return question.answer
+        if question.answer is not None:
+            raise question.answer
+        raise NoAnswer(
+            f"the workers have not answered within {seconds:g} s: they start, or stand at different checkpoints.",
+            "Ask again; `stepwell status` shows what the service does.",
+        )
+
+    @property
+    def are_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def serve(self, crew: Crew) -> None:
+        """Called by the loop between its actions: takes answers that have come, and asks the next question. Raises TaskLost."""
+        if not self._waiting:
+            return
+        question = self._waiting[0]
+        if self._asked_of is not crew:
+            self._asked_of = crew
+            crew.begin_read(question.views)
+            return
+        try:
+            found = crew.contents()
+        except RECOVERABLE:
+            raise
+        except Exception as fault:  # of a read, which has changed nothing
+            _log.warning("a question was not answered", fault=str(fault)[:500])
+            self._settle(question, fault)
+            return
+        if found is None:
+            return
+        self._asked_of = None
+        versions = {contents.version for contents, _ in found.values()}
+        if len(versions) == 1:
+            parts = tuple(zip(*(buffers for _, buffers in found.values()), strict=True))
+            self._settle(question, ViewRows(versions.pop(), parts))
+
+    def end(self) -> None:
+        """The run is over: nobody answers any more."""
+        with self._lock:
+            self._is_over = True
+            ended, self._waiting = list(self._waiting), deque()
+        for question in ended:
+            question.settle(
+                NoAnswer("the service has ended.", "Start it again with `stepwell run`, or see `stepwell status`.")
+            )
+
+    def _settle(self, question: _Question, answer: ViewRows | Exception) -> None:
+        self._asked_of = None
+        with self._lock:
+            self._waiting.popleft()
+        question.settle(answer)
+
+
+def tables_of(rows: ViewRows) -> list[pa.Buffer]:
+    """One Arrow IPC stream for each view, with the rows of all workers."""
+    return [_joined(parts) for parts in rows.parts]
+
+
+def _joined(parts: Sequence[Buffer]) -> pa.Buffer:
+    tables = [pa.ipc.open_stream(part).read_all() for part in parts]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return sink.getvalue()

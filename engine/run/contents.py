@@ -1,0 +1,49 @@
+"""Reads what the kept views of one worker hold, as of its last complete checkpoint.
+
+Guarantee: all views of one answer belong to the version that is returned with them. Any process of the worker's host may read, whether the
+database is open or not, and while steps and folds run: the committed layer alone is read, in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from base.version import VersionId
+from engine.analysis.content import content_of
+from engine.analysis.retraction import append_only_inputs
+from engine.model.circuit import Circuit, View
+from engine.model.placement import Placement
+from engine.operators.base import StepContext
+from engine.rows import zset
+from storage.database import Database
+
+
+def read_views(
+    database: Path, circuit: Circuit, placement: Placement, worker: int, names: Sequence[str]
+) -> tuple[VersionId, list[pa.Table]]:
+    """(version, one table for each named view): the rows that the worker owns, with the view's column names; a row of weight n occurs n times.
+    The tables are copies. Raises KeyError for a name that is no view, and StorageError."""
+    nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
+    asked = [nodes[name] for name in names]
+    append_only = append_only_inputs(circuit)
+    with Database.read_committed(database) as (version, transaction):
+
+        def context_of(index: int) -> StepContext:
+            owns_keyless = worker == placement.keyless_worker
+            return StepContext(
+                transaction, version.step, index, append_only[index], placement.shards, owns_keyless=owns_keyless
+            )
+
+        return version, [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
+
+
+def _rows(scanned: pa.Table, node: View) -> pa.Table:
+    """They are copied, because they outlive the transaction."""
+    weights = scanned.columns[-1].to_numpy()
+    assert (weights >= 0).all(), f"view {node.name} holds a row of negative weight"
+    repeated = zset.take_rows(scanned, np.repeat(np.arange(scanned.num_rows), weights))
+    return repeated.select(range(len(node.names))).rename_columns(list(node.names))

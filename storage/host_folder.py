@@ -1,0 +1,157 @@
+"""The folder of a host in which workers keep their databases.
+
+    <root>/host.json              names the folder; it is made once
+    <databases>/NNNN/             the database of worker NNNN
+    <databases>/.NNNN.old/        a database that is being removed
+
+In local mode both are in the project's storage folder. With `stepwell.local.dir` the root is that folder, and each pipeline has a subfolder for
+its databases. `StatePlace` decides which, and is the same in every process of a run.
+
+Guarantees: `look` changes nothing, and reports a database that cannot be read instead of failing. `remove` removes a database only if it is
+still the one that the caller has seen; it renames the folder first, so a crash never leaves half a database under the name of a whole one.
+
+The name of a folder is not part of anything durable. It only tells the coordinator, within one start, that two processes see the same databases.
+So it is not synced, and it changes if the folder was copied or the machine was started again. If processes replace a torn name at
+the same moment, they may return different ones for one start. Then the databases count as copies of each other, and each is bound once.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage import database
+from storage.database import Database
+from storage.errors import NoDatabase, OtherFormat, StorageError
+from storage.identity import FoundDatabase, Identity
+
+LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
+"""Of the process of an executor: it goes before the setting, because each host of a cluster may have another folder."""
+
+HOST_FILE = "host.json"
+
+WORKERS_FOLDER = "workers"
+
+REMOVED_SUFFIX = ".old"
+"""The suffix of a folder that is being removed."""
+
+NAMING_TRIES_MAX = 16
+"""A try fails only if another process of the host names the folder at the same moment, and then the next one finds that name."""
+
+
+@dataclass(frozen=True)
+class StatePlace:
+    """Where hosts keep the databases of a pipeline. `storage` is the project's folder on the driver's host, and `local_dir` the setting
+    `stepwell.local.dir`. `on_cluster`: the workers may run on other hosts than the driver."""
+
+    pipeline: str
+    storage: Path
+    local_dir: Path | None
+    on_cluster: bool
+
+    def on_host(self, variable: Path | None) -> HostFolder | None:
+        """The folder of a host whose executor has `variable` in STEPWELL_LOCAL_DIR. None if nothing names it: the project's folder is no
+        answer on a cluster, because it is on the driver's host. In local mode the settings have read the variable already, so it is not
+        looked at again: a flag goes before it there."""
+        root = (variable or self.local_dir) if self.on_cluster else self.local_dir
+        if root is not None:
+            return HostFolder(root, root / self.pipeline / WORKERS_FOLDER)
+        return None if self.on_cluster else HostFolder(self.storage, self.storage / WORKERS_FOLDER)
+
+
+@dataclass(frozen=True)
+class HostFolder:
+    """`root` has the file that names the folder, and `databases` a subfolder for each worker."""
+
+    root: Path
+    databases: Path
+
+    def of_worker(self, worker: int) -> Path:
+        return self.databases / f"{worker:04d}"
+
+    def name(self, new_id: Callable[[], str]) -> str:
+        """The name of the folder, which is made if it has none. It differs from the name of every other folder, also of a copy on this machine
+        or on another one; containers of one machine that share the folder see the same name. Raises OSError."""
+        database.make_folders(self.databases.parent)
+        if self.databases.parent != self.root:
+            database.sync(self.root)  # a process that was killed may have made the pipeline's folder without syncing it
+        file = self.root / HOST_FILE
+        for _ in range(NAMING_TRIES_MAX):
+            is_there = file.exists()
+            known = self._read_name(file)
+            if known is not None:
+                return f"{known}.{database.boot_id()}"
+            draft = self.root / f".{HOST_FILE}.{new_id()}"
+            draft.write_text(json.dumps({"host": new_id(), "folder": _inode(self.root)}))
+            if is_there:
+                draft.rename(
+                    file
+                )  # it was torn by a crash of the machine, or is that of the folder from which this one was copied
+                continue
+            try:
+                file.hardlink_to(draft)
+            except FileExistsError:
+                pass  # another process was faster, and its name counts
+            finally:
+                draft.unlink(missing_ok=True)
+        raise OSError(f"{file} is replaced again and again by other processes")
+
+    def _read_name(self, file: Path) -> str | None:
+        """None if there is no file, if it is torn, or if it was copied with its folder."""
+        try:
+            found = json.loads(file.read_text())
+            return str(found["host"]) if found["folder"] == _inode(self.root) else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def look(self) -> tuple[FoundDatabase, ...]:
+        """The databases that are here, by worker. Empty folders do not count. Raises OSError if the folder itself cannot be read."""
+        if not self.databases.exists():
+            return ()
+        numbers = {int(folder.name) for folder in self.databases.iterdir() if folder.name.isdigit()}
+        found = (_look_at(self.of_worker(worker)) for worker in sorted(numbers))
+        return tuple(each for each in found if each is not None)
+
+    def remove(self, worker: int, expected: Identity | None) -> bool:
+        """Removes the database of a worker if its identity is `expected`; None stands for one that cannot be read. Returns whether it was."""
+        folder = self.of_worker(worker)
+        found = _look_at(folder)
+        if found is None or found.identity != expected:
+            return False
+        removed = folder.with_name(f".{folder.name}{REMOVED_SUFFIX}")
+        shutil.rmtree(removed, ignore_errors=True)
+        folder.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+        return True
+
+    def finish_removals(self) -> None:
+        """Deletes what a process that was killed has renamed and not deleted."""
+        if self.databases.exists():
+            for folder in sorted(self.databases.iterdir(), key=lambda f: f.name):
+                if folder.name.endswith(REMOVED_SUFFIX):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _look_at(folder: Path) -> FoundDatabase | None:
+    """None if there is no database."""
+    worker = int(folder.name)
+    try:
+        if not folder.exists() or not any(folder.iterdir()):
+            return None
+        return FoundDatabase(worker, *Database.look(folder))
+    except OtherFormat as other:
+        return FoundDatabase(worker, other.owner, (), 0, str(other))
+    except NoDatabase as fault:
+        # Another process may have removed it just now.
+        return FoundDatabase(worker, None, (), 0, str(fault)) if folder.exists() else None
+    except (StorageError, OSError) as fault:
+        return FoundDatabase(worker, None, (), 0, str(fault))
+    finally:
+        Database.close(folder)  # most of them are another worker's
+
+
+def _inode(folder: Path) -> int:
+    return folder.stat().st_ino

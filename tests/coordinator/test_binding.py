@@ -1,0 +1,264 @@
+"""Which worker each task becomes, over any databases on any hosts."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from base.version import EMPTY, VersionId
+from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
+from storage.identity import FoundDatabase, Identity
+
+V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
+OTHER_V3 = replace(V3, checkpoint_id="other")
+FRESH = Rules("p", "log", 0, 2, is_fresh=True, complete=None, accepts_older=False)
+LATER = replace(FRESH, is_fresh=False, complete=V2)
+
+
+def found(
+    number: int, *versions: VersionId, uuid: str | None = None, size: int = 1, pipeline: str = "p"
+) -> FoundDatabase:
+    name = DatabaseName("log", 0, number).text if uuid is None else uuid
+    return FoundDatabase(number, Identity(pipeline, number, name), versions, size)
+
+
+UNREADABLE = FoundDatabase(0, None, (), 0, "torn")
+
+
+def offers(*hosts: tuple[str, list[FoundDatabase]]) -> list[Offer]:
+    """A task for each."""
+    return [Offer(serial, host, tuple(databases)) for serial, (host, databases) in enumerate(hosts)]
+
+
+def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
+    assert isinstance(result, Bound), result
+    host = {task.serial: task.host for task in tasks}
+    return [host[result.workers[number]] for number in sorted(result.workers)]
+
+
+# Judging
+
+
+@pytest.mark.parametrize(
+    ("database", "fresh", "later"),
+    [
+        (found(0, V1, V2), Claim.HELD, Claim.HELD),
+        (found(0, V1), Claim.HELD, Claim.STALE),
+        (found(0, EMPTY), Claim.HELD, Claim.BLANK),
+        (found(0, EMPTY, V1), Claim.HELD, Claim.STALE),
+        (found(0, V2, uuid="lost/0/0"), Claim.OTHER_LOG, Claim.OBSTACLE),
+        (found(0, V2, uuid="no name"), Claim.OTHER_LOG, Claim.OBSTACLE),
+        (found(0, V2, pipeline="q"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (found(0, V2, uuid="log/0/1"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (found(0, V2, uuid="log/1/0"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (UNREADABLE, Claim.OBSTACLE, Claim.OBSTACLE),
+        (FoundDatabase(0, Identity("p", 0, "log/0/0"), (), 0, "another format"), Claim.OBSTACLE, Claim.OBSTACLE),
+    ],
+)
+def test_what_a_database_is_for_a_run(database: FoundDatabase, fresh: Claim, later: Claim) -> None:
+    assert (judge(database, FRESH), judge(database, LATER)) == (fresh, later)
+
+
+def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_after_it() -> None:
+    after = replace(FRESH, generation=2)
+    older, lost, newer = found(0, V3, uuid="log/1/0"), found(1, V3, uuid="lost/7/1"), found(0, V3, uuid="log/3/0")
+    unread, foreign = replace(UNREADABLE, worker=5), found(1, V3, pipeline="q")
+    tasks = offers(("b", [older, lost]), ("a", [newer, foreign, unread]), ("b", [older, lost]))
+    assert replaced(tasks, after) == {"a": ((5, None),), "b": ((0, older.identity), (1, lost.identity))}
+    assert replaced(tasks, replace(after, is_fresh=False, complete=V1)) == {"b": ((0, older.identity),)}
+
+
+def test_a_uuid_that_says_nothing_is_no_name() -> None:
+    name = DatabaseName("a/b", 3, 12)
+    assert DatabaseName.of(name.text) == name
+    assert [DatabaseName.of(text) for text in ("", "x", "x/1", "x/1/y", "x/-1/2")] == [None] * 5
+
+
+# Binding
+
+
+def test_the_first_start_creates_all_databases() -> None:
+    tasks = offers(("a", []), ("b", []))
+    result = bind(tasks, FRESH, final=False)
+    assert isinstance(result, Bound) and result.created == {0, 1} and not result.copies
+
+
+def test_a_number_goes_where_its_database_is() -> None:
+    tasks = offers(("a", [found(1, V2)]), ("b", [found(0, V2)]))
+    assert hosts_of(bind(tasks, LATER, final=False), tasks) == ["b", "a"]
+
+
+def test_a_host_that_holds_both_needs_two_tasks() -> None:
+    both = [found(0, V2), found(1, V2, size=9)]
+    tasks = offers(("a", both), ("b", []))
+    assert bind(tasks, LATER, final=False) == Missing({0: ("a",)})  # the larger one has the task
+    tasks = offers(("a", both), ("b", []), ("a", both))
+    assert hosts_of(bind(tasks, LATER, final=False), tasks) == ["a", "a"]
+
+
+def test_while_the_log_is_fresh_a_database_that_is_held_is_not_created_again() -> None:
+    tasks = offers(("a", [found(0, EMPTY), found(1, EMPTY)]), ("b", []))
+    for final in (False, True):
+        assert bind(tasks, FRESH, final=final) == Missing({1: ("a",)})
+
+
+def test_what_is_missing_is_never_created_when_the_log_has_checkpoints() -> None:
+    tasks = offers(("a", [found(0, V2)]), ("b", [found(1, EMPTY)]))
+    for final in (False, True):
+        assert bind(tasks, LATER, final=final) == Missing({1: ()})
+
+
+def test_of_two_copies_the_one_is_bound_that_has_what_all_have() -> None:
+    """The other one has a higher version, which the other worker does not have."""
+    tasks = offers(
+        ("a", [found(0, V2, OTHER_V3, size=9)]), ("b", [found(0, V1, V2, size=5)]), ("b", [found(1, V1, V2)])
+    )
+    result = bind(tasks, LATER, final=False)
+    assert hosts_of(result, tasks) == ["a", "b"]  # both copies can open V2, and the larger one counts
+    tasks = offers(("a", [found(0, OTHER_V3, size=9)]), ("b", [found(0, V2)]), ("b", [found(1, V2, V3)]))
+    result = bind(tasks, LATER, final=False)
+    assert hosts_of(result, tasks) == ["b", "b"]
+    assert isinstance(result, Bound) and result.copies == {0: ("a",)}
+
+
+def test_after_the_intent_of_the_first_checkpoint_nothing_is_created() -> None:
+    """A database that is away may have been opened at that checkpoint, and then the others hold nothing else."""
+    intended = replace(FRESH, is_fresh=False)
+    tasks = offers(("a", [found(0, V1)]), ("b", []))
+    assert bind(tasks, intended, final=True) == Missing({1: ()})
+
+
+def test_a_copy_without_what_the_others_have_waits_for_a_better_one() -> None:
+    tasks = offers(("a", [found(0, V1)]), ("b", [found(1, EMPTY)]))
+    intended = replace(FRESH, is_fresh=False)
+    for final in (False, True):
+        assert bind(tasks, intended, final=final) == Missing({1: ()})
+    tasks.append(Offer(2, "c", (found(1, EMPTY, V1),)))
+    assert hosts_of(bind(tasks, intended, final=False), tasks) == ["a", "c"]
+    local = replace(intended, accepts_older=True)
+    assert hosts_of(bind(tasks[:2], local, final=True), tasks) == ["a", "b"]  # the recovery says that they do not fit
+
+
+def test_an_older_copy_is_a_last_resort_in_local_mode_alone() -> None:
+    old = [found(0, V1), found(1, V1)]
+    tasks = offers(("a", old), ("a", old))
+    local = replace(LATER, accepts_older=True)
+    assert hosts_of(bind(tasks, local, final=True), tasks) == ["a", "a"]
+    assert bind(tasks, LATER, final=True) == Missing({0: (), 1: ()})
+    assert isinstance(bind(tasks, local, final=False), Missing)
+
+
+def test_what_stands_in_the_way_is_bound_at_last_so_that_its_fence_can_tell() -> None:
+    tasks = offers(("a", [UNREADABLE, found(1, V2)]), ("a", [UNREADABLE, found(1, V2)]))
+    assert bind(tasks, LATER, final=False) == Missing({0: ()})
+    result = bind(tasks, LATER, final=True)
+    assert hosts_of(result, tasks) == ["a", "a"]
+    assert isinstance(result, Bound) and not result.created
+
+
+def test_a_new_database_avoids_a_host_where_something_stands_in_its_way() -> None:
+    tasks = offers(("a", [UNREADABLE]), ("b", []))
+    assert hosts_of(bind(tasks, FRESH, final=False), tasks) == ["b", "a"]
+
+
+def test_reports_of_one_host_are_put_together() -> None:
+    """A fold of an older run has ended between the two."""
+    tasks = offers(("a", [found(0, V1), found(1, V2)]), ("a", [found(0, V1, V2), found(1, V2)]))
+    assert hosts_of(bind(tasks, LATER, final=False), tasks) == ["a", "a"]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[Offer], Rules]:
+    workers = draw(st.integers(1, 5))
+    hosts = ["a", "b", "c"][: draw(st.integers(1, 3))]
+    versions = st.sampled_from([(EMPTY,), (EMPTY, V1), (V1,), (V1, V2), (V2,), (V2, V3), (V2, OTHER_V3)])
+    kinds = st.sampled_from(["none", "held", "held", "unreadable", "lost", "older"])
+    disks: dict[str, tuple[FoundDatabase, ...]] = {}
+    for host in hosts:
+        databases = []
+        for number in range(workers + 1):
+            match draw(kinds):
+                case "held":
+                    databases.append(found(number, *draw(versions), size=draw(st.integers(0, 3))))
+                case "unreadable":
+                    databases.append(replace(UNREADABLE, worker=number))
+                case "lost":
+                    databases.append(found(number, V1, uuid=f"lost/0/{number}"))
+                case "older":
+                    databases.append(found(number, V1, uuid=f"log/0/{number}", pipeline="q"))
+        disks[host] = tuple(databases)
+    places = draw(st.lists(st.sampled_from(hosts), min_size=workers, max_size=workers + 4))
+    complete = draw(st.sampled_from([None, V1, V2]))
+    is_fresh = complete is None and draw(st.booleans())
+    rules = Rules("p", "log", 0, workers, is_fresh, complete, accepts_older=draw(st.booleans()))
+    return [Offer(serial, host, disks[host]) for serial, host in enumerate(places)], rules
+
+
+@given(worlds(), st.booleans(), st.randoms(use_true_random=False))
+def test_whatever_the_hosts_hold(world: tuple[list[Offer], Rules], final: bool, dice: random.Random) -> None:
+    tasks, rules = world
+    result = bind(tasks, rules, final=final)
+    shuffled = list(tasks)
+    dice.shuffle(shuffled)
+    assert bind(shuffled, rules, final=final) == result, "the order of the offers decides"
+    by_serial = {task.serial: task for task in tasks}
+    claims = {
+        (task.host, each.worker): judge(each, rules)
+        for task in tasks
+        for each in task.databases
+        if each.worker < rules.workers
+    }
+    held = {
+        number: {host for (host, n), claim in claims.items() if n == number and claim is Claim.HELD}
+        for number in range(rules.workers)
+    }
+    if isinstance(result, Missing):
+        assert result.numbers and all(set(hosts) <= {task.host for task in tasks} for hosts in result.numbers.values())
+        return
+    assert result.workers.keys() == set(range(rules.workers)), "every number"
+    assert len(set(result.workers.values())) == rules.workers, "a task twice"
+    for number, serial in result.workers.items():
+        host = by_serial[serial].host
+        claim = claims.get((host, number))
+        if held[number]:
+            assert host in held[number] and number not in result.created
+        elif number in result.created:
+            assert rules.is_fresh and claim is None
+        else:
+            assert final and claim in (Claim.STALE, Claim.OBSTACLE)
+            assert claim is not Claim.STALE or rules.accepts_older
+        assert claim is not Claim.BLANK
+        assert host not in result.copies.get(number, ())
+    _check_common_version(tasks, rules, result, held)
+
+
+def _check_common_version(tasks: list[Offer], rules: Rules, result: Bound, held: dict[int, set[str]]) -> None:
+    """If some choice of copies has a version in common, the bound ones have the latest such version."""
+    if not all(held.values()):
+        return
+    reported = {
+        (task.host, each.worker): set(each.versions) for task in tasks for each in task.databases if each.worker in held
+    }
+    possible = set.intersection(*(set().union(*(reported[host, n] for host in hosts)) for n, hosts in held.items()))
+    host_of = {task.serial: task.host for task in tasks}
+    bound = set.intersection(*(reported[host_of[serial], n] for n, serial in result.workers.items()))
+    if possible:
+        assert max(bound, default=None) == max(possible)
+
+
+@given(st.integers(1, 12), st.lists(st.sampled_from("abc"), min_size=12, max_size=30))
+def test_new_databases_are_spread(workers: int, places: list[str]) -> None:
+    tasks = [Offer(serial, host, ()) for serial, host in enumerate(places)]
+    result = bind(tasks, replace(FRESH, workers=workers), final=False)
+    number_of = Counter(hosts_of(result, tasks))
+    there = Counter(places)
+    for host, other in ((one, two) for one in there for two in there):
+        if number_of[host] > number_of[other] + 1:
+            assert number_of[other] == there[other], (
+                f"{host} has {number_of[host]} workers, {other} {number_of[other]} and a free task"
+            )

@@ -1,0 +1,133 @@
+"""Questions to the workers: one at a time, one version, and always an answer or a fault."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from base.version import VersionId
+from coordinator import questions
+from coordinator.questions import NoAnswer, Questions, ViewRows, tables_of
+from engine.errors import DataError, TaskLost
+from engine.resident.messages import Contents
+from engine.run.exchange import from_buffer, to_buffer
+
+V1, V2 = VersionId(1, 1, "a"), VersionId(2, 2, "b")
+ROWS = [to_buffer(pa.table({"a": [n]})) for n in range(2)]
+SECONDS = 20.0
+
+
+class Workers:
+    """Two workers. `rounds`: what `contents` says, one after the other."""
+
+    def __init__(self, *rounds: Any) -> None:
+        self.rounds, self.asked = list(rounds), list[tuple[str, ...]]()
+
+    def begin_read(self, views: Sequence[str]) -> None:
+        self.asked.append(tuple(views))
+
+    def contents(self) -> Any:
+        found = self.rounds.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def at(*versions: VersionId) -> Any:
+    return {worker: (Contents(version=version), (ROWS[worker],)) for worker, version in enumerate(versions)}
+
+
+class Asking:
+    """A question in a thread of its own."""
+
+    def __init__(self, known: Questions) -> None:
+        self.result: ViewRows | Exception | None = None
+        self.thread = threading.Thread(target=self._ask, args=(known,))
+        self.thread.start()
+
+    def _ask(self, known: Questions) -> None:
+        try:
+            self.result = known.ask(["v"], SECONDS)
+        except Exception as fault:
+            self.result = fault
+
+    def over(self) -> ViewRows | Exception | None:
+        self.thread.join(SECONDS)
+        return self.result
+
+
+@pytest.fixture
+def known() -> Any:
+    woken = threading.Event()
+    made = Questions(woken.set)
+    made.woken = woken  # type: ignore[attr-defined]
+    return made
+
+
+def asked(known: Any) -> Asking:
+    asking = Asking(known)
+    assert known.woken.wait(SECONDS), "the loop is not woken"
+    known.woken.clear()
+    return asking
+
+
+def serve(known: Questions, crew: Workers, times: int) -> None:
+    for _ in range(times):
+        known.serve(crew)  # type: ignore[arg-type]
+
+
+def test_an_answer_has_the_rows_of_all_workers(known: Any) -> None:
+    asking, crew = asked(known), Workers(None, at(V1, V1))
+    serve(known, crew, 3)
+    found = asking.over()
+    assert isinstance(found, ViewRows) and found.version == V1
+    assert from_buffer(tables_of(found)[0]).column("a").to_pylist() == [0, 1]
+    serve(known, crew, 3)
+    assert crew.asked == [("v",)] and not known.are_waiting
+
+
+def test_workers_at_different_versions_are_asked_again(known: Any) -> None:
+    asking, crew = asked(known), Workers(at(V1, V2), at(V2, V2))
+    serve(known, crew, 4)
+    found = asking.over()
+    assert isinstance(found, ViewRows) and found.version == V2 and len(crew.asked) == 2
+
+
+def test_new_workers_are_asked_what_the_lost_ones_have_not_answered(known: Any) -> None:
+    asking, lost, new = asked(known), Workers(TaskLost("gone")), Workers(at(V1, V1))
+    serve(known, lost, 1)
+    with pytest.raises(TaskLost):
+        serve(known, lost, 1)
+    serve(known, new, 2)
+    assert isinstance(asking.over(), ViewRows) and new.asked == [("v",)]
+
+
+def test_a_fault_of_a_read_is_the_answer_and_the_next_question_is_asked(known: Any) -> None:
+    first, crew = asked(known), Workers(DataError("no such view"), at(V1, V1))
+    second = asked(known)
+    serve(known, crew, 4)
+    ends = [first.over(), second.over()]
+    assert sorted(type(end).__name__ for end in ends) == ["DataError", "ViewRows"] and len(crew.asked) == 2
+
+
+def test_the_end_of_the_run_is_an_answer(known: Any) -> None:
+    asking = asked(known)
+    known.end()
+    assert isinstance(asking.over(), NoAnswer)
+    with pytest.raises(NoAnswer, match="ending"):
+        known.ask(["v"], SECONDS)
+
+
+def test_questions_and_their_time_are_bounded(known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoAnswer, match="within 0 s"):
+        known.ask(["v"], 0.0)
+    monkeypatch.setattr(questions, "WAITING_MAX", 1)
+    with pytest.raises(NoAnswer, match="too many"):
+        known.ask(["w"], 0.0)
+    crew = Workers(at(V1, V1))
+    serve(known, crew, 3)  # nobody waits for it any more
+    assert not known.are_waiting
