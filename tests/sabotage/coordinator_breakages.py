@@ -409,6 +409,7 @@ COORDINATOR = (
             "tests/simulator/test_scenarios.py::"
             "test_a_database_that_is_away_after_the_first_intent_is_not_created_again",
         ),
+        tells="NoCommonVersion",
     ),
     Breakage(
         "copy-that-others-do-not-fit",

@@ -685,7 +685,7 @@ ENGINE = (
         "5 fences",
         (Edit("coordinator/start.py", "        writer.confirm()\n        own = ", "        own = "),),
         (
-            "tests/simulator/test_scenarios.py::test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it[claim.committed]",
+            "tests/simulator/test_scenarios.py::test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it[log.committed]",
         ),
         tells="holds messages, and the step log does not know",
     ),

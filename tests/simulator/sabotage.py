@@ -807,7 +807,17 @@ WEATHER: dict[str, dict[str, Any]] = {
         "weights": {**BENIGN, **ACTIVE, "kill": 3.0},
     },
     # A crew has to fail while all its workers live.
-    "recovery_with_the_workers_of_before": {"task": 0.0, "network": 0.05, "client": 0.0, "workers": 3},
+    "recovery_with_the_workers_of_before": {
+        "task": 0.0,
+        "network": 0.02,
+        "client": 0.0,
+        "workers": 4,
+        "hosts": 1,
+        "crash_point": 0.0,
+        "crash_targets": (),
+        "crash_places": (),
+        "weights": {**BENIGN, **ACTIVE},
+    },
     # A step has to be too large on some of the workers.
     "broken_stage_taken_for_whole": {"workers": 3, "step_bytes": 15, "rows": 6},
     # Two divisions have to be ahead when the first of them turns out to be too large.
