@@ -3,7 +3,7 @@
     what a host has under the number of a worker        it is
     ------------------------------------------------    -----------
     the database that the step log means                HELD
-    ... older than the log's last checkpoint            STALE         a last resort in local mode, never on a cluster
+    ... without the log's last checkpoint               STALE         a last resort in local mode, never on a cluster
     ... without any step, and the log has checkpoints   BLANK         never bound: it was created twice, or replaced
     one of an older generation                          REPLACED      removed before databases are created
     one of this pipeline under another step log         OTHER_LOG     while the log has no checkpoint, the run is refused
@@ -59,7 +59,8 @@ class DatabaseName:
 @dataclass(frozen=True)
 class Rules:
     """What the step log says of the databases. `is_fresh`: it has not even the intent of a checkpoint, so no database holds a step durably, and
-    missing ones are created. `complete`: the last complete checkpoint, if there is one. `accepts_older`: see STALE."""
+    missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log has only the intent.
+    `accepts_older`: see STALE."""
 
     pipeline: str
     log_id: str
@@ -67,6 +68,7 @@ class Rules:
     workers: int
     is_fresh: bool
     complete: VersionId | None
+    pending: VersionId | None
     accepts_older: bool
 
     def identity(self, worker: int) -> Identity:
@@ -119,7 +121,8 @@ def _judge_own(found: FoundDatabase, rules: Rules) -> Claim:
         return Claim.HELD
     if found.versions == (EMPTY,):
         return Claim.BLANK
-    return Claim.HELD if found.versions[-1].version >= rules.complete.version else Claim.STALE
+    # A run that opened the pending checkpoint everywhere may have ended before it could write the completion.
+    return Claim.HELD if {rules.complete, rules.pending} & set(found.versions) else Claim.STALE
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
         workers=state.layout.workers,
         is_fresh=not state.checkpoints and state.intent is None and state.first == 0,
         complete=max(state.checkpoints, default=None),
+        pending=state.intent,
         accepts_older=not spec.place.on_cluster,
     )
 

@@ -73,7 +73,10 @@ def test_a_tree_is_killed_with_all_its_branches(tmp_path: Path) -> None:
         assert root.is_running()
     grandchild = psutil.Process(int(tree.log.read_text()))
     tree.kill_tree()
-    assert psutil.wait_procs([root, grandchild], timeout=GONE_SECONDS_MAX)[1] == []
+    left = psutil.wait_procs([root, grandchild], timeout=GONE_SECONDS_MAX)[1]
+    for process in left:
+        process.kill()
+    assert left == []
     assert tree.pid is None
 
 

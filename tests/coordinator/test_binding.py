@@ -15,9 +15,9 @@ from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rule
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
-OTHER_V3 = replace(V3, checkpoint_id="other")
-FRESH = Rules("p", "log", 0, 2, is_fresh=True, complete=None, accepts_older=False)
-LATER = replace(FRESH, is_fresh=False, complete=V2)
+OTHER_V2, OTHER_V3 = (replace(version, checkpoint_id="other") for version in (V2, V3))
+FRESH = Rules("p", "log", 0, 2, is_fresh=True, complete=None, pending=None, accepts_older=False)
+LATER = replace(FRESH, is_fresh=False, complete=V2, pending=V3)
 
 
 def found(
@@ -49,6 +49,9 @@ def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
     [
         (found(0, V1, V2), Claim.HELD, Claim.HELD),
         (found(0, V1), Claim.HELD, Claim.STALE),
+        (found(0, V3), Claim.HELD, Claim.HELD),  # opened by a run that ended before it wrote the completion
+        (found(0, V1, OTHER_V2), Claim.HELD, Claim.STALE),  # left behind where a checkpoint was never completed
+        (found(0, OTHER_V3), Claim.HELD, Claim.STALE),
         (found(0, EMPTY), Claim.HELD, Claim.BLANK),
         (found(0, EMPTY, V1), Claim.HELD, Claim.STALE),
         (found(0, V2, uuid="lost/0/0"), Claim.OTHER_LOG, Claim.OBSTACLE),
@@ -123,7 +126,7 @@ def test_of_two_copies_the_one_is_bound_that_has_what_all_have() -> None:
     tasks = offers(("a", [found(0, OTHER_V3, size=9)]), ("b", [found(0, V2)]), ("b", [found(1, V2, V3)]))
     result = bind(tasks, LATER, final=False)
     assert hosts_of(result, tasks) == ["b", "b"]
-    assert isinstance(result, Bound) and result.copies == {0: ("a",)}
+    assert isinstance(result, Bound) and not result.copies  # it was never a checkpoint of the log
 
 
 def test_after_the_intent_of_the_first_checkpoint_nothing_is_created() -> None:
@@ -195,7 +198,8 @@ def worlds(draw: st.DrawFn) -> tuple[list[Offer], Rules]:
     places = draw(st.lists(st.sampled_from(hosts), min_size=workers, max_size=workers + 4))
     complete = draw(st.sampled_from([None, V1, V2]))
     is_fresh = complete is None and draw(st.booleans())
-    rules = Rules("p", "log", 0, workers, is_fresh, complete, accepts_older=draw(st.booleans()))
+    pending = None if is_fresh else draw(st.sampled_from([None, V2 if complete == V1 else V3]))
+    rules = Rules("p", "log", 0, workers, is_fresh, complete, pending, accepts_older=draw(st.booleans()))
     return [Offer(serial, host, disks[host]) for serial, host in enumerate(places)], rules
 
 

@@ -404,6 +404,20 @@ KAFKA = (
         tells="no Kafka broker answered",
     ),
     Breakage(
+        "lost-host-keeps-its-executors",
+        "The loss of a host ends its daemon only; what that has started goes on.",
+        "tests of lost hosts prove what they say",
+        (Edit("io_kafka/broker/folder_process.py", "tree = _stopped_tree(process)", "tree = [process]"),),
+        ("tests/cluster/test_spark_daemons.py::test_a_tree_is_killed_with_all_its_branches",),
+    ),
+    Breakage(
+        "one-replica-is-enough",
+        "With three brokers a message counts as written when one of them has it.",
+        "nothing that was acknowledged is lost with a broker",
+        (Edit("io_kafka/broker/properties.py", "str(nodes), str(nodes // 2 + 1)", "str(nodes), str(1)"),),
+        ("tests/cluster/test_brokers.py::test_the_settings_of_a_group_keep_a_majority",),
+    ),
+    Breakage(
         "snapshot-without-divisions",
         "A log that begins with a snapshot has forgotten what was divided and not written.",
         "1 division first",

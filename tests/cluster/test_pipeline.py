@@ -1,0 +1,95 @@
+"""A pipeline on the cluster: its workers run in Spark's executors, a host is lost, and every view has the batch answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from coordinator.specification import log_topic_of
+from examples.flights.verdict import judge
+from io_kafka.broker.jars import cache_folder
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
+from stepwell.dev_cluster.cluster import DevCluster
+from stepwell.project.loading import load_project
+from tests.stepwell.command_line import CommandLine, Service
+
+ROOT = Path(__file__).parents[2]
+DEMO_SECONDS_MAX = 1800
+
+
+@pytest.fixture
+def shop(cluster: DevCluster, tmp_path: Path, topic_prefix: str) -> CommandLine:
+    """The starter project, made by `init`, with the settings that `dev cluster up` prints."""
+    servers, cache = cluster.kafka.bootstrap_servers, cache_folder().parents[1]
+    made = CommandLine(tmp_path, servers, cache).done("init", topic_prefix.strip("-"))
+    return CommandLine(Path(made["folder"]), servers, cache)
+
+
+@pytest.fixture
+def service(cluster: DevCluster, shop: CommandLine) -> Iterator[Service]:
+    settings = {**cluster.settings(), "stepwell.checkpoint.interval": "1s"}
+    started = shop.start("run", *(word for item in settings.items() for word in ("--conf", "=".join(item))))
+    try:
+        yield started
+    finally:
+        started.end()
+        for number, pid in cluster.spark.worker_pids.items():
+            if pid is None:
+                cluster.spark.start_worker(number, die_with_parent=True)
+
+
+def send(line: CommandLine, orders: int) -> None:
+    servers = line.environment["STEPWELL_KAFKA_BOOTSTRAP_SERVERS"]
+    subprocess.run([sys.executable, "send.py", str(orders), servers], cwd=line.folder, check=True, capture_output=True)
+
+
+def hosts_of(cluster: DevCluster, status: dict[str, Any]) -> dict[int, int]:
+    """process of a pipeline's worker -> the Spark worker below which it runs."""
+    below = {number: cluster.spark.pids_below(number) for number in cluster.spark.workers}
+    return {
+        worker["pid"]: number for worker in status["workers"] for number, pids in below.items() if worker["pid"] in pids
+    }
+
+
+def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
+    cluster: DevCluster, shop: CommandLine, service: Service, spark: SparkSession
+) -> None:
+    send(shop, 300)
+    status = service.wait_until(lambda status: bool(status["rows"] == 320 and status["workers"]))
+    hosts = hosts_of(cluster, status)
+    assert len(hosts) == len(status["workers"]) == 2, "every worker runs below one of Spark's workers"
+    victim = next(iter(hosts.values()))
+    cluster.spark.kill_worker(victim)
+    send(shop, 200)
+    status = service.wait_until(lambda status: bool(status["recoveries"] > 0 and not any(status["lag"].values())))
+    assert set(hosts_of(cluster, status).values()) == {1, 2} - {victim}, "the other host has them both"
+    cluster.spark.start_worker(victim, die_with_parent=True)
+    shop.done("stop")
+    assert service.wait() == 0, service.said
+    servers = cluster.kafka.bootstrap_servers
+    project = load_project(shop.folder / "spark-pipeline.yml", {"kafka.bootstrap.servers": servers})
+    log = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name)).read()
+    results = judge(project, spark, servers, log, lambda view: None)
+    assert results and all(result.equal and result.rows for result in results), results
+
+
+@pytest.mark.soak
+def test_the_demo_on_the_cluster_loses_nothing(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "examples.flights.demo_cluster", "--flights", "30000", "--folder", str(tmp_path / "demo")],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=DEMO_SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    told = json.loads((tmp_path / "demo.json").read_text())
+    assert told["totals"]["equal"] and len(told["totals"]["recoveries"]) == 2
+    assert all(view["equal"] for view in told["views"])
