@@ -86,10 +86,14 @@ class ClusterDemo(Show):
         spark = self._cluster.spark
         self._stream_until(stage, SPARK_WORKER_KILLED_AT)
         victim = self._host_of_a_worker(stage)
-        what = f"Spark worker {victim} killed"
-        recovery = self._kill(stage, what, partial(spark.kill_worker, victim), None)
-        stage.story.meanwhile("it comes back", partial(spark.start_worker, victim, die_with_parent=True))
-        return recovery
+
+        def restart() -> None:
+            spark.kill_worker(victim)
+            spark.start_worker(
+                victim, die_with_parent=True
+            )  # the run waits for it, because its databases are there alone
+
+        return self._kill(stage, f"Spark worker {victim} killed and started again", restart, None)
 
     def _stream_until(self, stage: Stage, share: float) -> None:
         """Until so much is read, and steps were made since the last checkpoint, unless there is nothing left to make them of."""
@@ -100,7 +104,7 @@ class ClusterDemo(Show):
         )
 
     def _kill(self, stage: Stage, what: str, kill: Callable[[], None], next_gate: int | None) -> Recovery:
-        """Kills something, sends more, and waits until the service goes on without what was killed."""
+        """Kills something, sends more, and waits until the service goes on."""
         watch = stage.watch
         replay, killed_at = watch.steps_after_checkpoint, time.monotonic()
         kill()
