@@ -67,14 +67,14 @@ def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
     status = service.wait_until(lambda status: bool(status["rows"] == 320 and status["workers"]))
     hosts = hosts_of(cluster, status)
     assert len(hosts) == len(status["workers"]) == 2, "every worker runs below one of Spark's workers"
-    victim = next(iter(hosts.values()))
+    places = [hosts[worker["pid"]] for worker in status["workers"]]
+    victim = places[0]
     cluster.spark.kill_worker(victim)
     send(shop, 200)
-    cluster.spark.start_worker(
-        victim, die_with_parent=True
-    )  # the run waits for it, because its databases are there alone
-    status = service.wait_until(lambda status: bool(status["recoveries"] > 0 and not any(status["lag"].values())))
-    assert hosts_of(cluster, status).values() == hosts.values(), "each worker is where its database is"
+    # The run waits for it, because its databases are there alone.
+    cluster.spark.start_worker(victim, die_with_parent=True)
+    status = service.wait_until(lambda status: bool(status["recoveries"] > 0 and status["rows"] >= 520))
+    assert [hosts_of(cluster, status)[worker["pid"]] for worker in status["workers"]] == places, "a worker has moved"
     shop.done("stop")
     assert service.wait() == 0, service.said
     servers = cluster.kafka.bootstrap_servers
