@@ -4,8 +4,8 @@
     <databases>/NNNN/             the database of worker NNNN
     <databases>/.NNNN.old/        a database that is being removed
 
-In local mode both are in the project's storage folder. With `stepwell.local.dir` the root is that folder, and each pipeline has a subfolder for
-its databases. `StatePlace` decides which, and is the same in every process of a run.
+In local mode the databases are in the project's storage folder, and the folder needs no name. With `stepwell.local.dir` the root is that
+folder, and each pipeline has a subfolder for its databases. `StatePlace` decides which, and is the same in every process of a run.
 
 Guarantees: `look` changes nothing, and reports a database that cannot be read instead of failing. `remove` removes a database only if it is
 still the one that the caller has seen; it renames the folder first, so a crash never leaves half a database under the name of a whole one.

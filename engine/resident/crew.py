@@ -175,12 +175,18 @@ class Crew:
         slots = self._launcher.slots
         if slots is not None and slots < len(self.numbers):
             raise NoSlots(len(self.numbers), 0, slots, 0.0)
-        self._jobs = [self._start_task() for _ in self.numbers]
+        for _ in self.numbers:
+            self._start_task()
         self._pulse.start()
 
-    def _start_task(self) -> Job:
+    def _start_task(self) -> None:
+        looks = self.setup.place.on_cluster or not self._jobs
         silence_s = self._limits.liveness.silence_s
-        return self._launcher.start(Assignment(self.setup, self.term, self._transport.address, self._token, silence_s))
+        self._jobs.append(
+            self._launcher.start(
+                Assignment(self.setup, self.term, self._transport.address, self._token, silence_s, looks)
+            )
+        )
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -202,7 +208,7 @@ class Crew:
             return False
         if count >= 2 * len(self.numbers):
             self._wait_for_count(count + 1, self._outside.monotonic() + EXTRA_SECONDS)  # a late one may come
-        self._jobs.append(self._start_task())
+        self._start_task()
         return self._wait_for_count(count + 1)
 
     def _wait_for_count(self, count: int, until: float | None = None) -> bool:

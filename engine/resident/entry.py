@@ -39,6 +39,9 @@ REGISTER_SECONDS_MAX = 60.0
 """Until the first sign of life after the registration. The coordinator may be asking the broker about topics meanwhile. From then on it gives a
 sign each second, and a candidate waits as long as it does."""
 
+LOCAL_FOLDER_NAME = "local"
+"""The name of the one folder of local mode, which needs no file to be recognised."""
+
 GONE_EXIT_CODE = 17
 """Of a process that ended because its coordinator was gone. It distinguishes this end from others in Spark's log."""
 
@@ -46,13 +49,15 @@ GONE_EXIT_CODE = 17
 @dataclass(frozen=True)
 class Assignment:
     """What a task needs to become a worker. Spark hands it out inside the task's closure, so the token travels on Spark's own channel.
-    `silence_s`: after so long without a sign of life the coordinator counts as gone."""
+    `silence_s`: after so long without a sign of life the coordinator counts as gone. `looks`: whether the task looks which databases its host
+    has. In local mode one task is enough, because all of them see the same folder."""
 
     setup: TaskSetup
     term: Term
     coordinator: Address
     token: str
     silence_s: float
+    looks: bool
 
 
 def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
@@ -117,9 +122,10 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
     databases: tuple[FoundDatabase, ...] = ()
     if folder is not None:
         try:
-            name, databases = folder.name(outside.new_id), folder.look()
+            name = folder.name(outside.new_id) if assignment.setup.place.on_cluster else LOCAL_FOLDER_NAME
+            databases = folder.look() if assignment.looks else ()
         except OSError as error:
-            fault = f"{folder.root}: {error}"
+            name, fault = "", f"{folder.root}: {error}"
     register = Register(
         token=assignment.token,
         host=outside.hostname(),
