@@ -22,7 +22,6 @@ from typing import assert_never
 import structlog
 
 from base.term import Term
-from base.version import EMPTY
 from coordinator.checkpointing import Checkpointing
 from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.errors import RecoveryFailed
@@ -31,7 +30,7 @@ from coordinator.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
-from coordinator.start import bind_workers, open_latest, prepare, record_completion
+from coordinator.start import bind_workers, first_needed, open_latest, prepare, record_completion
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
 from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
@@ -146,9 +145,7 @@ class Pipeline:
         self._board.update(workers=[{"host": m.host, "pid": m.pid, "folder": m.folder} for m in crew.members])
         version = open_latest(crew, self._writer.state)
         record_completion(self._writer, version)
-        # On another host, the next attempt may find a database that is not further than the last complete checkpoint.
-        complete = max(self._writer.state.checkpoints, default=EMPTY)
-        self._writer.state.forget(min(version.step, complete.step))
+        self._writer.state.forget(first_needed(version, self._writer.state.checkpoints))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,

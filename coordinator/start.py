@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from base.version import VersionId
+from base.version import EMPTY, VersionId
 from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
 from coordinator.circuit_file import StateOwner
 from coordinator.core import common_version
@@ -206,6 +206,12 @@ def record_completion(writer: PipelineWriter, version: VersionId) -> None:
     version, and the run before ended before it could write that."""
     if writer.state.intent == version:
         writer.append([CheckpointComplete(epoch=writer.epoch, version=version)])
+
+
+def first_needed(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
+    """The first step that a later attempt of this run can replay, after `version` was opened. `checkpoints`: the complete ones. On another host
+    the next attempt may find a copy of a database that is not further than the last of them."""
+    return min(version.step, max(checkpoints, default=EMPTY).step)
 
 
 def check_circuit(circuit: Circuit, state: StepLogState) -> None:

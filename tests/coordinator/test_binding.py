@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from base.version import EMPTY, VersionId
 from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
+from coordinator.start import first_needed
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
@@ -65,6 +66,13 @@ def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
 )
 def test_what_a_database_is_for_a_run(database: FoundDatabase, fresh: Claim, later: Claim) -> None:
     assert (judge(database, FRESH), judge(database, LATER)) == (fresh, later)
+
+
+def test_steps_that_a_copy_on_another_host_may_replay_are_kept() -> None:
+    assert first_needed(V2, (V1, V2)) == V2.step
+    assert first_needed(OTHER_V3, (V1, V2)) == V2.step  # folded by a run that ended before it was complete
+    assert first_needed(V1, ()) == 0
+    assert first_needed(V1, (V2, V3)) == V1.step  # a backup was put back
 
 
 def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_after_it() -> None:

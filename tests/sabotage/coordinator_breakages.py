@@ -439,6 +439,32 @@ COORDINATOR = (
         (f"{TEST_BINDING}::test_while_the_log_is_fresh_a_database_that_is_held_is_not_created_again",),
     ),
     Breakage(
+        "held-by-number",
+        "A database counts as up to date if its version has the number of the last checkpoint, whichever checkpoint it is.",
+        "6 two versions",
+        (
+            Edit(
+                BINDING,
+                "{rules.complete, rules.pending} & set(found.versions)",
+                "found.versions[-1].version >= rules.complete.version",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_what_a_database_is_for_a_run",),
+    ),
+    Breakage(
+        "steps-of-a-copy-forgotten",
+        "After a start, the steps below the version that was opened are forgotten, although a copy elsewhere may need them.",
+        "6 two versions",
+        (
+            Edit(
+                "coordinator/start.py",
+                "return min(version.step, max(checkpoints, default=EMPTY).step)",
+                "return version.step",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_steps_that_a_copy_on_another_host_may_replay_are_kept",),
+    ),
+    Breakage(
         "empty-database-taken-for-the-lost-one",
         "A database without any step is opened although the log has checkpoints.",
         "no silence",
