@@ -71,6 +71,11 @@ class Rules:
     pending: VersionId | None
     accepts_older: bool
 
+    @property
+    def is_after_reset(self) -> bool:
+        """Whether a full refresh has ended and no checkpoint is complete since: whatever was there before is replaced."""
+        return self.complete is None and self.generation > 0
+
     def identity(self, worker: int) -> Identity:
         return Identity(self.pipeline, worker, DatabaseName(self.log_id, self.generation, worker).text)
 
@@ -99,17 +104,16 @@ def judge(found: FoundDatabase, rules: Rules) -> Claim:
     """What a database that was found under the number of a worker is for this run."""
     if found.worker < rules.workers and found.identity == rules.identity(found.worker):
         return _judge_own(found, rules)
-    was_reset = rules.complete is None and rules.generation > 0
     if found.identity is None:
-        return Claim.REPLACED if was_reset else Claim.OBSTACLE
+        return Claim.REPLACED if rules.is_after_reset else Claim.OBSTACLE
     if found.identity.pipeline != rules.pipeline:
         return Claim.OBSTACLE
     name = DatabaseName.of(found.identity.database)
     if name is not None and name.log_id == rules.log_id:
         # A higher generation belongs to a run that has replaced this one.
-        is_older = name.generation < rules.generation or (was_reset and name.generation == rules.generation)
+        is_older = name.generation < rules.generation or (rules.is_after_reset and name.generation == rules.generation)
         return Claim.REPLACED if is_older else Claim.OBSTACLE
-    if was_reset:
+    if rules.is_after_reset:
         return Claim.REPLACED
     return Claim.OTHER_LOG if rules.complete is None else Claim.OBSTACLE
 
@@ -225,23 +229,25 @@ def _pool(copies: Iterable[Copy], allowed: Set[Claim]) -> tuple[Copy, ...]:
 def _behind(pools: Mapping[int, Sequence[Copy]]) -> list[int]:
     """The numbers whose copies all lack the latest version that there is, if no version is common to all numbers. A better copy may be on a host
     that has not been asked."""
-    held = {
-        n: {v for copy in pool for v in copy.versions} for n, pool in pools.items() if any(c.versions for c in pool)
-    }
+    held = _versions_by_number(pools)
     if not held or set.intersection(*held.values()):
         return []
     latest = max(version for versions in held.values() for version in versions)
     return [number for number, versions in held.items() if latest not in versions]
 
 
+def _versions_by_number(pools: Mapping[int, Sequence[Copy]]) -> dict[int, set[VersionId]]:
+    """All versions that the copies of each number can open. Numbers without any are left out."""
+    found = {number: {version for copy in pool for version in copy.versions} for number, pool in pools.items()}
+    return {number: versions for number, versions in found.items() if versions}
+
+
 def _of_common_version(pools: Mapping[int, Sequence[Copy]]) -> dict[int, tuple[Copy, ...]]:
     """The copies of each number that has some: those that can open the latest version that all numbers have, the largest first. If there is no
     such version, all copies stay; the recovery says what each worker has."""
     held = {number: pool for number, pool in pools.items() if pool}
-    readable = [pool for pool in held.values() if any(copy.versions for copy in pool)]
-    shared = (
-        set.intersection(*({v for copy in pool for v in copy.versions} for pool in readable)) if readable else set()
-    )
+    readable = _versions_by_number(held).values()
+    shared = set.intersection(*readable) if readable else set()
     if len(held) < len(pools):
         shared &= {EMPTY}  # the others are going to be created
     latest = max(shared, default=None)

@@ -109,9 +109,3 @@ class PipelineSpec:
     def place(self) -> StatePlace:
         """Where hosts keep the databases."""
         return StatePlace(self.name, self.storage, self.local_dir, self.on_cluster)
-
-    def database_folder(self, worker: int) -> Path:
-        """In local mode."""
-        folder = self.place.on_host(None)
-        assert folder is not None and not self.on_cluster, "on a cluster, the hosts of the workers have the databases"
-        return folder.of_worker(worker)

@@ -137,8 +137,7 @@ def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: R
     found = replaced(offers, rules)
     host_of = {offer.serial: offer.host for offer in offers}
     first = {host_of[serial]: number for number, serial in sorted(bound.workers.items(), reverse=True)}
-    after_reset = rules.complete is None and rules.generation > 0
-    crew.remove({first[host]: found.get(host, ()) for host in first if after_reset or host in found})
+    crew.remove({first[host]: found.get(host, ()) for host in first if rules.is_after_reset or host in found})
 
 
 def refuse_other_log(

@@ -61,6 +61,13 @@ class StatePlace:
             return HostFolder(root, root / self.pipeline / WORKERS_FOLDER)
         return None if self.on_cluster else HostFolder(self.storage, self.storage / WORKERS_FOLDER)
 
+    @property
+    def here(self) -> HostFolder:
+        """The folder of this host, in local mode."""
+        folder = self.on_host(None)
+        assert folder is not None and not self.on_cluster, "on a cluster, the hosts of the workers have the databases"
+        return folder
+
 
 @dataclass(frozen=True)
 class HostFolder:
@@ -87,9 +94,8 @@ class HostFolder:
             draft = self.root / f".{HOST_FILE}.{new_id()}"
             draft.write_text(json.dumps({"host": new_id(), "folder": _inode(self.root)}))
             if is_there:
-                draft.rename(
-                    file
-                )  # it was torn by a crash of the machine, or is that of the folder from which this one was copied
+                # It was torn by a crash of the machine, or it is that of the folder from which this one was copied.
+                draft.rename(file)
                 continue
             try:
                 file.hardlink_to(draft)

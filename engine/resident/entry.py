@@ -82,11 +82,14 @@ def live(
     outside = assignment.setup.kafka.outside
     events = Events(transport)
     progress = Progress(outside.thread_clock(), transport)
-    pulse: WorkerPulse | None = None
-    worker: Worker | None = None
     try:
         control = transport.connect(assignment.coordinator, CONNECT_SECONDS_MAX)
-        pulse = WorkerPulse(control, assignment.term, progress.beat, assignment.silence_s, end_process, outside)
+    except OSError as fault:
+        end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
+        return
+    pulse = WorkerPulse(control, assignment.term, progress.beat, assignment.silence_s, end_process, outside)
+    worker: Worker | None = None
+    try:
         introduce(assignment, transport, control, folder)
         number = wait_for_number(events, control, pulse, outside.monotonic)
         if number is None:
@@ -98,21 +101,12 @@ def live(
         pulse.over = True
         linger(events, control)
     except CoordinatorGone as gone:
-        _end(pulse)
+        pulse.over = True
         end_process(str(gone))
-    except OSError as fault:
-        if pulse is not None:
-            raise
-        end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
     finally:
-        _end(pulse)
+        pulse.over = True
         if worker is not None:
             worker.close()
-
-
-def _end(pulse: WorkerPulse | None) -> None:
-    if pulse is not None:
-        pulse.over = True
 
 
 def introduce(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:

@@ -115,8 +115,8 @@ class Worker:
         self._setup, self._number, self._term = setup, number, term
         self._host_folder, self._folder = folder, folder.of_worker(number)
         self._events, self._control, self._outside = events, control, setup.kafka.outside
-        outside = self._outside
-        self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, outside.monotonic)
+        now = self._outside.monotonic
+        self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, now)
         self._reader = make_reader()
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
@@ -172,9 +172,8 @@ class Worker:
             case Remove(databases=databases):
                 self._answer(Removed(workers=self._remove(databases)))
             case Create():
-                with suppress(
-                    DatabaseExists
-                ):  # a worker of an older run was faster; the fence tells whose database it is
+                # A worker of an older run may have been faster; the fence tells whose database it is.
+                with suppress(DatabaseExists):
                     Database.create(self._folder, self._setup.identity(self._number), self._term.number)
                 self._answer(Created())
             case Fence():

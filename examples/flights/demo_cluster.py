@@ -89,9 +89,8 @@ class ClusterDemo(Show):
 
         def restart() -> None:
             spark.kill_worker(victim)
-            spark.start_worker(
-                victim, die_with_parent=True
-            )  # the run waits for it, because its databases are there alone
+            # The run waits for it, because its databases are there alone.
+            spark.start_worker(victim, die_with_parent=True)
 
         return self._kill(stage, f"Spark worker {victim} killed and started again", restart, None)
 

@@ -77,7 +77,7 @@ class BrokerGroup:
 
         `die_with_parent`: the nodes are killed when this process ends, however it ends.
         """
-        java = [java_command(), "-cp", f"{kafka_jars()}/*", *HEAP[self.size]]
+        java = self._java()
         self.folder.mkdir(parents=True, exist_ok=True)
         with start_lock(self.folder) as is_ours:
             if not is_ours:
@@ -95,7 +95,7 @@ class BrokerGroup:
 
     def start_node(self, number: int, *, die_with_parent: bool = False) -> None:
         """Starts one node of a group that was started before, and waits until it answers."""
-        java = [java_command(), "-cp", f"{kafka_jars()}/*", *HEAP[self.size]]
+        java = self._java()
         self._start(java, [self.nodes[number]], die_with_parent=die_with_parent)
 
     def kill_node(self, number: int) -> None:
@@ -126,6 +126,9 @@ class BrokerGroup:
                 raise LocalBrokerFault(f"the local broker ended while starting. {last}")
             for node in self.nodes.values():
                 node.forget_ports()
+
+    def _java(self) -> list[str]:
+        return [java_command(), "-cp", f"{kafka_jars()}/*", *HEAP[self.size]]
 
     def _settle_ports(self) -> bool:
         """Records the ports of this start. Returns whether they are given, by the user or by an earlier start."""

@@ -45,11 +45,7 @@ class Project:
         """The folder of this host, in local mode."""
         from storage.host_folder import StatePlace  # loads LMDB, which most commands do not need
 
-        folder = StatePlace(self.name, self.state_folder, self.settings.stepwell.local_dir, on_cluster=False).on_host(
-            None
-        )
-        assert folder is not None and not self.on_cluster, "on a cluster, the hosts of the workers have the databases"
-        return folder
+        return StatePlace(self.name, self.state_folder, self.settings.stepwell.local_dir, self.on_cluster).here
 
     def definition_files(self) -> list[Path]:
         """The files that match the globs, each once, sorted by path. (Spark takes the order from the file system.)"""

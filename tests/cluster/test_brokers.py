@@ -25,9 +25,7 @@ PARTITIONS = 6
 @pytest.fixture
 def kafka(cluster: DevCluster) -> Iterator[BrokerGroup]:
     yield cluster.kafka
-    for number, pid in cluster.kafka.pids.items():
-        if pid is None:
-            cluster.kafka.start_node(number, die_with_parent=True)
+    cluster.up(die_with_parent=True)
 
 
 def topics_of(kafka: BrokerGroup) -> Topics:

@@ -42,9 +42,7 @@ def service(cluster: DevCluster, shop: CommandLine) -> Iterator[Service]:
         yield started
     finally:
         started.end()
-        for number, pid in cluster.spark.worker_pids.items():
-            if pid is None:
-                cluster.spark.start_worker(number, die_with_parent=True)
+        cluster.up(die_with_parent=True)
 
 
 def send(line: CommandLine, orders: int) -> None:

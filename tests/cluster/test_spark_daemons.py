@@ -25,9 +25,7 @@ GONE_SECONDS_MAX = 30.0
 @pytest.fixture
 def spark(cluster: DevCluster) -> Iterator[LocalSpark]:
     yield cluster.spark
-    for number, pid in cluster.spark.worker_pids.items():
-        if pid is None:
-            cluster.spark.start_worker(number, die_with_parent=True)
+    cluster.up(die_with_parent=True)
 
 
 def test_the_master_knows_each_worker_at_an_address_of_its_own(spark: LocalSpark) -> None:

@@ -215,5 +215,5 @@ def stop_here(*_: Any) -> None:
 
 
 def versions(play: Playground, resolved: Any) -> dict[int, tuple[Any, ...]]:
-    folders = [resolved.spec.database_folder(worker) for worker in range(resolved.spec.workers)]
+    folders = [resolved.spec.place.here.of_worker(worker) for worker in range(resolved.spec.workers)]
     return {worker: tuple(sorted(Database.versions(folder))) for worker, folder in enumerate(folders)}

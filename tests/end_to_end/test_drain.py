@@ -22,7 +22,7 @@ def trace_rows(resolved: Resolved) -> dict[str, int]:
     planned = plan(resolved.spec.circuit)
     found: Counter[str] = Counter()
     for worker in range(resolved.spec.workers):
-        with Database.read_committed(resolved.spec.database_folder(worker)) as (_, transaction):
+        with Database.read_committed(resolved.spec.place.here.of_worker(worker)) as (_, transaction):
             sums: dict[tuple[int, str], list[int]] = {}
             for key, value in transaction.scan(b""):
                 table = int.from_bytes(key[: len(table_prefix(0))])
