@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext, accumulators
@@ -23,9 +26,20 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from base.fault import ExitCode
+from engine.resident.preload import PLACE_VARIABLE, Preloaded
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.spark.session import connection_lost, make_session
+from stepwell.spark.session import (
+    DAEMON_KEY,
+    DAEMON_MODULE,
+    PYTHON_PATH_KEY,
+    configuration,
+    connection_lost,
+    make_context,
+    session_of,
+)
+
+T = TypeVar("T")
 
 SPARK_LOG = "spark.log"
 TAIL_LINES = 8
@@ -43,31 +57,111 @@ class SparkUnavailable(StepwellError):
     exit_code = ExitCode.MACHINE
 
 
+class StartingSpark:
+    """The Spark of one command. It starts in a thread of its own, as soon as this object is made, and the command goes on meanwhile.
+
+    The SparkContext is enough to run tasks. The session, which plans queries, takes as long again, so it is made when it is needed first."""
+
+    def __init__(self, project: Project, log: Path | None, *, with_workers: bool) -> None:
+        """`log` is the file for Spark's output; None discards it. It replaces the one of the run before when the context is asked for, for
+        until then another run may be alive. `with_workers`: Python tasks are going to run, so what they need is loaded meanwhile."""
+        self._log = log
+        self._configuration = configuration(project.name, project.settings.spark)
+        self._preloaded: Preloaded | None = None
+        if with_workers and not project.on_cluster and self._configuration.get(DAEMON_KEY) == DAEMON_MODULE:
+            self._preloaded = Preloaded({**os.environ, "PYTHONPATH": self._configuration[PYTHON_PATH_KEY]})
+            os.environ[PLACE_VARIABLE] = str(self._preloaded.folder)
+        self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
+        self._file = _opened(self._draft)
+        self._context: Future[SparkContext] = Future()
+        self._session: SparkSession | None = None
+        self._is_stopped = False
+        threading.Thread(target=self._start, name="start of Spark", daemon=True).start()
+
+    @property
+    def context(self) -> SparkContext:
+        """Waits until Spark has started. Raises SparkUnavailable."""
+        return self._up(self._context.result)
+
+    @property
+    def session(self) -> SparkSession:
+        """Raises SparkUnavailable."""
+        context = self.context
+        self._session = self._session or self._up(lambda: session_of(context))
+        return self._session
+
+    def stop(self) -> None:
+        """Does not wait for a start that nobody has waited for: the JVM ends with this process, or with the start."""
+        self._is_stopped = True
+        if self._context.done() and self._context.exception() is None:
+            _stop(self._session or self._context.result())
+        if self._preloaded is not None:
+            self._preloaded.close()
+        if self._draft is not None:
+            self._draft.unlink(missing_ok=True)
+        self._file.close()
+
+    def unavailable(self, message: str) -> SparkUnavailable:
+        """The fault with the end of Spark's output."""
+        self._file.seek(0)
+        said = [line for line in self._file.read().decode(errors="replace").splitlines() if not line.startswith("\t")]
+        tail = "".join(f"\n    {line}" for line in said[-TAIL_LINES:])
+        return SparkUnavailable(
+            f"{message}. It said:{tail}" if tail else message, "`stepwell doctor` checks Java and Spark."
+        )
+
+    def _start(self) -> None:
+        try:
+            with _output_to(self._file):
+                context = make_context(self._configuration)
+        except Exception as error:
+            self._context.set_exception(error)
+            return
+        self._context.set_result(context)
+        if self._is_stopped:
+            _stop(context)
+
+    def _up(self, wait: Callable[[], T]) -> T:
+        try:
+            found = wait()
+        except PySparkRuntimeError as error:
+            raise self.unavailable("Spark does not start") from error
+        except Exception as error:
+            if connection_lost(error) or jvm_is_gone():
+                raise self.unavailable("Spark's JVM has ended while it started; nothing is lost, run again") from error
+            raise
+        finally:
+            if self._draft is not None and self._draft.exists():
+                assert self._log is not None
+                self._draft.rename(self._log)
+        return found
+
+
+@contextlib.contextmanager
+def starting_spark(project: Project, log: Path | None = None, *, with_workers: bool = False) -> Iterator[StartingSpark]:
+    """The project's Spark while the body runs: see StartingSpark. Raises SparkUnavailable if the JVM ends meanwhile."""
+    spark = StartingSpark(project, log, with_workers=with_workers)
+    try:
+        yield spark
+    except Exception as error:
+        if jvm_is_gone(DEATH_SECONDS_MAX if connection_lost(error) else 0.0):
+            raise spark.unavailable("Spark's JVM has ended; nothing is lost, run again") from error
+        raise
+    finally:
+        spark.stop()
+
+
 @contextlib.contextmanager
 def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSession]:
     """The project's session while the body runs. `log` is the file for Spark's output; None discards it.
     Raises SparkUnavailable."""
-    with _open_log(log) as file:
-        try:
-            with _output_to(file):
-                session = make_session(project.name, project.settings.spark)
-        except PySparkRuntimeError as error:
-            raise _unavailable("Spark does not start", file) from error
-        except Exception as error:
-            if connection_lost(error) or jvm_is_gone():
-                raise _unavailable(
-                    "Spark's JVM has ended while it started; nothing is lost, run again", file
-                ) from error
-            raise
-        try:
-            yield session
-        except Exception as error:
-            if jvm_is_gone(DEATH_SECONDS_MAX if connection_lost(error) else 0.0):
-                raise _unavailable("Spark's JVM has ended; nothing is lost, run again", file) from error
-            raise
-        finally:
-            with contextlib.suppress(Py4JError, OSError):  # a JVM that has ended needs no stop
-                session.stop()
+    with starting_spark(project, log) as spark:
+        yield spark.session
+
+
+def _stop(spark: SparkContext | SparkSession) -> None:
+    with contextlib.suppress(Py4JError, OSError):  # a JVM that has ended needs no stop
+        spark.stop()
 
 
 def _say_nothing(*_: object) -> None:
@@ -97,15 +191,11 @@ def jvm_is_gone(seconds_max: float = 0.0) -> bool:
     return process.poll() is not None
 
 
-@contextlib.contextmanager
-def _open_log(path: Path | None) -> Iterator[IO[bytes]]:
+def _opened(path: Path | None) -> IO[bytes]:
     if path is None:
-        with tempfile.TemporaryFile() as nameless:
-            yield nameless
-        return
+        return tempfile.TemporaryFile()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w+b") as file:
-        yield file
+    return path.open("w+b")
 
 
 @contextlib.contextmanager
@@ -122,12 +212,3 @@ def _output_to(file: IO[bytes]) -> Iterator[None]:
         yield
     finally:
         spark_context.launch_gateway = launch
-
-
-def _unavailable(message: str, file: IO[bytes]) -> SparkUnavailable:
-    file.seek(0)
-    said = [line for line in file.read().decode(errors="replace").splitlines() if not line.startswith("\t")]
-    tail = "".join(f"\n    {line}" for line in said[-TAIL_LINES:])
-    return SparkUnavailable(
-        f"{message}. It said:{tail}" if tail else message, "`stepwell doctor` checks Java and Spark."
-    )

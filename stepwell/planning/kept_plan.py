@@ -13,6 +13,7 @@ import pickle
 import platform
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -33,8 +34,14 @@ FILES_MAX = 2_000
 FILE_BYTES_MAX = 4 << 20
 """Larger files are compared by size and time alone, because they are data."""
 
+LOG_SUFFIX = ".log"
+"""No definition reads a log, and a service that writes its own into the project's folder changes it at every start."""
+
 LOOK_SECONDS = 0.2
 """Between two looks whether the check may begin."""
+
+DELAY_SECONDS = 10.0
+"""From the first step to the check, which needs a core for some seconds. What came while the service was down comes first."""
 
 _ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "stepwell", "storage")
 _INSTALLED = Path(__file__).resolve().parents[2]
@@ -66,11 +73,24 @@ def _size_and_time(path: Path) -> bytes:
 
 
 def _files(root: Path, storage: Path) -> Iterator[Path]:
-    """The files of the project's folder, in a fixed order, without the storage folder, hidden folders and compiled modules."""
+    """The files of the project's folder, in a fixed order, without the storage folder, hidden folders, compiled modules and logs."""
+    written = _own_outputs()
     for folder, folders, names in os.walk(root):
         kept = (name for name in sorted(folders) if not name.startswith(".") and name != "__pycache__")
         folders[:] = [name for name in kept if Path(folder, name) != storage]
-        yield from (path for name in sorted(names) if (path := Path(folder, name)).is_file())
+        for path in (Path(folder, name) for name in sorted(names) if not name.endswith(LOG_SUFFIX)):
+            if path.is_file() and (path.stat().st_dev, path.stat().st_ino) not in written:
+                yield path
+
+
+def _own_outputs() -> set[tuple[int, int]]:
+    """Device and inode of what this process has for standard output and standard error, if anything."""
+    found = set()
+    for stream in (1, 2):
+        with suppress(OSError):
+            status = os.fstat(stream)
+            found.add((status.st_dev, status.st_ino))
+    return found
 
 
 def read_plan(project: Project, key: str | None) -> PlannedProject | None:
@@ -135,6 +155,8 @@ class PlanCheck:
         while not self._is_due():
             if self._over.wait(LOOK_SECONDS):
                 return
+        if self._over.wait(DELAY_SECONDS):
+            return
         try:
             differs = not self._make().is_same(self._kept)
         except StepwellError as error:  # the definitions do not even make a plan any more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from base.spark_master import MASTER_KEY, is_local, local_slots
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
@@ -12,11 +13,13 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
-from stepwell.planning.plans import ResolvedProject
 from stepwell.project.loading import Project
 from stepwell.project.settings import Settings
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.spark.session import cores
+
+if TYPE_CHECKING:
+    from stepwell.planning.plans import ResolvedProject  # loads the analyser, which a kept plan does not need
 
 WORKERS_DEFAULT_MAX = 8
 """With more workers, a machine's one writer to Kafka is busy before the workers are."""

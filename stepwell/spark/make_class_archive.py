@@ -20,11 +20,12 @@ EXIT_SECONDS_MAX = 120.0
 
 
 def make(place: Path) -> None:
-    """Starts a session, plans and runs a query in it, and ends its JVM. On its way out the JVM writes the classes that it has loaded."""
+    """Starts a session, runs a query and a Python task in it, and ends its JVM. On its way out the JVM writes the classes that it has loaded."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}")
     session = make_session("classes", java_options=f'"-XX:ArchiveClassesAtExit={draft}" {QUIET}')
     session.range(9).groupBy("id").count().collect()
+    session.sparkContext.parallelize([0], 1).map(str).collect()
     session.stop()
     gateway = SparkContext._gateway
     assert gateway is not None

@@ -689,4 +689,30 @@ ENGINE = (
         ),
         tells="holds messages, and the step log does not know",
     ),
+    Breakage(
+        "preloaded-under-another-environment",
+        "A process that has imported its modules under other variables than Spark's daemon takes its place.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/resident/preload.py",
+                "all(environment.get(name) == os.environ.get(name) for name in AT_IMPORT)",
+                "bool(environment)",
+            ),
+        ),
+        ("tests/engine/resident/test_preload.py::test_a_daemon_with_another_environment_does_the_work_itself",),
+    ),
+    Breakage(
+        "daemon-outlives-its-substitute",
+        "Spark's daemon waits as long as any worker lives, although nobody forks workers any more.",
+        "no silence",
+        (
+            Edit(
+                "engine/resident/preload.py",
+                "    os.register_at_fork(after_in_child=connection.close)",
+                "    os.register_at_fork(after_in_child=lambda: None)",
+            ),
+        ),
+        ("tests/engine/resident/test_preload.py::test_the_daemon_ends_with_the_process_in_its_place",),
+    ),
 )

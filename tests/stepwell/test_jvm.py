@@ -30,7 +30,8 @@ def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     """A process in its place, which ends with its input."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
-        monkeypatch.setattr(spark, "make_session", lambda *_: SimpleNamespace(stop=lambda: None))
+        for name in ("make_context", "session_of"):
+            monkeypatch.setattr(spark, name, lambda *_: SimpleNamespace(stop=lambda: None))
         yield process
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from stepwell.commands import run as command
+from stepwell.commands import serve as command
 from stepwell.errors import ProjectError
-from stepwell.planning import kept_plan
+from stepwell.planning import kept_plan, plans
 from stepwell.planning.kept_plan import (
     FILES_MAX,
     KEPT_FILE,
@@ -31,6 +33,7 @@ from tests.rooms import ROOMS
 from tests.stepwell.folder import project
 
 DEADLINE_SECONDS = 60.0
+ROOT = Path(__file__).resolve().parents[2]
 
 DEFINITIONS = """
 import os
@@ -49,6 +52,7 @@ def big():
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("LEAST", "1")
+    monkeypatch.setattr(kept_plan, "DELAY_SECONDS", 0.0)
     return project(tmp_path, {"a.py": DEFINITIONS})
 
 
@@ -58,14 +62,14 @@ def plan(made: Project, spark: SparkSession) -> PlannedProject:
 
 
 def planned_by(made: Project, spark: SparkSession, *, may_be_kept: bool = True) -> tuple[PlannedProject, object]:
-    return command._plan(made, spark, Requests(), StatusBoard("test"), may_be_kept=may_be_kept)
+    return command._plan(made, lambda: spark, Requests(), StatusBoard("test"), may_be_kept=may_be_kept)
 
 
 def test_a_project_is_planned_once(
     made: Project, plan: PlannedProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(command, "resolve", lambda *_: pytest.fail("it was planned again"))
+        patched.setattr(plans, "resolve", lambda *_: pytest.fail("it was planned again"))
         kept, check = planned_by(made, spark)
     assert kept.is_same(plan) and isinstance(check, PlanCheck)
     again, check = planned_by(made, spark, may_be_kept=False)
@@ -98,6 +102,27 @@ def test_state_and_compiled_modules_are_no_content(made: Project) -> None:
         folder.mkdir(parents=True)
         (folder / "file").write_text("x")
     assert content_key(made) == before
+
+
+def test_what_the_service_writes_itself_is_no_content(made: Project) -> None:
+    """`stepwell run > out.txt 2> service.log` in the project's folder."""
+    script = f"""
+import sys
+from pathlib import Path
+from stepwell.planning.kept_plan import content_key
+from stepwell.project.loading import load_project
+print(content_key(load_project(Path({str(made.spec_file)!r}))), flush=True)
+"""
+    keys = []
+    for line in ("the first start\n", "the second\n"):
+        (made.root / "service.log").write_text(line)
+        with (made.root / "out.txt").open("a+") as out:
+            out.write(line)
+            out.flush()
+            subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdout=out, check=True)
+            out.seek(0)
+            keys.append(out.read().splitlines()[-1])
+    assert keys[0] == keys[1]
 
 
 def test_the_key_knows_every_room() -> None:

@@ -1,0 +1,217 @@
+"""The life of a service, from the start of its process to its last status.
+
+    check the holder -> endpoint -> Spark -> circuit -> claim, recover, run -> checkpoint -> write the last status, remove the endpoint
+
+Spark starts beside the first two. So a second run, or a broker that is down, is reported without waiting for Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType
+from typing import Any
+
+import structlog
+from pyspark.sql import SparkSession
+
+from base.fault import exit_code_of
+from coordinator.loop import Pipeline
+from coordinator.requests import Requests
+from coordinator.specification import log_topic_of
+from coordinator.status import StatusBoard
+from engine.resident.spark_launcher import spark_cluster, warm_up
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
+from io_kafka.errors import UnknownTopic
+from io_kafka.step_log.state import StepLogState
+from stepwell.commands.common import note
+from stepwell.commands.missing_inputs import make_missing_inputs
+from stepwell.commands.spark import StartingSpark
+from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
+from stepwell.planning.pipeline import PlannedProject, pipeline_spec, planned
+from stepwell.project.loading import Project
+from stepwell.service.holder import wait_for_turn
+from stepwell.service.last_run import write_last_run
+from stepwell.service.server import ControlServer
+
+
+def serve(
+    project: Project, spark: StartingSpark, *, available_now: bool, take_over: bool, full_refresh: bool = False
+) -> dict[str, Any]:
+    """Runs the pipeline in this process until it is stopped, and returns its last status. Raises the error that ended it."""
+    requests, board = Requests(), StatusBoard(project.name)
+    with _stopping_on_signals(requests) as signals:
+        try:
+            turn = _turn(project, take_over=take_over)
+            with _control(project, requests, board) as server:
+                _serve(
+                    project,
+                    spark,
+                    server,
+                    signals,
+                    requests,
+                    board,
+                    turn,
+                    available_now=available_now,
+                    full_refresh=full_refresh,
+                )
+        except _StoppedEarly:
+            note("stopped before anything was begun")
+    return board.show()
+
+
+def _serve(
+    project: Project,
+    spark: StartingSpark,
+    server: ControlServer,
+    signals: _Signals,
+    requests: Requests,
+    board: StatusBoard,
+    turn: int | None,
+    *,
+    available_now: bool,
+    full_refresh: bool,
+) -> None:
+    context = spark.context
+    warm_up(context)
+    plan, check = _plan(
+        project, lambda: spark.session, requests, board, may_be_kept=not (available_now or full_refresh)
+    )
+    pipeline = pipeline_spec(project, plan)
+    for topic in make_missing_inputs(pipeline):
+        note(f"the local broker had no topic {topic}: it has now, empty")
+    signals.at_a_checkpoint = True
+    cluster = spark_cluster(context, project.name, insecure=project.settings.stepwell.cluster_insecure)
+    with check:
+        Pipeline(pipeline, cluster, requests, board).run(
+            available_now=available_now,
+            endpoint=server.endpoint.url,
+            full_refresh=full_refresh,
+            expect_epoch=turn,
+            claimed=lambda epoch: _claimed(project, server, epoch),
+        )
+
+
+def _plan(
+    project: Project,
+    session: Callable[[], SparkSession],
+    requests: Requests,
+    board: StatusBoard,
+    *,
+    may_be_kept: bool,
+) -> tuple[PlannedProject, AbstractContextManager[object]]:
+    """(the plan, what compares a kept plan with the definitions while the run goes on). A run that ends by itself would end before that.
+    `session` makes Spark's session, which a kept plan does not need."""
+
+    def make() -> PlannedProject:
+        # A kept plan needs neither, and they take a quarter of a second.
+        from stepwell.lowering.driver import lower
+        from stepwell.planning.plans import resolve
+
+        resolved = resolve(project, session())
+        return planned(resolved, lower(resolved))
+
+    def is_due() -> bool:
+        return board.show()["phase"] in ("run", "paused")
+
+    key = content_key(project)
+    kept = read_plan(project, key) if may_be_kept else None
+    if kept is not None:
+        return kept, PlanCheck(project, kept, make, is_due, lambda: requests.ask("stop"))
+    plan = make()
+    write_plan(project, key, plan)
+    return plan, nullcontext()
+
+
+def _turn(project: Project, *, take_over: bool) -> int | None:
+    """The epoch of the holder that may be replaced; None if the pipeline has never run. Raises HeldByAnother."""
+    reader = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name))
+
+    def read() -> StepLogState:
+        try:
+            return reader.read()
+        except UnknownTopic:
+            return StepLogState(log_topic_of(project.name))
+
+    silence_s = project.settings.stepwell.takeover_silence
+    return wait_for_turn(project.name, read, silence_s, take_over=take_over, say=note)
+
+
+@contextmanager
+def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterator[ControlServer]:
+    """Serves the endpoint while the body runs, and writes the last status afterwards."""
+    server = ControlServer(requests, board, project.settings.stepwell.control_port)
+    server.start()
+    try:
+        server.endpoint.write_unless_served(project.state_folder)
+        yield server
+    except Exception as error:
+        text = str(error) if exit_code_of(error) is not None else f"{type(error).__name__}: {error}"
+        board.update(phase="failed", error=text)
+        raise
+    finally:
+        # The status comes first, because a client that finds no endpoint looks for the status.
+        write_last_run(project.state_folder, board.show())
+        server.endpoint.remove(project.state_folder)
+        server.close()
+
+
+def _claimed(project: Project, server: ControlServer, epoch: int) -> None:
+    server.endpoint.write(project.state_folder)
+    note(f"{project.name}: epoch {epoch}, control at {server.endpoint.url}; stop with Ctrl-C or `stepwell stop`")
+
+
+class _StoppedEarly(KeyboardInterrupt):
+    """A signal has come before the claim, when there is nothing yet for a checkpoint."""
+
+
+class _Signals:
+    """What SIGINT and SIGTERM do. Before the claim they just end the run. After it, the first signal requests a stop at a checkpoint. A
+    second one kills the process, which is a crash, so the next run replays."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self.at_a_checkpoint = False
+
+    def install(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._received)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        if not self.at_a_checkpoint:
+            raise _StoppedEarly
+        note("stopping at a checkpoint (once more to stop at once: the next run will replay)")
+        self._requests.ask("stop")
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_DFL)
+
+
+@contextmanager
+def _stopping_on_signals(requests: Requests) -> Iterator[_Signals]:
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signals = _Signals(requests)
+    signals.install()
+    try:
+        yield signals
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def configure_logs(*, verbose: bool) -> None:
+    """Logs one JSON object per line to standard error: only warnings, or everything."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if verbose else logging.WARNING),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
