@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from base.arrays import filled
 from engine.rows.hashing import canonical_floats
 
 
@@ -19,7 +19,7 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         fields = [canonical(field) for field in column.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(column.type), mask=column.is_null())
     if pa.types.is_list(column.type):
-        lengths = pc.fill_null(column.value_lengths(), 0).to_numpy()
+        lengths = filled(column.value_lengths(), 0).to_numpy()
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
         return pa.ListArray.from_arrays(offsets, canonical(column.flatten()), type=column.type, mask=column.is_null())
     return column

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Int64s, UInt64s
+from base.arrays import Bools, Int64s, UInt64s, filled
 from engine.accumulators.integers import to_int64
 from engine.rows.hashing import decimal_words
 
@@ -61,10 +61,10 @@ def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
     """The reverse of `encode`. A value is null where its code is null."""
     if has_codes(type_):
         valid = encoded.is_valid().to_numpy(zero_copy_only=False)
-        return values_of(encoded.fill_null(0).to_numpy(), type_, valid)
+        return values_of(filled(encoded, 0).to_numpy(), type_, valid)
     if pa.types.is_decimal(type_):
         zero = b"\0" * _WIDE_BYTES
-        raw = b"".join(encoded.fill_null(zero).to_pylist())
+        raw = b"".join(filled(encoded, zero).to_pylist())
         words = np.frombuffer(raw, dtype=">u8").reshape(-1, 2).astype(np.uint64)
         native = np.stack([words[:, 1], words[:, 0] ^ _SIGN], axis=1)
         return _decimals(native, type_, encoded.is_valid().to_numpy(zero_copy_only=False))

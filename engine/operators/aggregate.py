@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Int64s
+from base.arrays import Bools, Int64s, filled
 from engine.accumulators import doubles, order
 from engine.accumulators.canonical import canonical
 from engine.errors import DataError
@@ -280,7 +280,7 @@ def _searched(
 
 
 def _without_nulls(extreme: Extreme, encoded: pa.Array) -> pa.Array:
-    return encoded.fill_null(0) if extreme.coded else encoded
+    return filled(encoded, 0) if extreme.coded else encoded
 
 
 def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Float64s, Int64s
+from base.arrays import Float64s, Int64s, filled
 from engine.accumulators import doubles, integers, order
 from engine.accumulators.doubles import Digits
 from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Plan
@@ -142,7 +142,7 @@ class TotalsTraces:
         change = new.sums - old.sums
         moved = change.any(axis=0)
         for a, b in zip(old.extremes, new.extremes, strict=True):
-            moved |= pc.fill_null(pc.not_equal(a, b), True).to_numpy(zero_copy_only=False)
+            moved |= filled(pc.not_equal(a, b), True).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(moved)
         columns = [*self._keys.arrays(rows), *(pa.array(row[rows]) for row in change)]
         columns += [extreme.take(pa.array(rows)) for extreme in new.extremes]

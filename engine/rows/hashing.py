@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from base.arrays import Int64s, UInt64s
+from base.arrays import Int64s, UInt64s, filled
 
 Hashes = UInt64s
 
@@ -59,7 +59,7 @@ def canonical_floats(column: pa.Array) -> pa.Array:
     A column of another type is returned unchanged."""
     if not pa.types.is_floating(column.type):
         return column
-    values = column.fill_null(0.0).to_numpy(zero_copy_only=False)
+    values = filled(column, 0.0).to_numpy(zero_copy_only=False)
     plain = np.where(np.isnan(values), np.array(np.nan, dtype=values.dtype), values + np.array(0.0, dtype=values.dtype))
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(plain, type=column.type, mask=mask)
@@ -94,7 +94,7 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
         # The bits decide: NaN equals NaN, but -0.0 does not equal 0.0. Otherwise the order of the rows would decide which
         # of the two values remains when rows are merged.
         width = column.type.bit_width
-        bits = column.fill_null(0.0).to_numpy(zero_copy_only=False).view(f"int{width}")
+        bits = filled(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{width}")
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
         flat.append(pa.array(bits, mask=mask))
     else:
@@ -134,7 +134,7 @@ def _hash_bytes(column: pa.Array) -> Hashes:
     distinct = encoded.dictionary.cast(pa.binary()).to_pylist()
     table = np.fromiter(map(xxhash.xxh3_64_intdigest, distinct), dtype=np.uint64, count=len(distinct))
     table = np.append(table, _NULL)
-    indices = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    indices = filled(encoded.indices, len(distinct)).to_numpy(zero_copy_only=False)
     return _gather(table, indices)
 
 
@@ -150,13 +150,13 @@ def _hash_fixed(column: pa.Array) -> Hashes:
         with np.errstate(over="ignore"):
             return _mix(_mix(low) * _COMBINE + high.view(np.uint64))
     if pa.types.is_floating(kind):
-        values = canonical_floats(column).cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        values = filled(canonical_floats(column).cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
         return _mix(values.view(np.uint64))
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+    values = filled(column, 0).to_numpy(zero_copy_only=False)
     return _mix(values.astype(np.int64).view(np.uint64))
 
 
@@ -179,7 +179,7 @@ def _hash_list(column: pa.Array, seed: int) -> Hashes:
     """A hash of each list: a mix of the sum of mix(hash of element + constant * position). A polynomial would need a
     loop, and a sum without positions would not depend on the order."""
     flat = pc.list_flatten(column)
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.cumsum(lengths)
     starts = ends - lengths
     positions = np.arange(len(flat), dtype=np.int64) - np.repeat(starts, lengths)

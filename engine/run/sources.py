@@ -8,7 +8,7 @@ writes them in the step's transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,6 +41,9 @@ class Checksum(NamedTuple):
     messages: int
     checksum: int
 
+
+JOINED_BYTES_MAX = 1 << 20
+"""Of messages of several partitions that are decoded at once. More are decoded apart, because to join them means to copy them."""
 
 DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 """Of the dead letters of a source, as a worker sends them to the coordinator."""
@@ -80,9 +83,8 @@ def read_sources(
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
             parts = [
-                zset.as_schema(_decoded(table, b, on_error, step, report), schema)
-                for b in batches
-                if b.topic == table.topic and b.num_rows
+                zset.as_schema(_decoded(table, messages, on_error, step, report), schema)
+                for messages in _joined([b for b in batches if b.topic == table.topic and b.num_rows])
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
     return rows, report
@@ -96,12 +98,45 @@ def of_worker(
     return [r for r in ranges if r.length and owners.get((r.topic, r.partition), r.partition % workers) == worker]
 
 
+class _Messages(NamedTuple):
+    """Messages of one topic, in the order of partitions and offsets, as `decode` takes them."""
+
+    topic: str
+    keys: pa.Array
+    values: pa.Array
+    partitions: pa.Array
+    offsets: pa.Array
+
+
+def _joined(batches: Sequence[RawBatch]) -> Iterator[_Messages]:
+    """The messages of these batches of one topic, of several partitions at once as long as they are few: each call of the decoder costs as
+    much as some hundred messages."""
+    waiting: list[RawBatch] = []
+    waiting_bytes = 0
+    for batch in batches:
+        batch_bytes = batch.nbytes
+        if waiting and waiting_bytes + batch_bytes > JOINED_BYTES_MAX:
+            yield _messages(waiting)
+            waiting, waiting_bytes = [], 0
+        waiting.append(batch)
+        waiting_bytes += batch_bytes
+    if waiting:
+        yield _messages(waiting)
+
+
+def _messages(batches: Sequence[RawBatch]) -> _Messages:
+    partitions = np.repeat(np.array([b.partition for b in batches], np.int32), [b.num_rows for b in batches])
+    columns = ([b.keys for b in batches], [b.values for b in batches], [b.offsets for b in batches])
+    keys, values, offsets = (each[0] if len(each) == 1 else pa.concat_arrays(each) for each in columns)
+    return _Messages(batches[0].topic, keys, values, pa.array(partitions), offsets)
+
+
 def _decoded(
-    table: SourceTable, batch: RawBatch, on_error: Mapping[str, OnError], step: int, report: SourceReport
+    table: SourceTable, messages: _Messages, on_error: Mapping[str, OnError], step: int, report: SourceReport
 ) -> pa.Table:
-    decoded = decode(table.format, batch.keys, batch.values, batch.partition, batch.offsets)
+    decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets)
     if decoded.rejected:
-        _reject(table, batch, decoded, on_error.get(table.handle, "fail"), step, report)
+        _reject(table, messages, decoded, on_error.get(table.handle, "fail"), step, report)
     return _with_weight(decoded.rows)
 
 
@@ -113,31 +148,32 @@ def _with_weight(rows: pa.Table) -> pa.Table:
 
 
 def _reject(
-    table: SourceTable, batch: RawBatch, decoded: Decoded, policy: OnError, step: int, report: SourceReport
+    table: SourceTable, messages: _Messages, decoded: Decoded, policy: OnError, step: int, report: SourceReport
 ) -> None:
     if policy == "fail":
         first = decoded.rejected[0]
-        more = f" ({len(decoded.rejected) - 1} more in this range)" if len(decoded.rejected) > 1 else ""
+        more = f" ({len(decoded.rejected) - 1} more beside it)" if len(decoded.rejected) > 1 else ""
         raise DataError(
             f"malformed message: {first.reason}{more}. Nothing of the step was written.",
             "Fix the producer. To continue past such messages, set 'on.error' = 'skip' or 'dead-letter' on the table.",
         ).located(
             owner=f"source {table.handle}",
-            place=f"topic {batch.topic}, partition {first.partition}, offset {first.offset}",
+            place=f"topic {messages.topic}, partition {first.partition}, offset {first.offset}",
             step=step,
         )
     report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(decoded.rejected)
     if policy == "dead-letter":
-        report.dead.setdefault(table.handle, []).extend(_letters(batch, decoded))
+        report.dead.setdefault(table.handle, []).extend(_letters(messages, decoded))
 
 
-def _letters(batch: RawBatch, decoded: Decoded) -> list[DeadLetter]:
-    positions = {offset: i for i, offset in enumerate(batch.offsets.to_pylist())}
+def _letters(messages: _Messages, decoded: Decoded) -> list[DeadLetter]:
+    places = zip(messages.partitions.to_pylist(), messages.offsets.to_pylist(), strict=True)
+    positions = {place: i for i, place in enumerate(places)}
     letters: list[DeadLetter] = []
     for rejected in decoded.rejected:
-        at = positions[rejected.offset]
-        key, value = batch.keys[at].as_py(), batch.values[at].as_py()
-        place = {"topic": batch.topic, "partition": rejected.partition, "offset": rejected.offset}
+        at = positions[rejected.partition, rejected.offset]
+        key, value = messages.keys[at].as_py(), messages.values[at].as_py()
+        place = {"topic": messages.topic, "partition": rejected.partition, "offset": rejected.offset}
         text = None if value is None else value.decode("utf-8", "backslashreplace")
         content = json.dumps({**place, "reason": rejected.reason, "value": text}, ensure_ascii=False)
         letters.append(DeadLetter(key, content.encode()))

@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
         return _sizes(self.keys) + _sizes(self.values)
 
     def part(self, first: int, end: int) -> Chunk:
-        return Chunk(*(column[first:end] for column in self))
+        return Chunk(*(column.slice(first, end - first) for column in self))
 
     def alone(self) -> Chunk:
         """A copy with buffers of its own, so that a chunk that waits for long keeps no other partition's messages in memory."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s
+from base.arrays import Bools, Int64s, filled
 from base.text.columns import nulls_of
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.exact import nullable
@@ -29,19 +29,22 @@ OPS = {"c", "r", "u", "d"}
 OP_FAULTS = {"t": "op t: the table was truncated; delete its rows one by one, or send a new snapshot"}
 
 
-def decode(source: SourceFormat, keys: pa.Array, values: pa.Array, partition: int, offsets: pa.Array) -> Decoded:
-    """`keys`, `values`: binary, null where the message has none; `offsets`: int64; all of one length, in the order of
-    the partition. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
+def decode(source: SourceFormat, keys: pa.Array, values: pa.Array, partitions: pa.Array, offsets: pa.Array) -> Decoded:
+    """`keys`, `values`: binary, null where the message has none; `partitions`: int32; `offsets`: int64; all of one length, the messages of
+    each partition in its order. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
     """
-    assert len(keys) == len(values) == len(offsets)
+    assert len(keys) == len(values) == len(partitions) == len(offsets)
     if source.mode == "append":
         rows, faults = _append(source, values)
     elif not source.keyed:
         rows, faults = _stateless(source, values)
     else:
         read = _upserts if source.mode == "upsert" else _changes
-        rows, faults = _keyed(source, read_keys(_key_schema(source), keys), read(source, values), partition, offsets)
-    rejected = [Rejected(partition, offsets[position].as_py(), faults[position]) for position in sorted(faults)]
+        rows, faults = _keyed(source, read_keys(_key_schema(source), keys), read(source, values), partitions, offsets)
+    rejected = [
+        Rejected(partitions[position].as_py(), offsets[position].as_py(), faults[position])
+        for position in sorted(faults)
+    ]
     return Decoded(rows, rejected)
 
 
@@ -155,7 +158,7 @@ def _key_schema(source: SourceFormat) -> pa.Schema:
 
 
 def _keyed(
-    source: SourceFormat, keys: Keys, images: Images, partition: int, offsets: pa.Array
+    source: SourceFormat, keys: Keys, images: Images, partitions: pa.Array, offsets: pa.Array
 ) -> tuple[pa.Table, Faults]:
     """Brings keys and values together: the key's columns complete the value's, and may not contradict them."""
     faults = {**images.faults, **keys.faults}
@@ -184,7 +187,6 @@ def _keyed(
     types = [("deleted", pa.bool_()), ("partition", pa.int32()), ("offset", pa.int64())]
     fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(source.schema)]
     fields += [pa.field(name, kind, nullable=False) for name, kind in types]
-    partitions = pa.array(np.full(len(offsets), partition, dtype=np.int32))
     rows = pa.Table.from_arrays([*columns, pa.array(images.deleted), partitions, offsets], schema=pa.schema(fields))
     return rows.filter(good), faults
 
@@ -194,4 +196,4 @@ def _differ(one: pa.Array, other: pa.Array) -> Bools:
     differ = pc.not_equal(one, other)
     if pa.types.is_floating(one.type):
         differ = pc.and_(differ, pc.invert(pc.and_(pc.is_nan(one), pc.is_nan(other))))
-    return np.array(pc.fill_null(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.array(filled(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from base.arrays import Bools, Int64s, UInt8s
+from base.arrays import Bools, Int64s, UInt8s, filled
 from base.text.columns import bytes_of, dates, nulls_of, timestamps
 from io_kafka.formats import vector
 from io_kafka.formats.exact import RowReader, nullable
@@ -249,14 +249,14 @@ def _converted(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools | N
 
 def _unsure_floats(column: pa.Array) -> Bools | None:
     """-0.0 may have been the integer -0, which is 0.0."""
-    values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
+    values = filled(column, 1.0).to_numpy(zero_copy_only=False)
     unsure: Bools = (values == 0) & np.signbit(values)
     return unsure if unsure.any() else None
 
 
 def _narrowed(column: pa.Array, kind: pa.Decimal128Type) -> tuple[pa.Array, Bools]:
     bound = pa.scalar(Decimal(10).scaleb(kind.precision - kind.scale - 1), column.type)
-    wide = pc.fill_null(pc.greater_equal(pc.abs(column), bound), False)
+    wide = filled(pc.greater_equal(pc.abs(column), bound), False)
     unsure = np.array(wide.to_numpy(zero_copy_only=False), dtype=np.bool_)
     if unsure.any():
         column = pc.if_else(wide, pa.scalar(None, column.type), column)
@@ -280,7 +280,7 @@ def _converted_struct(column: pa.StructArray, kind: pa.StructType) -> tuple[pa.A
 def _converted_list(column: pa.ListArray, kind: pa.ListType) -> tuple[pa.Array, Bools | None]:
     null = nulls_of(column)
     items, unsure_items = _converted(column.flatten(), kind.value_type)
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     mask = pa.array(null) if null.any() else None

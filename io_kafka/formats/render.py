@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools
+from base.arrays import Bools, filled
 from base.text.columns import bytes_of, nulls_of
 from base.text.dates import date_text
 from base.text.timestamps import timestamp_text_of_ms
@@ -33,7 +33,7 @@ _ESCAPES = {char: text[:2] + text[2:].upper() for char, text in _ESCAPES.items()
 
 def fragment(column: pa.Array) -> pa.Array:
     """One JSON text per row, `null` for null."""
-    return pc.fill_null(_texts(column), "null")
+    return filled(_texts(column), "null")
 
 
 def record(names: list[str], columns: list[pa.Array]) -> pa.Array:
@@ -88,7 +88,7 @@ def _where(usual: Bools, column: pa.Array, vectorised: pa.Array, spelt: Callable
 
 
 def _lists(column: pa.ListArray) -> pa.Array:
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), fragment(column.flatten())), ",")
@@ -96,14 +96,12 @@ def _lists(column: pa.ListArray) -> pa.Array:
 
 
 def _floats(column: pa.Array) -> pa.Array:
-    values = column.fill_null(1.0).to_numpy(zero_copy_only=False)
+    values = filled(column, 1.0).to_numpy(zero_copy_only=False)
     size = np.abs(values)
     usual = (size >= PLAIN_MIN) & (size < PLAIN_MAX)
     plain = column.cast(pa.string())
     whole = pa.array(usual & (values == np.floor(values)))
-    plain = pc.if_else(
-        pc.and_(whole, pc.invert(pc.fill_null(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain
-    )
+    plain = pc.if_else(pc.and_(whole, pc.invert(filled(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain)
     spelt = javatext.json_float if column.type == pa.float32() else javatext.json_double
     # Distinct bits, not distinct values: 0.0 and -0.0 have different texts.
     return _where(usual, column, plain, spelt)
@@ -126,7 +124,7 @@ def _escaped(strings: pa.Array) -> pa.Array:
 
 def _dates(column: pa.Array) -> pa.Array:
     days = column.cast(pa.int32())
-    values = days.fill_null(0).to_numpy(zero_copy_only=False)
+    values = filled(days, 0).to_numpy(zero_copy_only=False)
     usual = (values >= FIRST_DAY) & (values <= LAST_DAY)
     inside = pc.if_else(pa.array(usual), days, pa.scalar(0, pa.int32())).cast(pa.date32())
     return _where(usual, days, inside.cast(pa.string()), date_text)
@@ -135,7 +133,7 @@ def _dates(column: pa.Array) -> pa.Array:
 def _timestamps(column: pa.Array) -> pa.Array:
     """To milliseconds, rounded down, as Spark's default pattern has it."""
     us = column.cast(pa.timestamp("us")).cast(pa.int64())
-    ms = us.fill_null(0).to_numpy(zero_copy_only=False) // 1000
+    ms = filled(us, 0).to_numpy(zero_copy_only=False) // 1000
     usual = (ms >= FIRST_DAY * DAY_MS) & (ms < (LAST_DAY + 1) * DAY_MS)
     inside = pa.array(np.where(usual, ms, 0), pa.int64(), mask=nulls_of(us)).cast(pa.timestamp("ms"))
     texts = pc.binary_replace_slice(inside.cast(pa.string()).cast(pa.binary()), 10, 11, b"T").cast(pa.string())
@@ -146,7 +144,7 @@ def _base64(column: pa.Array) -> pa.Array:
     data, ends = bytes_of(column)
     null = nulls_of(column)
     if null.any():
-        column = pc.fill_null(column, b"")
+        column = filled(column, b"")
         data, ends = bytes_of(column)
     lengths = np.diff(ends).astype(np.int64)
     groups = -(-lengths // 3)

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
+from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, LastByKey, Node, Output, Source, View
 from engine.model.placement import Placement
+from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
 from io_kafka.clients.raw import RawBatch, raw_batch
@@ -155,3 +157,33 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
                 value = json.loads(message["value"])
                 written[group] = (value["rows"], value["total"])
         assert written == topic.sums()
+
+
+@pytest.mark.parametrize(("mode", "keyed"), MODES)
+def test_messages_that_are_decoded_together_give_what_they_give_apart(
+    mode: Mode, keyed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also which of them are malformed, where they lie, and what the dead-letter topic gets."""
+    topic = Topic(mode, keyed, 4)
+    batches = [damaged(batch) for batch in topic.send(range(4)) if batch.partition != 2]
+    tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
+    nodes, found = circuit(mode, keyed), []
+    for limit in (0, batches[0].nbytes + batches[1].nbytes, 1 << 20):
+        monkeypatch.setattr(sources, "JOINED_BYTES_MAX", limit)
+        rows, report = read_sources(nodes, tables, batches, {"in": "dead-letter"}, 0)
+        with pytest.raises(DataError) as refused:
+            read_sources(nodes, tables, batches, {"in": "fail"}, 0)
+        found.append((rows[0].to_pylist(), report, refused.value.place))
+    assert found[0] == found[1] == found[2]
+    _, report, place = found[0]
+    letters = [json.loads(letter.value) for letter in report.dead["in"]]
+    assert [(letter["partition"], letter["offset"]) for letter in letters] == [(0, 1), (1, 1), (3, 1)]
+    assert [letter["value"] for letter in letters] == [f"no JSON {number}" for number in (0, 1, 3)]
+    assert place == "topic in, partition 0, offset 1"
+
+
+def damaged(batch: RawBatch) -> RawBatch:
+    """The same range, in which the second message is malformed."""
+    values = batch.values.to_pylist()
+    values[1] = f"no JSON {batch.partition}".encode()
+    return raw_batch(batch.range, batch.keys, pa.array(values, pa.binary()), batch.offsets)

@@ -51,7 +51,13 @@ def decoded(
 ) -> Decoded:
     count = len(values)
     offsets = pa.array(range(100, 100 + count), pa.int64())
-    return decode(source, pa.array(keys or [None] * count, pa.binary()), pa.array(values, pa.binary()), 3, offsets)
+    return decode(
+        source,
+        pa.array(keys or [None] * count, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.array([3] * count, pa.int32()),
+        offsets,
+    )
 
 
 @pytest.mark.parametrize("ddl", m.SPARK_TYPES)

@@ -148,7 +148,12 @@ def test_what_is_written_is_read_back(blobs: list[bytes | None]) -> None:
     written = encode(OutputFormat("h", schema), rows)
     offsets = pa.array(range(len(blobs)), pa.int64())
     key, value = (written.column(name).combine_chunks() for name in ("key", "value"))
-    assert decode(SourceFormat("h", schema), key, value, 0, offsets).rows.column("c0").to_pylist() == blobs
+    assert (
+        decode(SourceFormat("h", schema), key, value, pa.array([0] * len(offsets), pa.int32()), offsets)
+        .rows.column("c0")
+        .to_pylist()
+        == blobs
+    )
 
 
 ROWS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.float64())])

@@ -21,7 +21,13 @@ Message = tuple[bytes | None, bytes | None]
 def decoded(source: SourceFormat, messages: Sequence[Message]) -> Decoded:
     keys, values = ([message[i] for message in messages] for i in (0, 1))
     offsets = pa.array(range(10, 10 + len(messages)), pa.int64())
-    return decode(source, pa.array(keys, pa.binary()), pa.array(values, pa.binary()), 7, offsets)
+    return decode(
+        source,
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.array([7] * len(messages), pa.int32()),
+        offsets,
+    )
 
 
 def rows(got: Decoded) -> list[tuple[Any, ...]]:
