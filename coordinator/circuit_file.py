@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from base.whole_file import write_whole
+
 CIRCUIT_FILE = "circuit.json"
 
 
@@ -24,13 +26,11 @@ class StateOwner:
     shards: int
 
     def write(self, folder: Path, pid: int) -> None:
-        """Writes the file, unless it has this content already. `pid` is this process's, so that two runs do not share a draft."""
+        """Writes the file, unless it has this content already. `pid` is this process's."""
         if read_owner(folder) == self:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{CIRCUIT_FILE}.{pid}"
-        draft.write_text(json.dumps(asdict(self), indent=1))
-        draft.rename(folder / CIRCUIT_FILE)
+        write_whole(folder / CIRCUIT_FILE, json.dumps(asdict(self), indent=1), pid=pid)
 
 
 def read_owner(folder: Path) -> StateOwner | None:

@@ -153,13 +153,6 @@ def start_lock(folder: Path) -> Iterator[bool]:
         yield True
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes the file atomically."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.rename(path)
-
-
 def _stopped_tree(root: psutil.Process) -> list[psutil.Process]:
     """The process and all its descendants, stopped, so that none can start another one or get away from its parent."""
     tree: list[psutil.Process] = []

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from io_kafka.broker.folder_process import FolderProcess, write_whole
+from base.whole_file import write_whole
+from io_kafka.broker.folder_process import FolderProcess
 from io_kafka.broker.ports import is_listening
 from io_kafka.broker.properties import NodePorts, as_text
 from io_kafka.clients.settings import brokers_of

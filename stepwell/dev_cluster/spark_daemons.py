@@ -32,7 +32,8 @@ import httpx
 import psutil
 
 from base.fault import ExitCode
-from io_kafka.broker.folder_process import POLL_SECONDS, FolderProcess, start_lock, write_whole
+from base.whole_file import write_whole
+from io_kafka.broker.folder_process import POLL_SECONDS, FolderProcess, start_lock
 from io_kafka.broker.jars import java_command
 from io_kafka.broker.ports import PORT_TRIES_MAX, PORTS, free_port
 from stepwell.dev_cluster.topology import (

@@ -20,6 +20,7 @@ import pyspark
 import structlog
 import xxhash
 
+from base.whole_file import write_whole
 from stepwell.errors import StepwellError
 from stepwell.planning.pipeline import PlannedProject
 from stepwell.project.loading import Project
@@ -111,11 +112,10 @@ def write_plan(project: Project, key: str | None, plan: PlannedProject) -> None:
     if key is None:
         return
     body = pickle.dumps(plan)
-    draft = project.state_folder / f".{KEPT_FILE}.{os.getpid()}"
+    head = f"{key} {xxhash.xxh3_128_hexdigest(body)}\n".encode()
     try:
         project.state_folder.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(f"{key} {xxhash.xxh3_128_hexdigest(body)}\n".encode() + body)
-        draft.rename(project.state_folder / KEPT_FILE)
+        write_whole(project.state_folder / KEPT_FILE, head + body)
     except OSError as fault:
         _log.info("the plan is not kept", reason=str(fault))
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 
+from base.whole_file import write_whole
+
 ENDPOINT_FILE = "endpoint.json"
 
 ANSWER_SECONDS_MAX = 5.0
@@ -39,11 +41,7 @@ class Endpoint:
     def write(self, folder: Path) -> None:
         """Replaces the file atomically. Other users can never read it, not even while it is being written."""
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{ENDPOINT_FILE}.{os.getpid()}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(self), file)
-        draft.rename(folder / ENDPOINT_FILE)
+        write_whole(folder / ENDPOINT_FILE, json.dumps(asdict(self)), private=True)
 
     def write_unless_served(self, folder: Path) -> None:
         """Like `write`, but keeps the file of a service that is alive, because a run that has not claimed the pipeline yet may be rejected."""

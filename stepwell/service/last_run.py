@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import structlog
+
+from base.whole_file import write_whole
 
 _log = structlog.get_logger("stepwell.last_run")
 
@@ -22,14 +23,10 @@ LAST_RUN_FILE = "last_run.json"
 def write_last_run(folder: Path, status: dict[str, Any]) -> None:
     """Replaces the whole file. A full disk may be the reason why the run ended. Then the file stays as it was, a warning is logged, and the
     reason why the run ended is still reported."""
-    draft = folder / f".{LAST_RUN_FILE}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps({**status, "pid": os.getpid()}, indent=1))
-        draft.rename(folder / LAST_RUN_FILE)
+        write_whole(folder / LAST_RUN_FILE, json.dumps({**status, "pid": os.getpid()}, indent=1))
     except OSError as fault:
-        with suppress(OSError):
-            draft.unlink()
         _log.warning("the last status could not be kept", folder=str(folder), fault=str(fault))
 
 
