@@ -66,7 +66,9 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     variable = os.environ.get(LOCAL_DIR_VARIABLE)
     folder = assignment.setup.place.on_host(None if not variable else Path(variable))
     with closing(transport):
-        live(assignment, transport, lambda: RangeReader(assignment.setup.kafka), end_process, folder)
+        refusal = live(assignment, transport, lambda: RangeReader(assignment.setup.kafka), end_process, folder)
+    if refusal is not None:
+        print(f"stepwell: this task was refused: {refusal}", file=sys.stderr)
     return iter(())
 
 
@@ -76,9 +78,9 @@ def live(
     make_reader: Callable[[], Reader],
     end_process: Callable[[str], None],
     folder: HostFolder | None,
-) -> None:
-    """Registers, and works until the worker is stopped or refused. Calls `end_process` if the coordinator is gone. `folder`: that of this host;
-    None if nothing names it."""
+) -> str | None:
+    """Registers, and works until the worker is stopped or refused. Returns the reason if the task was refused. Calls `end_process` if the
+    coordinator is gone. `folder`: that of this host; None if nothing names it."""
     outside = assignment.setup.kafka.outside
     events = Events(transport)
     progress = Progress(outside.thread_clock(), transport)
@@ -86,17 +88,17 @@ def live(
         control = transport.connect(assignment.coordinator, CONNECT_SECONDS_MAX)
     except OSError as fault:
         end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
-        return
+        return None
     pulse = WorkerPulse(control, assignment.term, progress.beat, assignment.silence_s, end_process, outside)
     worker: Worker | None = None
     try:
         introduce(assignment, transport, control, folder)
-        number = wait_for_number(events, control, pulse, outside.monotonic)
-        if number is None:
-            return
+        answer = wait_for_number(events, control, pulse, outside.monotonic)
+        if isinstance(answer, Refuse):
+            return answer.reason
         assert folder is not None, "a task without a folder became a worker"
         setup, term, token = assignment.setup, assignment.term, assignment.token
-        worker = Worker(setup, number, folder, term, token, transport, events, control, make_reader, progress)
+        worker = Worker(setup, answer.worker, folder, term, token, transport, events, control, make_reader, progress)
         worker.run()
         pulse.over = True
         linger(events, control)
@@ -107,6 +109,7 @@ def live(
         pulse.over = True
         if worker is not None:
             worker.close()
+    return None
 
 
 def introduce(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:
@@ -136,8 +139,8 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
 
 def wait_for_number(
     events: Events, control: Connection, pulse: WorkerPulse, monotonic: Callable[[], float]
-) -> int | None:
-    """The number of the worker that this process becomes; None if it was refused. Raises CoordinatorGone.
+) -> Welcome | Refuse:
+    """The coordinator's answer to the registration: the worker that this process becomes, or why it is refused. Raises CoordinatorGone.
 
     The first sign of life of the coordinator starts the pulse, which watches it from then on."""
     deadline = monotonic() + REGISTER_SECONDS_MAX
@@ -150,11 +153,8 @@ def wait_for_number(
         if not pulse.is_started:
             pulse.start()
         match event.frame.message:
-            case Welcome(worker=worker):
-                return worker
-            case Refuse(reason=reason):
-                print(f"stepwell: this task was refused: {reason}", file=sys.stderr)
-                return None
+            case Welcome() | Refuse() as answer:
+                return answer
             case _:
                 pass  # a ping
     raise CoordinatorGone(f"no sign of life within {REGISTER_SECONDS_MAX:g} s")
