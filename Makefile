@@ -54,7 +54,7 @@ bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	QUICK=$(QUICK) GROWTH=$(GROWTH) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
 
-$(STAMP): pyproject.toml io_kafka/clients/_native.c
+$(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Stepwell needs Python 3.11 or later: $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }

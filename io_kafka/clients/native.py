@@ -7,7 +7,6 @@ librdkafka that confluent-kafka has loaded, at addresses that are looked up ther
 from __future__ import annotations
 
 import ctypes
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,6 +18,7 @@ import pyarrow as pa
 from confluent_kafka import cimpl
 
 from io_kafka.binary_arrays import offsets_and_bytes
+from io_kafka.native_switch import NOT_BUILT, why_off
 
 try:
     from io_kafka.clients import _native
@@ -28,7 +28,6 @@ except ImportError:  # no C compiler where Stepwell was installed
 VERSION = (2, 16)
 """The version of confluent-kafka whose `Handle` _native.c knows."""
 
-SWITCH = "STEPWELL_NATIVE"
 _FUNCTIONS = (
     "CallState_begin",
     "CallState_end",
@@ -56,10 +55,10 @@ def serves(client: Any) -> bool:
 @cache
 def why_not() -> str | None:
     """Why the extension is not used, as a text for users. None if it is used."""
-    if os.environ.get(SWITCH) == "0":
-        return f"{SWITCH} is 0"
+    if (off := why_off()) is not None:
+        return off
     if _native is None:
-        return "it was not built: there was no C compiler when Stepwell was installed"
+        return NOT_BUILT
     if tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2]) != VERSION:
         return f"it is for confluent-kafka {VERSION[0]}.{VERSION[1]}, and {confluent_kafka.__version__} is installed"
     library = ctypes.CDLL(cimpl.__file__)

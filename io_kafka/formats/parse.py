@@ -1,7 +1,8 @@
 """Messages -> rows of a schema: fast for the usual messages, exact for all, and never a crash.
 
-Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The fast side is
-pyarrow.json, which is unsafe on malformed input, so it gets a block only if all of this holds:
+Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The usual messages of a flat schema are
+read by an extension in C (`usual.py`), if it was built. The fast side for the others is pyarrow.json, which is unsafe on malformed input, so
+it gets a block only if all of this holds:
 
 - every message begins with `{` and ends with `}`, and none holds a raw newline (pyarrow may cut there), so a
   message border cannot lie within an object: a newline may not stand in a string, and outside a string `}` followed
@@ -32,6 +33,7 @@ from base.text.columns import bytes_of, dates, nulls_of, timestamps
 from io_kafka.formats import vector
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import DEPTH_MAX, NAME_CHARS_MAX, NUMBER_DIGITS_MAX, Malformed
+from io_kafka.formats.usual import read_usual
 
 BLOCK_BYTES_MAX = 16 << 20  # one parse stays within the cache's reach, and one failure costs little
 PIECES = 8  # of a block that failed
@@ -76,6 +78,23 @@ def parse_slowly(values: pa.Array, schema: pa.Schema, reader: RowReader | None =
 def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) -> Parsed:
     """`values`: binary, a null is an empty message. `reader` is the slow path for messages of other shapes too: it
     must agree with the schema wherever no column declared NOT NULL is missing."""
+    read = read_usual(values, schema)
+    if read is None:
+        return _parse_unusual(values, schema, reader)
+    batch, declined = read
+    if not declined.any():
+        return Parsed(batch, np.arange(len(values)), [])
+    late = np.flatnonzero(declined)
+    others = _parse_unusual(_taken(values, late), schema, reader)
+    rows = pa.concat_batches([batch.filter(pa.array(~declined)), others.rows])
+    at = np.concatenate([np.flatnonzero(~declined), late[others.at]])
+    order = np.argsort(at)
+    faults = [(int(late[position]), reason) for position, reason in others.faults]
+    return Parsed(rows.take(pa.array(order)), at[order], faults)
+
+
+def _parse_unusual(values: pa.Array, schema: pa.Schema, reader: RowReader | None) -> Parsed:
+    """The same without the extension."""
     batches: list[pa.RecordBatch] = []
     places: list[Int64s] = []
     slow = _refused_outright(values)

@@ -9,6 +9,8 @@ from pathlib import Path
 from io_kafka.broker.jars import JAVA_VERSION_MIN, java_command
 from io_kafka.clients import native
 from io_kafka.errors import JarsUnavailable
+from io_kafka.formats import usual
+from io_kafka.native_switch import SWITCH
 from stepwell.doctor.check import Check
 
 PYSPARK_MINOR = "4.3"
@@ -43,10 +45,12 @@ def pyspark_check() -> Check:
 
 
 def reading_check() -> Check:
-    """Checks for the C extension. Everything works without it, but every message costs more time."""
-    if (reason := native.why_not()) is None:
+    """Checks for the C extensions. Everything works without them, but every message costs more time."""
+    if (reason := native.why_not() or usual.why_not()) is None:
         return Check("reading", "OK", "natively, without an object a message")
-    what_to_do = f"Install a C compiler, then Stepwell again; or unset {native.SWITCH}. Input is read all the same, with more CPU."
+    what_to_do = (
+        f"Install a C compiler, then Stepwell again; or unset {SWITCH}. Input is read all the same, with more CPU."
+    )
     return Check("reading", "WARN", f"not natively: {reason}", what_to_do)
 
 

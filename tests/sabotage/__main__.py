@@ -166,7 +166,7 @@ def _copied(target: Path) -> Path:
         check=True,
         capture_output=True,
     )
-    built = [str(file.relative_to(ROOT)) for file in ROOT.glob("io_kafka/clients/_native*.so")]
+    built = [str(file.relative_to(ROOT)) for file in ROOT.glob("io_kafka/*/_*.so")]
     for name in filter(None, [*listed.stdout.decode().split("\0"), *built]):
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)

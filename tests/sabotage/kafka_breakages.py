@@ -478,4 +478,18 @@ KAFKA = (
         (Edit("io_kafka/clients/consumed.py", "run.alone() if len(runs) > 1 else run", "run"),),
         ("tests/io_kafka/test_native.py::test_both_sources_give_the_same",),
     ),
+    Breakage(
+        "zone-taken-for-none",
+        "The extension reads timestamps without a zone as those with one, so that a Z is accepted where Spark refuses it.",
+        "the batch answer",
+        (Edit("io_kafka/formats/usual.py", '    pa.timestamp("us"): "T",\n', '    pa.timestamp("us"): "Z",\n'),),
+        ("tests/io_kafka/formats/test_usual.py::test_usual_values_are_read_and_all_others_declined",),
+    ),
+    Breakage(
+        "declined-messages-are-rows",
+        "A message that the extension has declined stays a row of nulls, beside the row that the exact reader gives.",
+        "the batch answer",
+        (Edit("io_kafka/formats/parse.py", "batch.filter(pa.array(~declined))", "batch"),),
+        ("tests/io_kafka/formats/test_usual.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",),
+    ),
 )

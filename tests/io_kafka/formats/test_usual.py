@@ -1,0 +1,255 @@
+"""The extension that reads usual messages: what it accepts means the same to the exact reader, and it accepts what is usual."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from io_kafka.formats import parse as module
+from io_kafka.formats import usual
+from io_kafka.formats.parse import parse, parse_slowly
+from io_kafka.formats.usual import KINDS, read_usual
+from io_kafka.native_switch import SWITCH
+
+pytestmark = pytest.mark.skipif(usual.why_not() is not None, reason=str(usual.why_not()))
+
+EVERY_KIND = pa.schema([pa.field(f"k{kind}", type_) for type_, kind in KINDS.items()])
+NAMES = {type_: f"k{kind}" for type_, kind in KINDS.items()}
+
+
+def array(messages: Sequence[bytes | None]) -> pa.Array:
+    return pa.array(messages, pa.binary())
+
+
+def accepted(messages: Sequence[bytes | None], schema: pa.Schema) -> list[bool]:
+    """Which messages the extension takes. Each has the row that the exact reader gives, bit for bit."""
+    read = read_usual(array(messages), schema)
+    assert read is not None
+    rows, declined = read
+    rows.validate(full=True)
+    taken = np.flatnonzero(~declined)
+    slowly = parse_slowly(array([messages[i] for i in taken]), schema)
+    assert slowly.faults == []
+    assert texts(rows.take(pa.array(taken))) == texts(slowly.rows)
+    assert all(value is None for row in rows.filter(pa.array(declined)).to_pylist() for value in row.values())
+    return [bool(not each) for each in declined]
+
+
+def texts(rows: pa.RecordBatch) -> list[list[str]]:
+    """Also the signs of zeros count."""
+    return [[repr(value) for value in row.values()] for row in rows.to_pylist()]
+
+
+def one(text: str | bytes, kind: pa.DataType) -> bool:
+    """Whether a value of this text is accepted."""
+    value = text.encode() if isinstance(text, str) else text
+    return accepted([b'{"' + NAMES[kind].encode() + b'":' + value + b"}"], EVERY_KIND)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual_texts", "others"),
+    [
+        (pa.int8(), ["0", "-0", "127", "-128", "null"], ["128", "255", "-129", "1.0", "1e0", '"1"', "true", "01", "+1", "", "-", "{}"]),
+        (pa.int16(), ["32767", "-32768"], ["32768", "-32769"]),
+        (pa.int32(), ["2147483647", "-2147483648"], ["2147483648", "-2147483649"]),
+        (pa.int64(), ["999999999999999999", "-999999999999999999"], ["1000000000000000000", "9223372036854775808", "1_0", "0x1", "1 2"]),
+        (
+            pa.float64(),
+            ["0", "-0", "-0.0", "0.1", "1e22", "1e23", "123456789012345678901234567890", "4.9e-324", "2.2250738585072011e-308", "1e999", "-1E+5",
+             "1e-9999", "9007199254740993", "0.30000000000000004", "100", "0.000001"],
+            ["NaN", '"NaN"', "Infinity", "-Inf", "1.", ".5", "1e", "1e+", "00.1", "1" * 65, "0x1p3"],
+        ),
+        (pa.bool_(), ["true", "false", "null"], ["True", "1", '"true"', "tru", "truee", "nul"]),
+        (
+            pa.string(),
+            ['""', '"a"', '"ä€😀"', r'"\"\\\/\b\f\n\r\t"', '"\x7f"', '"12345678"', '"1234567\\n89"'],
+            ['"' + chr(92) + 'u00e4"', r'"\ud83d"', r'"\x"', r'"\'"', '"a', '"\n"', '"\x00"', "'a'", "1", "{}", "[]", '"a"b'],
+        ),
+        (
+            pa.date32(),
+            ['"2024-02-29"', '"1970-01-01"', '"0001-01-01"', '"9999-12-31"', '"1900-03-01"', '"2020-01-01T"', '"2020-01-01 any"'],
+            ['"2023-02-29"', '"1900-02-29"', '"0000-01-01"', '"2020-1-1"', '"2020-13-01"', '"2020-00-10"', '"2020-01-00"', '"2020-01-01x"', "1",
+             r'"2020-01-01T\n"', '"2020-01-32"', '"+2020-01-01"', '"12020-01-01"'],
+        ),
+        (
+            pa.timestamp("us"),
+            ['"2020-01-01"', '"2020-01-01T00:00:00"', '"2020-01-01 23:59:59.123456789"', '"1969-12-31T23:59:59.9"', '"0001-01-01 00:00:00"'],
+            ['"2020-01-01T00:00:00Z"', '"2020-01-01T24:00:00"', '"2020-01-01T00:60:00"', '"2020-01-01T00:00"', '"2020-01-01T00:00:00."',
+             '"2020-01-01T00:00:00.1234567890"', '"2020-01-01T00:00:00.12x"', '"2020-01-01T00:00:00.1234567x"', '"2020-01-01T00:00:0"', "0"],
+        ),
+        (
+            pa.timestamp("us", "UTC"),
+            ['"2020-01-01T00:00:00Z"', '"2020-01-01T00:00:00.5Z"', '"2020-01-01T00:00:00.000001"', '"2020-01-01"'],
+            ['"2020-01-01T00:00:00+00:00"', '"2020-01-01T00:00:00.Z"', '"2020-01-01Z"', '"2020-01-01T00:00:00ZZ"', '"2020-01-01T00:00:00z"'],
+        ),
+    ],
+)  # fmt: skip
+def test_usual_values_are_read_and_all_others_declined(
+    kind: pa.DataType, usual_texts: list[str], others: list[str]
+) -> None:
+    assert [text for text in usual_texts if not one(text, kind)] == []
+    assert [text for text in others if one(text, kind)] == []
+
+
+def test_every_kind_has_its_texts() -> None:
+    (mark,) = [
+        m for m in test_usual_values_are_read_and_all_others_declined.pytestmark if m.name == "parametrize"  # type: ignore[attr-defined]
+    ]  # fmt: skip
+    assert {case[0] for case in mark.args[1]} == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("message", "is_usual"),
+    [
+        (b"{}", True),
+        (b' {"ki":1}', False),
+        (b'{"ki":1} \r\n\t', True),
+        (b'{ "ki" : 1 , "other" : [ { "a" : [ ] , "b" : { } , "c" : "\\n" } , null , -1.5e3 , true , false ] }', True),
+        (b'{"ki":1,}', False),
+        (b'{,"ki":1}', False),
+        (b'{"ki":1 "kq":2}', False),
+        (b'{"ki":1}{', False),
+        (b'{"ki":1}}', False),
+        (b'{"ki":1', False),
+        (b'{"ki"}', False),
+        (b'{"ki":}', False),
+        (b'{"ki":1,"ki":1}', False),
+        (b'{"x":1,"x":2}', True),
+        (b'{"k\\u0069":1}', False),
+        (b'{"\\n":1}', False),
+        ('{"ä":1}'.encode(), True),
+        (b'{"x":[1,]}', False),
+        (b'{"x":[1 2]}', False),
+        (b'{"x":{"a"}}', False),
+        (b'{"x":{"a":}}', False),
+        (b'{"x":{a:1}}', False),
+        (b'{"x":[}', False),
+        (b'{"x":01}', False),
+        (b'{"x":nul}', False),
+        (b'{"x":"\xff"}', False),
+        (b'{"x":"\xc3"}', False),
+        (b'{"x":"\xed\xa0\x80"}', False),
+        (b'{"x":"\xc0\x80"}', False),
+        (b'{"x":"\xf4\x90\x80\x80"}', False),
+        (b'{"x":' + b"[" * 60 + b"]" * 60 + b"}", True),
+        (b'{"x":' + b"[" * 70 + b"]" * 70 + b"}", False),
+        (b"", False),
+        (None, False),
+        (b"null", False),
+        (b"[]", False),
+    ],
+)
+def test_usual_messages_are_read_and_all_others_declined(message: bytes | None, is_usual: bool) -> None:
+    assert accepted([b'{"ki":7}', message, b'{"ks":"after"}'], EVERY_KIND) == [True, is_usual, True]
+
+
+def test_a_value_that_is_required_must_be_there() -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
+    messages = [b'{"a":1}', b'{"b":"x"}', b'{"a":null}', b'{"b":"y","a":2}', b"{}"]
+    assert accepted(messages, schema) == [True, False, False, True, False]
+
+
+def test_a_message_that_is_declined_late_leaves_nothing_behind() -> None:
+    messages = [b'{"ks":"one","k?":true}', b'{"ks":"two","kq":5,"k?":true,"kd":1.5,"ki":"no"}', b'{"ks":"three"}']
+    assert accepted(messages, EVERY_KIND) == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.float32(), pa.decimal128(10, 2), pa.binary(), pa.list_(pa.int64()), pa.struct([("a", pa.int64())])]
+)
+def test_a_schema_with_another_type_is_left_to_the_others(type_: pa.DataType) -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", type_)])
+    assert read_usual(array([b'{"a":1}']), schema) is None
+    assert read_usual(array([b"{}"]), pa.schema([])) is None
+    assert parse(array([b'{"a":1}']), schema).rows.column(0).to_pylist() == [1]
+
+
+def test_without_the_extension_all_is_read_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = array([b'{"kq":1,"kZ":"2020-01-01T00:00:00Z"}', b"{", b'{"ks":"\\u00e4"}'])
+    natively = parse(messages, EVERY_KIND)
+    usual.why_not.cache_clear()
+    monkeypatch.setenv(SWITCH, "0")
+    try:
+        assert read_usual(messages, EVERY_KIND) is None
+        plainly = parse(messages, EVERY_KIND)
+    finally:
+        monkeypatch.undo()
+        usual.why_not.cache_clear()
+    assert natively.rows.equals(plainly.rows)
+    assert (natively.at.tolist(), natively.faults) == (plainly.at.tolist(), plainly.faults)
+    assert [position for position, _ in natively.faults] == [1]
+
+
+def test_a_slice_of_messages_is_read_where_it_lies() -> None:
+    messages = array([b'{"kq":%d,"ks":"%d"}' % (i, i) for i in range(40)])
+    for part in (messages[3:7], messages[39:], messages[5:5], messages[8:].slice(8)):
+        read = read_usual(part, EVERY_KIND)
+        assert read is not None and not read[1].any()
+        assert read[0].column("kq").to_pylist() == [json.loads(m)["kq"] for m in part.to_pylist()]
+
+
+def test_many_long_texts_of_one_column_fit() -> None:
+    """The room for the texts is a guess, and grows."""
+    messages = [json.dumps({"ks": "x" * (1 << i % 17), "other": i}).encode() for i in range(200)]
+    assert all(accepted(messages, EVERY_KIND))
+
+
+# Any text
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.integers(-200, 200), st.floats(), st.text(max_size=9),
+    st.datetimes().map(lambda d: d.isoformat()), st.dates().map(lambda d: d.isoformat()),
+    st.datetimes().map(lambda d: d.isoformat(" ") + "Z"),
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+KEYS = st.sampled_from(EVERY_KIND.names) | st.text(max_size=3)
+PIECES = [b"", b'"', b"\\", b"}", b",", b":", b"0", b"-", b".", b"e", b"\xc3", b"\x00", b" ", b"\n", b"n"]
+DAMAGE = st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PIECES)), max_size=2)
+
+
+@st.composite
+def messages_of(draw: Any) -> bytes:
+    pairs = draw(st.lists(st.tuples(KEYS, VALUES), max_size=5))
+    ascii_only, space = draw(st.booleans()), draw(st.sampled_from(["", " ", "\t\n"]))
+    members = [
+        f"{json.dumps(k, ensure_ascii=ascii_only)}:{space}{json.dumps(v, ensure_ascii=ascii_only)}" for k, v in pairs
+    ]
+    text = ("{" + f",{space}".join(members) + space + "}").encode("utf-8", "surrogatepass")
+    for place, piece in draw(DAMAGE):
+        at = place % (len(text) + 1)
+        text = text[:at] + piece + text[at + (1 if place % 3 else 0) :]
+    return bytes(text)
+
+
+@settings(max_examples=1500)
+@example(messages=[b'{"kd":-0}'])
+@example(messages=[b'{"kd":-0e5}'])
+@given(messages=st.lists(messages_of(), min_size=1, max_size=4))
+def test_what_is_accepted_has_the_value_that_the_exact_reader_gives(messages: list[bytes]) -> None:
+    accepted(messages, EVERY_KIND)
+    together, slowly = parse(array(messages), EVERY_KIND), parse_slowly(array(messages), EVERY_KIND)
+    assert texts(together.rows) == texts(slowly.rows)
+    assert (together.at.tolist(), together.faults) == (slowly.at.tolist(), slowly.faults)
+
+
+def test_usual_messages_reach_no_other_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_parse_unusual", lambda *_: pytest.fail("a message was declined"))
+    rows = [
+        {"kb": i % 100, "kh": i, "ki": -i, "kq": i * 10**12, "kd": i / 7, "k?": i % 2 == 0, "ks": f"ä{i}\n", "kD": "2024-02-29",
+         "kT": f"2024-02-29T12:00:{i % 60:02}.{i:06}", "kZ": "2024-02-29 12:00:00Z", "more": {"x": [i, None]}}
+        for i in range(1000)
+    ]  # fmt: skip
+    read = parse(array([json.dumps(row, ensure_ascii=False).encode() for row in rows]), EVERY_KIND).rows
+    assert read.column("kd").to_pylist() == [row["kd"] for row in rows]
+    assert read.column("ks").to_pylist() == [row["ks"] for row in rows]
