@@ -17,7 +17,7 @@ from io_kafka.formats.exact import nullable
 from io_kafka.native_switch import NOT_BUILT, why_off
 
 try:
-    from io_kafka.formats import _json
+    import io_kafka.formats._json as _json
 except ImportError:  # no C compiler where Stepwell was installed
     _json = None  # type: ignore[assignment]
 
