@@ -13,6 +13,8 @@
 #include <string.h>
 
 enum {
+    MESSAGE_BYTES_MAX = 1 << 20,
+    NAME_LENGTH_MAX = 1000, /* Jackson's limit is 50,000 */
     DEPTH_MAX = 64,         /* of values that are skipped; Jackson's limit is 1000 */
     NUMBER_LENGTH_MAX = 64, /* longer numbers are rare, and Jackson has a limit for them */
     INTEGER_DIGITS_MAX = 18,
@@ -154,6 +156,17 @@ static int skip_string(Text *text, int *has_escape)
     return 1;
 }
 
+/* A name and the colon behind it. */
+static int take_name(Text *text, const uint8_t **name, Py_ssize_t *length, int *has_escape)
+{
+    *name = text->at + 1;
+    if (!take(text, '"') || !skip_string(text, has_escape))
+        return 0;
+    *length = text->at - 1 - *name;
+    skip_space(text);
+    return take(text, ':') && *length <= NAME_LENGTH_MAX;
+}
+
 static int take_digits(Text *text, Number *number)
 {
     const uint8_t *first = text->at;
@@ -284,6 +297,8 @@ static int microseconds_of(const uint8_t *at, Py_ssize_t length, int with_zone, 
 static int skip_value(Text *text, int depth)
 {
     int has_escape = 0;
+    const uint8_t *name;
+    Py_ssize_t length;
     Number number;
     if (text->at == text->end || depth == DEPTH_MAX)
         return 0;
@@ -307,10 +322,7 @@ static int skip_value(Text *text, int depth)
         do {
             skip_space(text);
             if (is_object) {
-                if (!take(text, '"') || !skip_string(text, &has_escape))
-                    return 0;
-                skip_space(text);
-                if (!take(text, ':'))
+                if (!take_name(text, &name, &length, &has_escape))
                     return 0;
                 skip_space(text);
             }
@@ -464,20 +476,18 @@ static Column *column_of(Column *columns, Py_ssize_t count, Py_ssize_t *next, co
 static int take_message(Column *columns, Py_ssize_t count, Text *text, Py_ssize_t row)
 {
     Py_ssize_t next = 0;
-    if (!take(text, '{'))
+    if (text->end - text->at > MESSAGE_BYTES_MAX || !take(text, '{'))
         return 0;
     skip_space(text);
     if (!take(text, '}')) {
         do {
             int has_escape = 0;
+            const uint8_t *name;
+            Py_ssize_t length;
             skip_space(text);
-            const uint8_t *name = text->at + 1;
-            if (!take(text, '"') || !skip_string(text, &has_escape) || has_escape)
+            if (!take_name(text, &name, &length, &has_escape) || has_escape)
                 return 0;
-            Column *column = column_of(columns, count, &next, name, text->at - 1 - name);
-            skip_space(text);
-            if (!take(text, ':'))
-                return 0;
+            Column *column = column_of(columns, count, &next, name, length);
             skip_space(text);
             if (column == NULL) {
                 if (!skip_value(text, 0))
