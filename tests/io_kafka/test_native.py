@@ -19,6 +19,7 @@ from io_kafka.clients import native
 from io_kafka.clients.consumed import Consumed, Event, NativeSource, PlainSource, Source
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
+from io_kafka.formats import usual
 from io_kafka.native_switch import SWITCH
 from io_kafka.offsets import TopicPartition
 
@@ -62,6 +63,7 @@ def test_it_is_built_where_there_is_a_compiler() -> None:
     if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         pytest.skip("no C compiler here")
     assert native.why_not() is None
+    assert usual.why_not() is None
 
 
 @needs_native
