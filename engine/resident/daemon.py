@@ -64,8 +64,9 @@ def load() -> None:
 
 def serve() -> None:
     """Forks workers for Spark, as its standard input asks for them."""
-    daemon = importlib.import_module("pyspark.daemon")
-    daemon.gc = SimpleNamespace(collect=lambda: 0)  # type: ignore[attr-defined]
+    from pyspark import daemon  # from where `load` has found it
+
+    daemon.gc = SimpleNamespace(collect=lambda: 0)
     daemon.manager()
 
 

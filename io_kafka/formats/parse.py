@@ -86,11 +86,9 @@ def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) 
         return Parsed(batch, np.arange(len(values)), [])
     late = np.flatnonzero(declined)
     others = _parse_unusual(_taken(values, late), schema, reader)
-    rows = pa.concat_batches([batch.filter(pa.array(~declined)), others.rows])
-    at = np.concatenate([np.flatnonzero(~declined), late[others.at]])
-    order = np.argsort(at)
     faults = [(int(late[position]), reason) for position, reason in others.faults]
-    return Parsed(rows.take(pa.array(order)), at[order], faults)
+    batches = [batch.filter(pa.array(~declined)), others.rows]
+    return _in_order(batches, [np.flatnonzero(~declined), late[others.at]], faults)
 
 
 def _parse_unusual(values: pa.Array, schema: pa.Schema, reader: RowReader | None) -> Parsed:
@@ -131,6 +129,11 @@ def _merged(
         faults = [(int(late[position]), reason) for position, reason in slowly.faults]
     if not batches:
         return Parsed(pa.RecordBatch.from_pylist([], nullable(reader.schema)), np.zeros(0, np.int64), faults)
+    return _in_order(batches, places, faults)
+
+
+def _in_order(batches: list[pa.RecordBatch], places: list[Int64s], faults: list[tuple[int, str]]) -> Parsed:
+    """`places` are the messages of the rows of each batch."""
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     at = np.concatenate(places)
     if (np.diff(at) < 0).any():

@@ -67,12 +67,12 @@ class StartingSpark:
         until then another run may be alive. `with_workers`: Python tasks are going to run, so what they need is loaded meanwhile."""
         self._log = log
         self._configuration = configuration(project.name, project.settings.spark)
+        self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
+        self._file = _opened(self._draft)
         self._preloaded: Preloaded | None = None
         if with_workers and not project.on_cluster and self._configuration.get(DAEMON_KEY) == DAEMON_MODULE:
             self._preloaded = Preloaded({**os.environ, "PYTHONPATH": self._configuration[PYTHON_PATH_KEY]})
             os.environ[PLACE_VARIABLE] = str(self._preloaded.folder)
-        self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
-        self._file = _opened(self._draft)
         self._context: Future[SparkContext] = Future()
         self._session: SparkSession | None = None
         self._is_stopped = False
