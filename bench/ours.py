@@ -45,6 +45,17 @@ class RunFailed(Exception):
 
 
 @dataclass(frozen=True)
+class Checkout:
+    """A version of Stepwell: a checkout of its repository, and the Python of the virtual environment that `make` has made there."""
+
+    root: Path
+    python: Path
+
+
+HERE = Checkout(ROOT, Path(sys.executable))
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A copy of a project with names of its own, so that runs do not share topics."""
 
@@ -94,11 +105,13 @@ def settings(case: Case) -> list[str]:
 
 
 @contextlib.contextmanager
-def started(bench: Bench, prepared: Prepared, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+def started(
+    bench: Bench, prepared: Prepared, arguments: list[str], checkout: Checkout = HERE
+) -> Iterator[subprocess.Popen[str]]:
     """Runs `stepwell run` as a child process. The child and its children are ended when the body of `with` ends."""
     environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "stepwell.cli", "run", "--json", "--spec", str(prepared.spec), *arguments]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(checkout.root), os.environ.get("PYTHONPATH")]))
+    command = [str(checkout.python), "-m", "stepwell.cli", "run", "--json", "--spec", str(prepared.spec), *arguments]
     with (prepared.folder / "run.out").open("w") as out, (prepared.folder / "run.err").open("w") as err:
         child = subprocess.Popen(command, stdout=out, stderr=err, env=environment, cwd=prepared.folder, text=True)
     try:
@@ -110,13 +123,18 @@ def started(bench: Bench, prepared: Prepared, arguments: list[str]) -> Iterator[
 
 
 def run(
-    bench: Bench, case: Case, broker: int, extra: tuple[str, ...] = (), prepared: Prepared | None = None
+    bench: Bench,
+    case: Case,
+    broker: int,
+    extra: tuple[str, ...] = (),
+    prepared: Prepared | None = None,
+    checkout: Checkout = HERE,
 ) -> tuple[Result, Prepared]:
     """One measured run over a backlog. Raises RunFailed."""
     result = Result(ENGINE, case.workload.name, case.step_rows)
     prepared = prepared or prepare(bench, case)
     with (
-        started(bench, prepared, ["--available-now", *settings(case), *extra]) as child,
+        started(bench, prepared, ["--available-now", *settings(case), *extra], checkout) as child,
         Watch(child.pid, broker) as watch,
     ):
         looks = _looks_until_end(child, prepared)

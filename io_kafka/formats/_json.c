@@ -4,8 +4,10 @@
  * of its own kind. Whatever is doubtful is declined: the caller then reads that message as if this extension did not exist. So a message that
  * is accepted here must mean the same to Spark's reader, and nothing else has to be right.
  *
- * A column is the tuple (name, kind, whether a value is required). The kinds: b, h, i, q integers of 1, 2, 4 and 8 bytes; d doubles; ? booleans;
- * s texts without their quotes; D dates as days since 1970; T and Z timestamps as microseconds since 1970, without and with a zone, which is UTC.
+ * A column is the tuple (name, kind, whether a value is required, detail). The kinds: b, h, i, q integers of 1, 2, 4 and 8 bytes; d doubles;
+ * ? booleans; s texts without their quotes; D dates as days since 1970; T and Z timestamps as microseconds since 1970, without and with a zone,
+ * which is UTC; p decimals of 16 bytes, whose detail is (precision, scale); { objects, whose detail is the tuple of their columns. Others have no
+ * detail.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -20,9 +22,17 @@ enum {
     INTEGER_DIGITS_MAX = 18,
     EXACT_DIGITS_MAX = 15, /* an integer of so many digits is a double without rounding */
     EXACT_POWER_MAX = 22,  /* and so is this power of ten */
+    COLUMN_DEPTH_MAX = 32, /* of declared objects within objects */
 };
 
+typedef struct Column Column;
+
 typedef struct {
+    Column *columns;
+    Py_ssize_t count, next; /* where the search for the next field begins */
+} Members;
+
+struct Column {
     const char *name;
     Py_ssize_t name_length;
     char kind;
@@ -31,7 +41,9 @@ typedef struct {
     Py_ssize_t nulls;
     PyObject *validity, *data, *ends; /* bytes objects */
     Py_ssize_t used;                  /* bytes of texts */
-} Column;
+    int precision, scale;
+    Members members; /* of an object */
+};
 
 typedef struct {
     const uint8_t *at, *end;
@@ -40,7 +52,7 @@ typedef struct {
 typedef struct {
     const uint8_t *first;
     Py_ssize_t length;
-    int is_negative, is_integral, digits, power;
+    int is_negative, is_integral, has_exponent, digits, power;
     uint64_t digits_value;
 } Number;
 
@@ -59,6 +71,8 @@ static Py_ssize_t width_of(char kind)
     case 'T':
     case 'Z':
         return 8;
+    case 'p':
+        return 16;
     default:
         return 0;
     }
@@ -200,6 +214,7 @@ static int take_number(Text *text, Number *number)
     if (text->at < text->end && (*text->at == 'e' || *text->at == 'E')) {
         text->at++;
         number->is_integral = 0;
+        number->has_exponent = 1;
         int is_negative = take(text, '-'), exponent = 0;
         if (!is_negative)
             take(text, '+');
@@ -233,6 +248,21 @@ static double double_of(const Number *number, int *failed)
     value = PyOS_string_to_double(copy, NULL, NULL);
     *failed = value == -1.0 && PyErr_Occurred() != NULL;
     return value;
+}
+
+/* The number times 10^scale, if that is an integer of at most `precision` digits. A number with an exponent is declined: Java's decimals treat
+ * some of them as errors. */
+static int decimal_of(const Number *number, int precision, int scale, __int128 *unscaled)
+{
+    int zeros = number->power + scale;
+    if (number->has_exponent || number->digits > INTEGER_DIGITS_MAX || zeros < 0 || number->digits + zeros > precision)
+        return 0;
+    *unscaled = (__int128)number->digits_value;
+    for (; zeros > 0; zeros--)
+        *unscaled *= 10;
+    if (number->is_negative)
+        *unscaled = -*unscaled;
+    return 1;
 }
 
 static int digits_of(const uint8_t *at, int count, int *number)
@@ -383,14 +413,29 @@ static int append_text(Column *column, const uint8_t *at, const uint8_t *end, in
     return 0;
 }
 
+static int take_members(Members *members, Text *text, Py_ssize_t row);
+
 /* The value of a column: 1 if it was taken, 0 if the message is declined, -1 with an exception. */
 static int take_value(Column *column, Text *text, Py_ssize_t row)
 {
     Number number;
-    uint8_t *data = (uint8_t *)PyBytes_AS_STRING(column->data);
+    uint8_t *data = column->data == NULL ? NULL : (uint8_t *)PyBytes_AS_STRING(column->data);
     if (text->at < text->end && *text->at == 'n')
         return !column->is_required && take_word(text, "null");
     switch (column->kind) {
+    case '{': {
+        int taken = take_members(&column->members, text, row);
+        if (taken != 1)
+            return taken;
+        break;
+    }
+    case 'p': {
+        __int128 unscaled;
+        if (!take_number(text, &number) || !decimal_of(&number, column->precision, column->scale, &unscaled))
+            return 0;
+        memcpy(data + 16 * row, &unscaled, 16);
+        break;
+    }
     case 's': {
         int has_escape = 0;
         const uint8_t *first = text->at + 1;
@@ -458,79 +503,96 @@ static int take_value(Column *column, Text *text, Py_ssize_t row)
     return 1;
 }
 
-/* The column of this name, or NULL. Messages of one producer have their fields in one order, so the search begins at `*next`. */
-static Column *column_of(Column *columns, Py_ssize_t count, Py_ssize_t *next, const uint8_t *name, Py_ssize_t length)
+/* The column of this name, or NULL. Messages of one producer have their fields in one order, so the search begins behind the last one found. */
+static Column *column_of(Members *members, const uint8_t *name, Py_ssize_t length)
 {
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Py_ssize_t index = *next + i < count ? *next + i : *next + i - count;
-        Column *column = &columns[index];
+    for (Py_ssize_t i = 0, index = members->next; i < members->count; i++, index++) {
+        if (index >= members->count)
+            index = 0;
+        Column *column = &members->columns[index];
         if (column->name_length == length && memcmp(column->name, name, (size_t)length) == 0) {
-            *next = index + 1 == count ? 0 : index + 1;
+            members->next = index + 1;
             return column;
         }
     }
     return NULL;
 }
 
-/* One message: 1 if it was taken, 0 if it is declined, -1 with an exception. */
-static int take_message(Column *columns, Py_ssize_t count, Text *text, Py_ssize_t row)
+/* One field of an object: as take_members. */
+static int take_field(Members *members, Text *text, Py_ssize_t row)
 {
-    Py_ssize_t next = 0;
-    if (text->end - text->at > MESSAGE_BYTES_MAX || !take(text, '{'))
+    int has_escape = 0;
+    const uint8_t *name;
+    Py_ssize_t length;
+    if (!take_name(text, &name, &length, &has_escape) || has_escape)
+        return 0;
+    Column *column = column_of(members, name, length);
+    skip_space(text);
+    if (column == NULL)
+        return skip_value(text, 0);
+    if (column->last_row == row)
+        return 0;
+    column->last_row = row;
+    return take_value(column, text, row);
+}
+
+/* An object: 1 if it was taken, 0 if the message is declined, -1 with an exception. */
+static int take_members(Members *members, Text *text, Py_ssize_t row)
+{
+    members->next = 0;
+    if (!take(text, '{'))
         return 0;
     skip_space(text);
     if (!take(text, '}')) {
         do {
-            int has_escape = 0;
-            const uint8_t *name;
-            Py_ssize_t length;
             skip_space(text);
-            if (!take_name(text, &name, &length, &has_escape) || has_escape)
-                return 0;
-            Column *column = column_of(columns, count, &next, name, length);
-            skip_space(text);
-            if (column == NULL) {
-                if (!skip_value(text, 0))
-                    return 0;
-            } else {
-                if (column->last_row == row)
-                    return 0;
-                column->last_row = row;
-                int taken = take_value(column, text, row);
-                if (taken != 1)
-                    return taken;
-            }
+            int taken = take_field(members, text, row);
+            if (taken != 1)
+                return taken;
             skip_space(text);
         } while (take(text, ','));
         if (!take(text, '}'))
             return 0;
     }
-    skip_space(text);
-    if (text->at != text->end)
-        return 0;
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (columns[i].is_required && columns[i].last_row != row)
+    for (Py_ssize_t i = 0; i < members->count; i++)
+        if (members->columns[i].is_required && members->columns[i].last_row != row)
             return 0;
     return 1;
 }
 
-static void clear_row(Column *columns, Py_ssize_t count, Py_ssize_t row)
+/* One message: as take_members. */
+static int take_message(Members *members, Text *text, Py_ssize_t row)
 {
-    for (Py_ssize_t i = 0; i < count; i++) {
-        uint8_t *validity = (uint8_t *)PyBytes_AS_STRING(columns[i].validity);
+    if (text->end - text->at > MESSAGE_BYTES_MAX)
+        return 0;
+    int taken = take_members(members, text, row);
+    if (taken != 1)
+        return taken;
+    skip_space(text);
+    return text->at == text->end;
+}
+
+static void clear_row(Members *members, Py_ssize_t row)
+{
+    for (Py_ssize_t i = 0; i < members->count; i++) {
+        Column *column = &members->columns[i];
+        uint8_t *validity = (uint8_t *)PyBytes_AS_STRING(column->validity);
         validity[row / 8] &= (uint8_t) ~(1u << (row % 8));
-        if (columns[i].ends != NULL)
-            columns[i].used = ((int32_t *)PyBytes_AS_STRING(columns[i].ends))[row];
+        if (column->ends != NULL)
+            column->used = ((int32_t *)PyBytes_AS_STRING(column->ends))[row];
+        clear_row(&column->members, row);
     }
 }
 
-static void end_row(Column *columns, Py_ssize_t count, Py_ssize_t row)
+static void end_row(Members *members, Py_ssize_t row)
 {
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const uint8_t *validity = (const uint8_t *)PyBytes_AS_STRING(columns[i].validity);
-        columns[i].nulls += !(validity[row / 8] >> (row % 8) & 1);
-        if (columns[i].ends != NULL)
-            ((int32_t *)PyBytes_AS_STRING(columns[i].ends))[row + 1] = (int32_t)columns[i].used;
+    for (Py_ssize_t i = 0; i < members->count; i++) {
+        Column *column = &members->columns[i];
+        const uint8_t *validity = (const uint8_t *)PyBytes_AS_STRING(column->validity);
+        column->nulls += !(validity[row / 8] >> (row % 8) & 1);
+        if (column->ends != NULL)
+            ((int32_t *)PyBytes_AS_STRING(column->ends))[row + 1] = (int32_t)column->used;
+        end_row(&column->members, row);
     }
 }
 
@@ -542,82 +604,123 @@ static PyObject *zeros(Py_ssize_t length)
     return bytes;
 }
 
-static int open_column(Column *column, PyObject *declared, Py_ssize_t rows, Py_ssize_t text_bytes)
+static int open_members(Members *members, PyObject *declared, Py_ssize_t rows, Py_ssize_t text_bytes, int depth);
+
+static int open_column(Column *column, PyObject *declared, Py_ssize_t rows, Py_ssize_t text_bytes, int depth)
 {
     int kind;
-    memset(column, 0, sizeof *column);
-    if (!PyArg_ParseTuple(declared, "y#Cp", &column->name, &column->name_length, &kind, &column->is_required))
+    PyObject *detail;
+    if (!PyArg_ParseTuple(declared, "y#CpO", &column->name, &column->name_length, &kind, &column->is_required, &detail))
         return -1;
     column->kind = (char)kind;
     column->last_row = -1;
-    column->validity = zeros(rows / 8 + 1);
+    if ((column->validity = zeros(rows / 8 + 1)) == NULL)
+        return -1;
+    if (kind == '{')
+        return open_members(&column->members, detail, rows, text_bytes, depth + 1);
+    if (kind == 'p' && !PyArg_ParseTuple(detail, "ii", &column->precision, &column->scale))
+        return -1;
+    if (kind == 's' && (column->ends = zeros(4 * (rows + 1))) == NULL)
+        return -1;
     column->data = zeros(kind == 's' ? text_bytes + 64 : kind == '?' ? rows / 8 + 1 : rows * width_of(column->kind));
-    column->ends = kind == 's' ? zeros(4 * (rows + 1)) : NULL;
-    return column->validity == NULL || column->data == NULL || (kind == 's' && column->ends == NULL) ? -1 : 0;
+    return column->data == NULL ? -1 : 0;
 }
 
-static PyObject *close_column(Column *column)
+/* Returns -1 with an exception. `close_members` frees what was opened. */
+static int open_members(Members *members, PyObject *declared, Py_ssize_t rows, Py_ssize_t text_bytes, int depth)
 {
+    if (depth > COLUMN_DEPTH_MAX || !PyTuple_Check(declared)) {
+        PyErr_SetString(PyExc_ValueError, "an object's columns are a tuple, and are not nested too deeply");
+        return -1;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(declared);
+    members->columns = PyMem_Calloc((size_t)(count ? count : 1), sizeof(Column));
+    if (members->columns == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    members->count = count;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (open_column(&members->columns[i], PyTuple_GET_ITEM(declared, i), rows, text_bytes, depth) < 0)
+            return -1;
+    return 0;
+}
+
+static void close_members(Members *members)
+{
+    for (Py_ssize_t i = 0; i < members->count; i++) {
+        Column *column = &members->columns[i];
+        close_members(&column->members);
+        Py_XDECREF(column->validity);
+        Py_XDECREF(column->data);
+        Py_XDECREF(column->ends);
+    }
+    PyMem_Free(members->columns);
+}
+
+static PyObject *found_in(Members *members);
+
+static PyObject *found_in_column(Column *column)
+{
+    if (column->kind == '{') {
+        PyObject *found = found_in(&column->members);
+        return found == NULL ? NULL : Py_BuildValue("(nOOON)", column->nulls, column->validity, Py_None, Py_None, found);
+    }
     if (column->ends != NULL && _PyBytes_Resize(&column->data, column->used) < 0)
         return NULL;
-    return Py_BuildValue("(nOOO)", column->nulls, column->validity, column->data,
-                         column->ends == NULL ? Py_None : column->ends);
+    return Py_BuildValue("(nOOOO)", column->nulls, column->validity, column->data,
+                         column->ends == NULL ? Py_None : column->ends, Py_None);
 }
 
-/* read(bytes of the messages, ends as int32 (one more than messages), one byte per message that is not 0 if it is declined already, columns)
- * -> (one byte per message that is 1 if it was declined, [(nulls, validity, data, ends of texts or None) of each column])
+static PyObject *found_in(Members *members)
+{
+    PyObject *found = PyList_New(members->count);
+    for (Py_ssize_t i = 0; found != NULL && i < members->count; i++) {
+        PyObject *column = found_in_column(&members->columns[i]);
+        if (column == NULL)
+            Py_CLEAR(found);
+        else
+            PyList_SET_ITEM(found, i, column);
+    }
+    return found;
+}
+
+/* read(bytes of the messages, ends as int32 (one more than messages), one byte per message that is not 0 if it is declined already, columns,
+ *      bytes to begin with for the texts of each column)
+ * -> (one byte per message that is 1 if it was declined, [(nulls, validity, data, ends of texts or None, columns of an object or None)])
  *
- * A message that was declined is null in all columns. */
+ * A message that was declined is null in all columns. An object has no data. */
 static PyObject *json_read(PyObject *self, PyObject *args)
 {
     Py_buffer data, ends, declined;
-    PyObject *declared, *result = NULL, *found = NULL, *out = NULL;
-    if (!PyArg_ParseTuple(args, "y*y*y*O!", &data, &ends, &declined, &PyTuple_Type, &declared))
+    PyObject *declared, *result = NULL, *found, *out = NULL;
+    Py_ssize_t text_bytes;
+    Members members = {NULL, 0, 0};
+    if (!PyArg_ParseTuple(args, "y*y*y*On", &data, &ends, &declined, &declared, &text_bytes))
         return NULL;
-    Py_ssize_t count = PyTuple_GET_SIZE(declared), rows = declined.len, opened = 0;
-    Column *columns = PyMem_Calloc((size_t)(count ? count : 1), sizeof(Column));
+    Py_ssize_t rows = declined.len;
     const int32_t *end_of = ends.buf;
-    if (columns == NULL) {
-        PyErr_NoMemory();
-        goto end;
-    }
-    if (ends.len != 4 * (rows + 1) || end_of[0] < 0 || end_of[rows] > data.len) {
+    if (ends.len != 4 * (rows + 1) || end_of[0] < 0 || end_of[rows] > data.len || text_bytes < 0) {
         PyErr_SetString(PyExc_ValueError, "the messages do not lie within the bytes");
         goto end;
     }
-    for (; opened < count; opened++)
-        if (open_column(&columns[opened], PyTuple_GET_ITEM(declared, opened), rows, (end_of[rows] - end_of[0]) / count) < 0)
-            goto end;
-    if ((out = zeros(rows)) == NULL)
+    if (open_members(&members, declared, rows, text_bytes, 0) < 0 || (out = zeros(rows)) == NULL)
         goto end;
     for (Py_ssize_t row = 0; row < rows; row++) {
         Text text = {(const uint8_t *)data.buf + end_of[row], (const uint8_t *)data.buf + end_of[row + 1]};
-        int taken = ((const char *)declined.buf)[row] ? 0 : take_message(columns, count, &text, row);
+        int taken = ((const char *)declined.buf)[row] ? 0 : take_message(&members, &text, row);
         if (taken < 0)
             goto end;
         if (!taken) {
             PyBytes_AS_STRING(out)[row] = 1;
-            clear_row(columns, count, row);
+            clear_row(&members, row);
         }
-        end_row(columns, count, row);
+        end_row(&members, row);
     }
-    if ((found = PyList_New(count)) == NULL)
-        goto end;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *column = close_column(&columns[i]);
-        if (column == NULL)
-            goto end;
-        PyList_SET_ITEM(found, i, column);
-    }
-    result = PyTuple_Pack(2, out, found);
+    if ((found = found_in(&members)) != NULL)
+        result = Py_BuildValue("(ON)", out, found);
 end:
-    for (Py_ssize_t i = 0; columns != NULL && i < count; i++) {
-        Py_XDECREF(columns[i].validity);
-        Py_XDECREF(columns[i].data);
-        Py_XDECREF(columns[i].ends);
-    }
-    PyMem_Free(columns);
-    Py_XDECREF(found);
+    close_members(&members);
     Py_XDECREF(out);
     PyBuffer_Release(&data);
     PyBuffer_Release(&ends);

@@ -1,6 +1,6 @@
 """Messages -> rows of a schema: fast for the usual messages, exact for all, and never a crash.
 
-Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The usual messages of a flat schema are
+Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`. The usual messages are
 read by an extension in C (`usual.py`), if it was built. The fast side for the others is pyarrow.json, which is unsafe on malformed input, so
 it gets a block only if all of this holds:
 

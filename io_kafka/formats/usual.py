@@ -1,4 +1,4 @@
-"""Access to the C extension `_json`, which reads the usual JSON messages of a flat schema straight into Arrow columns.
+"""Access to the C extension `_json`, which reads the usual JSON messages straight into Arrow columns.
 
 It declines every message about which anything is unusual, and every schema with a type that it does not know. `parse.py` reads those. So what
 it accepts has the value that `parse_slowly` gives, and nothing depends on whether the extension was built.
@@ -33,9 +33,13 @@ KINDS = {
     pa.timestamp("us"): "T",
     pa.timestamp("us", "UTC"): "Z",
 }
-"""The types that the extension reads, and their kinds there."""
+"""The types without details that the extension reads, and their kinds there. It also reads decimals, and structs of what it reads."""
 
-Declared = tuple[tuple[bytes, str, bool], ...]
+DEPTH_MAX = 16
+"""Of structs within structs. Deeper ones are rare, and the extension calls itself for each level."""
+
+Declared = tuple[bytes, str, bool, tuple[int, int] | tuple["Declared", ...] | None]
+Column = tuple[int, bytes, bytes | None, bytes | None, list["Column"] | None]
 
 
 @cache
@@ -50,18 +54,53 @@ def read_usual(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Boo
     declared = _declared(schema)
     if declared is None or why_not() is not None:
         return None
+    columns, texts = declared
     data, ends = bytes_of(values)
-    declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), declared)
-    columns = []
-    for field, (nulls, validity, content, text_ends) in zip(schema, found, strict=True):
-        buffers = [pa.py_buffer(validity) if nulls else None, pa.py_buffer(content)]
-        if text_ends is not None:
-            buffers.insert(1, pa.py_buffer(text_ends))
-        columns.append(pa.Array.from_buffers(field.type, len(values), buffers, nulls))
-    return pa.RecordBatch.from_arrays(columns, schema=nullable(schema)), np.frombuffer(declined, dtype=np.bool_).copy()
+    text_bytes = int(ends[-1] - ends[0]) // max(1, texts)
+    declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), columns, text_bytes)
+    arrays = [_array(field.type, len(values), column) for field, column in zip(schema, found, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.frombuffer(declined, dtype=np.bool_).copy()
+
+
+def _array(kind: pa.DataType, length: int, column: Column) -> pa.Array:
+    nulls, validity, content, text_ends, members = column
+    buffers = [pa.py_buffer(validity) if nulls else None]
+    if members is not None:
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        children = [_array(field.type, length, member) for field, member in zip(fields, members, strict=True)]
+        return pa.Array.from_buffers(kind, length, buffers, nulls, children=children)
+    if text_ends is not None:
+        buffers.append(pa.py_buffer(text_ends))
+    return pa.Array.from_buffers(kind, length, [*buffers, pa.py_buffer(content)], nulls)
 
 
 @lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
-def _declared(schema: pa.Schema) -> Declared | None:
-    declared = tuple((field.name.encode(), KINDS.get(field.type, ""), not field.nullable) for field in schema)
-    return declared if declared and all(kind for _, kind, _ in declared) else None
+def _declared(schema: pa.Schema) -> tuple[tuple[Declared, ...], int] | None:
+    """(the columns as the extension takes them, the number of columns of texts in them)."""
+    columns = [_declared_column(field, DEPTH_MAX) for field in schema]
+    known = tuple(column for column in columns if column is not None)
+    return (known, _texts(known)) if known and len(known) == len(columns) else None
+
+
+def _declared_column(field: pa.Field, depth_max: int) -> Declared | None:
+    kind, name, required = field.type, field.name.encode(), not field.nullable
+    if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
+        return name, "p", required, (kind.precision, kind.scale)
+    if not pa.types.is_struct(kind):
+        return (name, KINDS[kind], required, None) if kind in KINDS else None
+    members = [kind.field(i) for i in range(kind.num_fields)]
+    if not depth_max or not all(member.nullable for member in members):
+        return None
+    columns = tuple(_declared_column(member, depth_max - 1) for member in members)
+    known = tuple(column for column in columns if column is not None)
+    return (name, "{", required, known) if known and len(known) == len(columns) else None
+
+
+def _texts(columns: tuple[Declared, ...]) -> int:
+    count = 0
+    for _, kind, _, detail in columns:
+        if kind == "{":
+            assert detail is not None
+            count += _texts(detail)  # type: ignore[arg-type]  # the detail of an object
+        count += kind == "s"
+    return count

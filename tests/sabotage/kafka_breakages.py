@@ -486,6 +486,32 @@ KAFKA = (
         ("tests/io_kafka/formats/test_usual.py::test_usual_values_are_read_and_all_others_declined",),
     ),
     Breakage(
+        "decimals-wider-than-declared",
+        "The extension takes decimals of 38 digits for every DECIMAL, so that a number which does not fit becomes a row.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/usual.py",
+                '"p", required, (kind.precision, kind.scale)',
+                '"p", required, (38, kind.scale)',
+            ),
+        ),
+        ("tests/io_kafka/formats/test_usual.py::test_usual_values_are_read_and_all_others_declined",),
+    ),
+    Breakage(
+        "null-objects-are-empty",
+        "An object that is null becomes one whose fields are null.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/usual.py",
+                "pa.Array.from_buffers(kind, length, buffers, nulls, children=children)",
+                "pa.Array.from_buffers(kind, length, [None], 0, children=children)",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_usual.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",),
+    ),
+    Breakage(
         "declined-messages-are-rows",
         "A message that the extension has declined stays a row of nulls, beside the row that the exact reader gives.",
         "the batch answer",

@@ -20,8 +20,13 @@ from io_kafka.native_switch import SWITCH
 
 pytestmark = pytest.mark.skipif(usual.why_not() is not None, reason=str(usual.why_not()))
 
-EVERY_KIND = pa.schema([pa.field(f"k{kind}", type_) for type_, kind in KINDS.items()])
-NAMES = {type_: f"k{kind}" for type_, kind in KINDS.items()}
+MONEY, SMALL, WHOLE, WIDE = pa.decimal128(10, 2), pa.decimal128(2, 2), pa.decimal128(18, 0), pa.decimal128(38, 18)
+DECIMALS = {MONEY: "money", SMALL: "small", WHOLE: "whole", WIDE: "wide"}
+FLAT = [*(pa.field(f"k{kind}", type_) for type_, kind in KINDS.items()), *(pa.field(n, t) for t, n in DECIMALS.items())]
+DEEPER = pa.struct([pa.field("kq", pa.int64()), pa.field("ks", pa.string()), pa.field("money", MONEY)])
+INNER = pa.struct([*FLAT, pa.field("deeper", DEEPER)])
+EVERY_KIND = pa.schema([*FLAT, pa.field("inner", INNER), pa.field("second", INNER)])
+NAMES = {type_: f"k{kind}" for type_, kind in KINDS.items()} | DECIMALS | {INNER: "inner"}
 
 
 def array(messages: Sequence[bytes | None]) -> pa.Array:
@@ -38,15 +43,24 @@ def accepted(messages: Sequence[bytes | None], schema: pa.Schema) -> list[bool]:
     slowly = parse_slowly(array([messages[i] for i in taken]), schema)
     assert slowly.faults == []
     assert texts(rows.take(pa.array(taken))) == texts(slowly.rows)
-    assert all(value is None for row in rows.filter(pa.array(declined)).to_pylist() for value in row.values())
+    assert all(column.null_count == np.count_nonzero(declined) for column in rows.filter(pa.array(declined)).columns)
     return [bool(not each) for each in declined]
 
 
 def texts(rows: pa.RecordBatch) -> list[list[str]]:
     """Also the signs of zeros count. Times are compared as counts, for Python's own know no year before the first."""
     counts = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64(), pa.timestamp("us", "UTC"): pa.int64()}
-    columns = [column.cast(counts.get(column.type, column.type)) for column in rows.columns]
+    columns = [column.cast(counts.get(column.type, column.type)) for column in _leaves(rows.columns)]
     return [[repr(value) for value in row] for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+
+
+def _leaves(columns: Sequence[pa.Array]) -> list[pa.Array]:
+    """The columns without structs: for each struct where it is null, and then its own columns."""
+    leaves = []
+    for column in columns:
+        is_struct = pa.types.is_struct(column.type)
+        leaves += [column.is_null(), *_leaves(column.flatten())] if is_struct else [column]
+    return leaves
 
 
 def one(text: str | bytes, kind: pa.DataType) -> bool:
@@ -91,6 +105,24 @@ def one(text: str | bytes, kind: pa.DataType) -> bool:
             ['"2020-01-01T00:00:00Z"', '"2020-01-01T00:00:00.5Z"', '"2020-01-01T00:00:00.000001"', '"2020-01-01"'],
             ['"2020-01-01T00:00:00+00:00"', '"2020-01-01T00:00:00.Z"', '"2020-01-01Z"', '"2020-01-01T00:00:00ZZ"', '"2020-01-01T00:00:00z"'],
         ),
+        (
+            MONEY,
+            ["0", "-0", "0.00", "-0.01", "12345678", "-12345678.99", "99999999.9", "1.5", "null"],
+            ["123456789", "100000000.00", "0.001", "1.500", "1e2", "0e0", "1E-2", '"1.50"', "NaN", "1.", "01", "-", "true", "{}"],
+        ),
+        (SMALL, ["0.99", "-0.5", "0"], ["1", "1.0", "-1.00", "0.999"]),
+        (WHOLE, ["999999999999999999", "-999999999999999999"], ["1000000000000000000", "1.0", "0.1", "1e1"]),
+        (
+            WIDE,
+            ["99999999999999999", "-0.000000000000000001", "0.999999999999999999", "123456789012345678", "0.1"],
+            ["1234567890123456789", "0.0000000000000000001", "1.000000000000000001"],
+        ),
+        (
+            INNER,
+            ["{}", "null", '{"kq":1}', '{ "kq" : 1 , "more" : [{}] }', '{"deeper":{"money":1.25,"ks":"\\n"},"ks":"x"}', '{"deeper":null}'],
+            ["[]", '"{}"', "1", '{"kq":1,"kq":2}', '{"kq":"1"}', '{"deeper":{"kq":1,"kq":1}}', '{"deeper":{"kq":0.5}}', '{"deeper":[]}',
+             '{"kq":1,}', '{"deeper":{}', '{"kq":1'],
+        ),
     ],
 )  # fmt: skip
 def test_usual_values_are_read_and_all_others_declined(
@@ -104,7 +136,7 @@ def test_every_kind_has_its_texts() -> None:
     (mark,) = [
         m for m in test_usual_values_are_read_and_all_others_declined.pytestmark if m.name == "parametrize"  # type: ignore[attr-defined]
     ]  # fmt: skip
-    assert {case[0] for case in mark.args[1]} == set(KINDS)
+    assert {case[0] for case in mark.args[1]} == {*KINDS, *DECIMALS, INNER}
 
 
 @pytest.mark.parametrize(
@@ -162,13 +194,40 @@ def test_a_value_that_is_required_must_be_there() -> None:
     assert accepted(messages, schema) == [True, False, False, True, False]
 
 
+def test_a_required_object_must_be_there_and_may_be_empty() -> None:
+    schema = pa.schema([pa.field("a", pa.struct([pa.field("b", pa.string())]), nullable=False)])
+    messages = [b"{}", b'{"a":null}', b'{"a":{}}', b'{"a":{"b":null}}', b'{"a":{"b":"x"}}']
+    assert accepted(messages, schema) == [False, False, True, True, True]
+
+
+def test_an_object_that_is_declined_late_leaves_nothing_behind() -> None:
+    whole = b'{"inner":{"ks":"two","kq":5,"deeper":{"ks":"x","money":1.00}},"second":{"ks":"three"}'
+    messages = [b'{"inner":{"ks":"one"}}', whole + b',"ki":"no"}', whole + b"}", b'{"second":null}', whole]
+    assert accepted(messages, EVERY_KIND) == [True, False, True, True, False]
+
+
+def test_two_objects_of_one_message_do_not_share_their_fields() -> None:
+    read = read_usual(array([b'{"second":{"kq":2},"inner":{"kq":1,"ks":"i"}}']), EVERY_KIND)
+    assert read is not None and not read[1].any()
+    inner, second = (read[0].column(name)[0].as_py() for name in ("inner", "second"))
+    assert (inner["kq"], inner["ks"], second["kq"], second["ks"]) == (1, "i", 2, None)
+
+
 def test_a_message_that_is_declined_late_leaves_nothing_behind() -> None:
     messages = [b'{"ks":"one","k?":true}', b'{"ks":"two","kq":5,"k?":true,"kd":1.5,"ki":"no"}', b'{"ks":"three"}']
     assert accepted(messages, EVERY_KIND) == [True, False, True]
 
 
 @pytest.mark.parametrize(
-    "type_", [pa.float32(), pa.decimal128(10, 2), pa.binary(), pa.list_(pa.int64()), pa.struct([("a", pa.int64())])]
+    "type_",
+    [
+        pa.float32(),
+        pa.binary(),
+        pa.list_(pa.int64()),
+        pa.struct([("a", pa.float32())]),
+        pa.struct([("a", pa.struct([("b", pa.binary())]))]),
+        pa.struct([pa.field("a", pa.int64(), nullable=False)]),
+    ],
 )
 def test_a_schema_with_another_type_is_left_to_the_others(type_: pa.DataType) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", type_)])
@@ -219,19 +278,30 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
 )
-KEYS = st.sampled_from(EVERY_KIND.names) | st.text(max_size=3)
+DECIMAL_TEXTS = st.decimals(-(10**9), 10**9, places=2) | st.decimals(allow_nan=False, allow_infinity=False)
+KEYS = st.sampled_from([*EVERY_KIND.names, "deeper"]) | st.text(max_size=3)
 PIECES = [b"", b'"', b"\\", b"}", b",", b":", b"0", b"-", b".", b"e", b"\xc3", b"\x00", b" ", b"\n", b"n"]
 DAMAGE = st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PIECES)), max_size=2)
 
 
 @st.composite
 def messages_of(draw: Any) -> bytes:
-    pairs = draw(st.lists(st.tuples(KEYS, VALUES), max_size=5))
     ascii_only, space = draw(st.booleans()), draw(st.sampled_from(["", " ", "\t\n"]))
-    members = [
-        f"{json.dumps(k, ensure_ascii=ascii_only)}:{space}{json.dumps(v, ensure_ascii=ascii_only)}" for k, v in pairs
-    ]
-    text = ("{" + f",{space}".join(members) + space + "}").encode("utf-8", "surrogatepass")
+
+    def object_of(depth: int) -> str:
+        members = []
+        for key, value in draw(st.lists(st.tuples(KEYS, VALUES), max_size=5 if depth == 0 else 3)):
+            is_object = key in ("inner", "second", "deeper") and depth < 3 and draw(st.booleans())
+            is_decimal = key in DECIMALS.values() and draw(st.booleans())
+            told = json.dumps(value, ensure_ascii=ascii_only)
+            if is_object:
+                told = object_of(depth + 1)
+            elif is_decimal:
+                told = str(draw(DECIMAL_TEXTS))
+            members.append(f"{json.dumps(key, ensure_ascii=ascii_only)}:{space}{told}")
+        return "{" + f",{space}".join(members) + space + "}"
+
+    text = object_of(0).encode("utf-8", "surrogatepass")
     for place, piece in draw(DAMAGE):
         at = place % (len(text) + 1)
         text = text[:at] + piece + text[at + (1 if place % 3 else 0) :]
@@ -254,7 +324,8 @@ def test_usual_messages_reach_no_other_reader(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "_parse_unusual", lambda *_: pytest.fail("a message was declined"))
     rows = [
         {"kb": i % 100, "kh": i, "ki": -i, "kq": i * 10**12, "kd": i / 7, "k?": i % 2 == 0, "ks": f"ä{i}\n", "kD": "2024-02-29",
-         "kT": f"2024-02-29T12:00:{i % 60:02}.{i:06}", "kZ": "2024-02-29 12:00:00Z", "more": {"x": [i, None]}}
+         "kT": f"2024-02-29T12:00:{i % 60:02}.{i:06}", "kZ": "2024-02-29 12:00:00Z", "more": {"x": [i, None]},
+         "money": i / 4, "inner": None if i % 3 else {"ks": f"{i}", "deeper": {"kq": i}}, "second": {"money": -i}}
         for i in range(1000)
     ]  # fmt: skip
     read = parse(array([json.dumps(row, ensure_ascii=False).encode() for row in rows]), EVERY_KIND).rows
