@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/simulator
+BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/io_kafka/formats/test_usual.py tests/simulator \
+	$(filter-out tests/engine/test_aggregate_spark.py,$(wildcard tests/engine/test_*.py))
 COMMANDS := $(addprefix tests/stepwell/test_,cli.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster
-BESIDE := $(BELOW_SPARK) $(COMMANDS)
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
@@ -18,14 +18,16 @@ demo: $(STAMP)
 demo-cluster: $(STAMP)
 	$(BIN)/python -m examples.flights.demo_cluster
 
-# The tests whose process has no Spark session (rooms below Spark, and commands as processes of their own) run beside the others, for either half
-# waits much of its time; what they said is shown at the end.
+# Three lanes beside each other, for each waits much of its time: tests below Spark, tests of commands and clusters, which are processes of their
+# own, and the tests that share one Spark session. What the first two said is shown at the end.
 test: $(STAMP)
 	@mkdir -p build
-	@$(BIN)/python -m pytest $(BESIDE) > build/tests-beside.log 2>&1 & beside=$$!; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(BESIDE)); above=$$?; \
-	wait $$beside; beside=$$?; echo; echo "$(BELOW_SPARK) $(COMMANDS):"; cat build/tests-beside.log; \
-	test $$above -eq 0 -a $$beside -eq 0
+	@$(BIN)/python -m pytest $(BELOW_SPARK) > build/tests-below.log 2>&1 & below=$$!; \
+	$(BIN)/python -m pytest $(COMMANDS) > build/tests-commands.log 2>&1 & commands=$$!; \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(BELOW_SPARK) $(COMMANDS)); spark=$$?; \
+	wait $$below; below=$$?; wait $$commands; commands=$$?; \
+	echo; echo "Below Spark:"; cat build/tests-below.log; echo; echo "Commands and clusters:"; cat build/tests-commands.log; \
+	test $$spark -eq 0 -a $$below -eq 0 -a $$commands -eq 0
 
 check: lint types test
 
