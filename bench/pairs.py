@@ -128,7 +128,7 @@ def _digest(messages: Messages) -> str:
     hasher = xxhash.xxh3_128()
     for column in (messages.partition, messages.key, messages.value):
         for value in column.to_pylist():
-            hasher.update(repr(value))
+            hasher.update(repr(value).encode())
     return hasher.hexdigest()
 
 

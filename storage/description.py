@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from base.version import VersionId
@@ -132,6 +133,7 @@ def encode(description: Description) -> bytes:
     return json.dumps(_renamed(plain, _STORED_NAMES), sort_keys=True).encode()
 
 
+@lru_cache(maxsize=64)  # each step reads it twice, and it changes with a checkpoint only; a process has a few databases
 def decode(text: bytes) -> Description:
     """The reverse of `encode`. Raises FormatUnknown."""
     plain: dict[str, Any] = json.loads(text)

@@ -27,22 +27,22 @@ SHARDS_DEFAULT = 4096
 """Shards of a state: enough to divide it evenly among some hundred workers, and few enough for each task to hold a
 table of them."""
 
+# Operations on arrays of integers wrap around without a warning, which numpy gives for single numbers only.
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _COMBINE = np.uint64(0xD1342543DE82EF95)
 _INCREMENT = np.uint64(0x8CB92BA72F3D8DD7)
 _ELEMENT = np.uint64(0xA0761D6478BD642F)
+_MIX_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+_MIX_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, seed: int = 0) -> Hashes:
     """One hash for each of `length` rows, over `columns` in their order. Rows without columns hash to `seed`. The cost
     is O(rows), and one xxh3 for each distinct string of a column."""
-    result = np.zeros(length, dtype=np.uint64)
-    if seed:
-        result += np.uint64(seed)
+    result = np.full(length, seed, dtype=np.uint64)
     for column in columns:
-        with np.errstate(over="ignore"):
-            # splitmix64 maps 0 to 0, and keys that are 0 are common. The increment keeps them from hashing to 0.
-            result = _mix(result * _COMBINE + _hash_column(_flat(column)) + _INCREMENT)
+        # splitmix64 maps 0 to 0, and keys that are 0 are common. The increment keeps them from hashing to 0.
+        result = _mix(result * _COMBINE + _hash_column(_flat(column)) + _INCREMENT)
     return result
 
 
@@ -102,10 +102,9 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
 
 
 def _mix(values: Hashes) -> Hashes:
-    with np.errstate(over="ignore"):
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return values ^ (values >> np.uint64(31))
+    values = (values ^ (values >> _MIX_SHIFTS[0])) * _MIX_FACTORS[0]
+    values = (values ^ (values >> _MIX_SHIFTS[1])) * _MIX_FACTORS[1]
+    return values ^ (values >> _MIX_SHIFTS[2])
 
 
 def _hash_column(column: pa.Array) -> Hashes:
@@ -147,8 +146,7 @@ def _hash_fixed(column: pa.Array) -> Hashes:
     kind = column.type
     if pa.types.is_decimal(kind):
         low, high = decimal_words(column)
-        with np.errstate(over="ignore"):
-            return _mix(_mix(low) * _COMBINE + high.view(np.uint64))
+        return _mix(_mix(low) * _COMBINE + high.view(np.uint64))
     if pa.types.is_floating(kind):
         values = filled(canonical_floats(column).cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
         return _mix(values.view(np.uint64))
@@ -184,7 +182,6 @@ def _hash_list(column: pa.Array, seed: int) -> Hashes:
     starts = ends - lengths
     positions = np.arange(len(flat), dtype=np.int64) - np.repeat(starts, lengths)
     elements = hash_columns([flat], len(flat), seed=seed + 1)
-    with np.errstate(over="ignore"):
-        placed = _mix(elements + positions.astype(np.uint64) * _ELEMENT)
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(placed, dtype=np.uint64)])
-        return _mix(sums[ends] - sums[starts] + lengths.astype(np.uint64))
+    placed = _mix(elements + positions.astype(np.uint64) * _ELEMENT)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(placed, dtype=np.uint64)])
+    return _mix(sums[ends] - sums[starts] + lengths.astype(np.uint64))

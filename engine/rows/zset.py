@@ -116,11 +116,12 @@ def group_rows(
     `of_rows`: `major` is a hash of whole rows already, and no other hash is computed."""
     minor = major if of_rows and major is not None else hash_columns(columns, length)
     order = _order(minor, major)
-    new = _changes(columns, minor, major, order)
-    if _has_collision(columns, minor, major, order, new):
+    tied = _ties(minor, major, order)
+    new = _changes(columns, tied, order)
+    if (tied & new[1:]).any():  # a collision: equal rows are perhaps not neighbours
         order = _exact_order(columns, minor, major)
-        new = _changes(columns, minor, major, order)
-    return order, np.flatnonzero(new)
+        new = _changes(columns, _ties(minor, major, order), order)
+    return order, new.nonzero()[0]
 
 
 def _order(minor: Hashes, major: Hashes | None) -> Indices:
@@ -140,38 +141,25 @@ def _sorted(hashes: Hashes) -> Indices:
     return np.argsort(hashes, kind="stable" if runs <= SORTED_RUNS_MAX else "quicksort").astype(np.int64, copy=False)
 
 
-def _changes(
-    columns: Sequence[pa.Array | pa.ChunkedArray], minor: Hashes, major: Hashes | None, order: Indices
-) -> Bools:
+def _ties(minor: Hashes, major: Hashes | None, order: Indices) -> Bools:
+    """For each position in `order` but the first: whether its hashes are those of the row before it."""
+    ordered = minor[order]
+    tied: Bools = ordered[1:] == ordered[:-1]
+    if major is not None and major is not minor:
+        ordered = major[order]
+        tied &= ordered[1:] == ordered[:-1]
+    return tied
+
+
+def _changes(columns: Sequence[pa.Array | pa.ChunkedArray], tied: Bools, order: Indices) -> Bools:
     """For each position in `order`: whether its row differs from the row before it."""
     new = np.ones(len(order), dtype=bool)
-    sorted_minor = minor[order]
-    new[1:] = sorted_minor[1:] != sorted_minor[:-1]
-    if major is not None:
-        sorted_major = major[order]
-        new[1:] |= sorted_major[1:] != sorted_major[:-1]
-    same = np.flatnonzero(~new)
+    same = tied.nonzero()[0] + 1
     if len(same):
         here, before = pa.array(order[same]), pa.array(order[same - 1])
         flat = identity_columns(columns)
         new[same] = ~equal_rows([c.take(here) for c in flat], [c.take(before) for c in flat], len(same))
     return new
-
-
-def _has_collision(
-    columns: Sequence[pa.Array | pa.ChunkedArray],
-    minor: Hashes,
-    major: Hashes | None,
-    order: Indices,
-    new: Bools,
-) -> bool:
-    """Whether neighbours with one hash are unequal. If so, equal rows are perhaps not neighbours."""
-    sorted_minor = minor[order]
-    tied = sorted_minor[1:] == sorted_minor[:-1]
-    if major is not None:
-        sorted_major = major[order]
-        tied &= sorted_major[1:] == sorted_major[:-1]
-    return bool((tied & new[1:]).any())
 
 
 def _exact_order(columns: Sequence[pa.Array | pa.ChunkedArray], minor: Hashes, major: Hashes | None) -> Indices:
@@ -186,6 +174,9 @@ def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int)
     columns."""
     equal = np.ones(length, dtype=bool)
     for a, b in zip(left, right, strict=True):
+        if pa.types.is_integer(a.type) and not a.null_count and not b.null_count:
+            equal &= a.to_numpy() == b.to_numpy()  # a third of the time of Arrow's, which gives bits
+            continue
         same = pc.equal(a, b)
         if same.null_count:
             both = pc.and_(a.is_null(), b.is_null())

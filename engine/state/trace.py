@@ -21,6 +21,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -65,7 +66,7 @@ class TraceLayout:
     accumulator_types: tuple[pa.DataType, ...] = (pa.int64(),)
     ordered: bool = False
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         rows = [(f"c{i}", kind) for i, kind in enumerate(self.types)]
         accumulators = [(f"a{i}", kind) for i, kind in enumerate(self.accumulator_types)]
@@ -169,7 +170,7 @@ class Trace:
     def _match(self, run: Run, sorted_hashes: Hashes) -> tuple[zset.Indices, pa.Table]:
         hashes = run.hashes
         low = np.searchsorted(hashes, sorted_hashes, side="left")
-        probe = np.flatnonzero(hashes[np.minimum(low, len(hashes) - 1)] == sorted_hashes)
+        probe = (hashes[np.minimum(low, len(hashes) - 1)] == sorted_hashes).nonzero()[0]
         low = low[probe]
         if not len(probe):
             return probe, run.table

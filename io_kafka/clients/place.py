@@ -71,8 +71,11 @@ class Place:
                 below.append(each.chunk)
             else:
                 one, other = each.chunk.split(end)
-                below += [one] if len(one.offsets) else []
-                above.append(Waiting.of(other))
+                if not len(one.offsets):
+                    above.append(each)
+                    continue
+                below.append(one)
+                above.append(Waiting(other, each.last, each.nbytes - one.nbytes))
         return below, above
 
     def amount_below(self, end: int) -> Amount:

@@ -83,8 +83,9 @@ def _lengths_and_bytes(column: pa.BinaryArray) -> tuple[np.ndarray, memoryview]:
         return np.empty(0, dtype="<i8"), memoryview(b"")
     ends = np.frombuffer(ends_buffer, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
     lengths = np.diff(ends).astype("<i8")
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    assert not lengths[nulls].any(), "a null with bytes would enter the checksum"
-    lengths[nulls] = _NULL_LENGTH
+    if column.null_count:
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        assert not lengths[nulls].any(), "a null with bytes would enter the checksum"
+        lengths[nulls] = _NULL_LENGTH
     data = memoryview(data_buffer)[int(ends[0]) : int(ends[-1])] if data_buffer is not None else memoryview(b"")
     return lengths, data

@@ -135,6 +135,10 @@ def test_of_two_copies_the_one_is_bound_that_has_what_all_have() -> None:
     result = bind(tasks, LATER, final=False)
     assert hosts_of(result, tasks) == ["b", "b"]
     assert isinstance(result, Bound) and not result.copies  # it was never a checkpoint of the log
+    tasks = offers(("a", [found(0, V3, size=9)]), ("b", [found(0, V2)]), ("b", [found(1, V2)]))
+    result = bind(tasks, LATER, final=False)
+    assert hosts_of(result, tasks) == ["b", "b"]
+    assert isinstance(result, Bound) and result.copies == {0: ("a",)}  # it may yet be wanted
 
 
 def test_after_the_intent_of_the_first_checkpoint_nothing_is_created() -> None:

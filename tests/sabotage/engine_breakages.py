@@ -443,19 +443,13 @@ ENGINE = (
     ),
     Breakage(
         "source-keeps-its-own-schema",
-        "The rows of a source that reads one range keep the decoder's NOT NULL marks.",
+        "The rows of a source keep the decoder's NOT NULL marks.",
         "3 placement independence",
         (
             Edit(
                 "engine/run/sources.py",
-                "            rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()\n",
-                "            if len(parts) == 1:\n"
-                "                parts = [\n"
-                "                    _decoded(table, b, on_error, step, report)\n"
-                "                    for b in batches\n"
-                "                    if b.topic == table.topic and b.num_rows\n"
-                "                ]\n"
-                "            rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()\n",
+                "zset.as_schema(_decoded(table, messages, on_error, step, report), schema)",
+                "_decoded(table, messages, on_error, step, report)",
             ),
         ),
         ("tests/engine/test_sources.py::test_which_partitions_have_rows_does_not_matter",),

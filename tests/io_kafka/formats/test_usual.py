@@ -38,13 +38,21 @@ def accepted(messages: Sequence[bytes | None], schema: pa.Schema) -> list[bool]:
     read = read_usual(array(messages), schema)
     assert read is not None
     rows, declined = read
-    rows.validate(full=True)
+    assert _is_valid(rows)
     taken = np.flatnonzero(~declined)
     slowly = parse_slowly(array([messages[i] for i in taken]), schema)
     assert slowly.faults == []
     assert texts(rows.take(pa.array(taken))) == texts(slowly.rows)
     assert all(column.null_count == np.count_nonzero(declined) for column in rows.filter(pa.array(declined)).columns)
     return [bool(not each) for each in declined]
+
+
+def _is_valid(rows: pa.RecordBatch) -> bool:
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def texts(rows: pa.RecordBatch) -> list[list[str]]:
