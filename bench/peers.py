@@ -46,7 +46,7 @@ def environment(name: str, requirements: Sequence[str]) -> Path:
 def jars(name: str, modules: Sequence[tuple[str, str, str]], exclude: Sequence[str] = ()) -> list[Path]:
     """The jars of Maven modules (organisation, name, revision) and of their dependencies, fetched by the Ivy that pyspark brings. `exclude`:
     organisations whose jars the peer has already."""
-    folder = BUILD / f"{name}-jars"
+    folder = BUILD / "-".join([name, *(revision for _, _, revision in modules), "jars"])
     if not folder.is_dir():
         scratch = folder.with_name(folder.name + ".part")
         shutil.rmtree(scratch, ignore_errors=True)

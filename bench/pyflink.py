@@ -19,8 +19,8 @@ from bench.workloads import BUILD, DEFAULT, Case
 from io_kafka.errors import KafkaFault
 
 ENGINE = "pyflink"
-FLINK_VERSION = "2.0.2"
-CONNECTOR_VERSION = "4.0.1-2.0"
+FLINK_VERSION = "2.2.1"
+CONNECTOR_VERSION = "5.0.0-2.2"
 SCRIPT = Path(__file__).with_name("jobs") / "pyflink_job.py"
 OUTPUT_PARTITIONS = 4
 SLOPE_FROM, SLOPE_TO = 0.3, 0.95

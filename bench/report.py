@@ -17,15 +17,17 @@ from typing import Any
 import psutil
 
 from bench.medians import by_case, medians, ratios, rounds_of
+from bench.pyflink import FLINK_VERSION
 from bench.result import Result
+from bench.structured_streaming import SPARK_VERSION
 from bench.workloads import WORKLOADS
 
 RESULTS = Path(__file__).with_name("results")
 BENCHMARKS = Path(__file__).resolve().parent.parent / "BENCHMARKS.md"
 NAMES = {
     "stepwell": "Stepwell",
-    "structured_streaming": "Structured Streaming 4.0.0",
-    "pyflink": "PyFlink 2.0.2",
+    "structured_streaming": f"Structured Streaming {SPARK_VERSION}",
+    "pyflink": f"PyFlink {FLINK_VERSION}",
     "floor": "floor (one core)",
 }
 QUIET_CORES = 0.1

@@ -1,7 +1,7 @@
 """The peer that our users have: Structured Streaming, with its faster state store (HDFS-backed) and as many partitions as there are cores.
 
-It runs Spark 4.0.0, because Maven Central had no Kafka connector of Spark 4.3 when it was measured. It writes to Kafka at least once. It does
-not run W4, because it refuses a maximum under retractions.
+It runs Spark 4.2.0, because Maven Central had no Kafka connector of a later release when it was measured. It writes to Kafka at least once.
+It does not run W4, because it refuses a maximum under retractions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.topics import Bench
 from bench.workloads import BUILD, DEFAULT, Case
 
 ENGINE = "structured_streaming"
-SPARK_VERSION = "4.0.0"
+SPARK_VERSION = "4.2.0"
 WORKLOADS = ("W1", "W2", "W3")
 SCRIPT = Path(__file__).with_name("jobs") / "structured_streaming_job.py"
 DEFAULT_STEP_ROWS = 500_000

@@ -142,11 +142,12 @@ class Copy:
 @dataclass(frozen=True)
 class Bound:
     """`workers`: from each number to the serial number of its task. `created`: the numbers whose databases are to be created. `copies`: the
-    hosts of copies that are left alone, by number."""
+    hosts of copies that are left alone, by number. `versions`: what the database of each number can open, as its host has reported it."""
 
     workers: Mapping[int, int]
     created: frozenset[int]
     copies: Mapping[int, tuple[str, ...]]
+    versions: Mapping[int, frozenset[VersionId]]
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,9 @@ def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missi
     if missing:
         return Missing(missing)
     left = {n: tuple(c.host for c in copies[n] if c.claim is Claim.HELD and c.host != tasks.host_of[n]) for n in chosen}
-    return Bound(tasks.given, frozenset(created), {number: hosts for number, hosts in left.items() if hosts})
+    versions = {n: next(c.versions for c in chosen[n] if c.host == tasks.host_of[n]) for n in chosen}
+    versions.update(dict.fromkeys(created, frozenset({EMPTY})))
+    return Bound(tasks.given, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
 
 
 def replaced(offers: Sequence[Offer], rules: Rules) -> dict[str, tuple[tuple[int, Identity | None], ...]]:

@@ -141,9 +141,9 @@ class Pipeline:
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        bind_workers(crew, self._spec, self._writer.state, log_id)
+        reported = bind_workers(crew, self._spec, self._writer.state, log_id)
         self._board.update(workers=[{"host": m.host, "pid": m.pid, "folder": m.folder} for m in crew.members])
-        version = open_latest(crew, self._writer.state)
+        version = open_latest(crew, self._writer.state, reported)
         record_completion(self._writer, version)
         self._writer.state.forget(first_needed(version, self._writer.state.checkpoints))
         self._board.update(

@@ -13,7 +13,7 @@ log that it was made with. The version that is opened holds no step whose output
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import structlog
@@ -21,7 +21,7 @@ import structlog
 from base.version import EMPTY, VersionId
 from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
 from coordinator.circuit_file import StateOwner
-from coordinator.core import common_version
+from coordinator.core import NoCommonVersion, common_version
 from coordinator.errors import (
     CircuitChanged,
     DatabaseMissing,
@@ -34,6 +34,7 @@ from coordinator.refresh import refuse_foreign_messages
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
+from engine.errors import TaskLost
 from engine.model.circuit import Circuit
 from engine.model.placement import Placement
 from engine.resident.crew import Crew
@@ -81,11 +82,14 @@ def prepare(
     return setup, identities
 
 
-def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str) -> None:
+def bind_workers(
+    crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str
+) -> Mapping[int, frozenset[VersionId]]:
     """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
-    that are missing at the first start. If a database is missing later, more tasks are started, one at a time, because one of them may come to
-    a host that was not asked yet. Raises StateLost if none does before the deadline of registration, and at once in local mode, where all tasks
-    see the same folder."""
+    that are missing at the first start. Returns what each database can open, as its host has reported it.
+
+    If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. Raises
+    StateLost if none does before the deadline of registration, and at once in local mode, where all tasks see the same folder."""
     rules = rules_of(spec, state, log_id)
     crew.wait_for_candidates()
     final = not spec.place.on_cluster
@@ -105,6 +109,7 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
     _remove_replaced(crew, offers, outcome, rules)
     crew.create(outcome.created)
+    return outcome.versions
 
 
 def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
@@ -178,12 +183,24 @@ def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     )
 
 
-def open_latest(crew: Crew, state: StepLogState) -> VersionId:
-    """Fences every database, and opens the latest version that all workers have. Raises StateLost if the step log does not reach that
-    version: no version may hold a step whose output is not committed (invariant 6)."""
+def open_latest(crew: Crew, state: StepLogState, reported: Mapping[int, Set[VersionId]]) -> VersionId:
+    """Fences every database, and opens the latest version that all workers have. `reported`: the versions by which the databases were bound.
+
+    Raises StateLost if the step log does not reach that version: no version may hold a step whose output is not committed (invariant 6). Raises
+    NoCommonVersion, or TaskLost if the databases must be bound again."""
     fenced = crew.fence()
     reached("recovery.versions")
-    version = common_version({worker: found.versions for worker, found in fenced.items()})
+    versions = {worker: found.versions for worker, found in fenced.items()}
+    try:
+        version = common_version(versions)
+    except NoCommonVersion as fault:
+        # The run before may have opened a checkpoint in some databases after their hosts had reported them, and before the fence.
+        changed = sorted(worker for worker, held in versions.items() if set(held) != reported[worker])
+        if changed:
+            raise TaskLost(
+                f"the database of worker {changed[0]} has changed since its host reported it: {fault}"
+            ) from fault
+        raise
     if version.step > state.steps:
         raise StateLost(
             f"the databases are at step {version.step}, the step log ends before step {state.steps}.",

@@ -1,4 +1,4 @@
-"""Runs in the environment of Spark 4.0.0: one Structured Streaming query from Kafka to Kafka, until the backlog is read.
+"""Runs in the environment of structured_streaming.SPARK_VERSION: one Structured Streaming query from Kafka to Kafka, until the backlog is read.
 
 Argument: {servers, workload, topic, starting, output, step_rows, folder, jars, live}. Last line of output: {batches: [{end, rows, ms, parts}]}.
 With `live` it runs until the process is ended (for latency), with the shortest trigger.

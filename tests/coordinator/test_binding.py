@@ -139,6 +139,7 @@ def test_of_two_copies_the_one_is_bound_that_has_what_all_have() -> None:
     result = bind(tasks, LATER, final=False)
     assert hosts_of(result, tasks) == ["b", "b"]
     assert isinstance(result, Bound) and result.copies == {0: ("a",)}  # it may yet be wanted
+    assert result.versions == {0: {V2}, 1: {V2}}
 
 
 def test_after_the_intent_of_the_first_checkpoint_nothing_is_created() -> None:

@@ -401,6 +401,14 @@ COORDINATOR = (
         tells="NoCommonVersion",
     ),
     Breakage(
+        "changed-database-not-bound-again",
+        "Databases that were bound by an old report, and have no version in common, end the run.",
+        "9 bounded",
+        (Edit(START, "        if changed:\n", "        if False and changed:\n"),),
+        ("tests/coordinator/test_start.py::test_a_database_that_has_changed_since_it_was_reported_is_bound_again",),
+        tells="NoCommonVersion",
+    ),
+    Breakage(
         "database-made-after-the-first-intent",
         "A database that is away is made again although the others may have opened the first checkpoint.",
         "6 two versions",

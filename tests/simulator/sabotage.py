@@ -514,7 +514,9 @@ def numbers_in_the_order_of_registration() -> Iterator[None]:
 
     def bind(offers: Any, rules: Any, *, final: bool) -> Any:
         workers = {number: offers[number].serial for number in range(rules.workers)}
-        return binding.Bound(workers, frozenset(workers) if rules.complete is None else frozenset(), {})
+        here = {n: [found for found in offers[n].databases if found.worker == n] for n in workers}
+        versions = {n: frozenset(version for found in here[n] for version in found.versions) for n in workers}
+        return binding.Bound(workers, frozenset(workers) if rules.complete is None else frozenset(), {}, versions)
 
     with broken(start, "bind", bind):
         yield

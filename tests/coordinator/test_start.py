@@ -1,0 +1,71 @@
+"""Which version a run opens, by what hosts have reported of the databases and what the fence finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from base.version import EMPTY, VersionId
+from coordinator.core import NoCommonVersion
+from coordinator.errors import StateLost
+from coordinator.start import open_latest
+from engine.errors import TaskLost
+from io_kafka.step_log.state import StepLogState
+from storage.database import FencedState
+
+V1, V2 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2))
+OTHER_V1 = VersionId(1, 10, "other")
+
+
+class FencedCrew:
+    """A crew whose databases hold `versions`."""
+
+    def __init__(self, *versions: tuple[VersionId, ...]) -> None:
+        self.found = {worker: FencedState(held, 7) for worker, held in enumerate(versions)}
+        self.opened: VersionId | None = None
+
+    def fence(self) -> dict[int, FencedState]:
+        return self.found
+
+    def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> None:
+        assert fenced is self.found
+        self.opened = version
+
+
+def opened(crew: Any, *reported: tuple[VersionId, ...], first: int = 0, steps: int = 100) -> VersionId:
+    state = StepLogState("log")
+    state.first, state.steps = first, steps
+    version = open_latest(crew, state, {worker: frozenset(held) for worker, held in enumerate(reported)})
+    assert crew.opened == version
+    return version
+
+
+def test_the_latest_common_version_is_opened() -> None:
+    held = ((EMPTY, V1), (V1, V2))
+    assert opened(FencedCrew(*held), *held) == V1
+    assert opened(FencedCrew((V1, V2), (V1, V2)), (V1,), (V1, V2)) == V2  # a fold has ended since
+
+
+def test_a_database_that_has_changed_since_it_was_reported_is_bound_again() -> None:
+    """The run before has opened a checkpoint after the report of a host. So another copy may be the one that is needed."""
+    crew = FencedCrew((EMPTY,), (V1,))
+    with pytest.raises(TaskLost, match=r"worker 1 has changed since its host reported it.*worker 0: 0 .*worker 1: 1 "):
+        opened(crew, (EMPTY,), (EMPTY, V1))
+    assert crew.opened is None
+
+
+def test_databases_without_a_common_version_end_the_run() -> None:
+    crew = FencedCrew((V1,), (OTHER_V1,))
+    with pytest.raises(NoCommonVersion):
+        opened(crew, (V1,), (OTHER_V1,))
+    assert crew.opened is None
+
+
+@pytest.mark.parametrize(("first", "steps"), [(0, 9), (11, 100)])
+def test_a_version_that_the_step_log_does_not_reach_is_not_opened(first: int, steps: int) -> None:
+    crew = FencedCrew((V1,), (V1,))
+    with pytest.raises(StateLost):
+        opened(crew, (V1,), (V1,), first=first, steps=steps)
+    assert crew.opened is None
