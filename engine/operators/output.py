@@ -22,7 +22,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import distinct_keys
+from engine.operators.keys import net_rows_by_key
 from engine.rows import zset
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
@@ -31,20 +31,21 @@ OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("
 
 
 def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    delta = zset.consolidate(inputs[0])
-    if delta.num_rows == 0:
-        return OUTPUT_MESSAGES.empty_table()
+    delta = inputs[0]
     types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key))
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
+    if rows.num_rows == 0:
+        return OUTPUT_MESSAGES.empty_table()
     encoded = encode(form, rows)
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
     partitions = partitions_of(key, value, context.partitions[node.handle])
     return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
 
 
-def _appended(node: Output, delta: pa.Table) -> pa.Table:
+def _appended(node: Output, change: pa.Table) -> pa.Table:
+    delta = zset.consolidate(change)
     weights = zset.weights_of(delta)
     if (weights < 0).any():
         raise DataError(
@@ -59,35 +60,40 @@ def _repeated(rows: pa.Table, times: Int64s) -> pa.Table:
     return rows if (times == 1).all() else zset.take_rows(rows, np.repeat(np.arange(len(times)), times))
 
 
-def _upserted(node: Output, delta: pa.Table) -> pa.Table:
+def _upserted(node: Output, change: pa.Table) -> pa.Table:
     """The inserted rows, and a deletion for each key of which a row was only retracted. The view has checked that no key has two rows."""
+    delta, group, keys = net_rows_by_key(change, node.key)
     came = zset.weights_of(delta) > 0
-    keys, _, group = distinct_keys(delta, node.key)
-    replaced = np.zeros(keys.num_rows, dtype=bool)
+    replaced = np.zeros(keys, dtype=bool)
     replaced[group[came]] = True
     chosen = came | ~replaced[group]
     rows = delta.filter(pa.array(chosen))
     return rows.append_column("deleted", pa.array(~came[chosen]))
 
 
-def _changed(node: Output, delta: pa.Table) -> pa.Table:
-    weights = zset.weights_of(delta)
-    rows = pa.StructArray.from_arrays(
-        [c.combine_chunks() for c in delta.columns[:-1]], names=list(delta.column_names[:-1])
-    )
+def _changed(node: Output, change: pa.Table) -> pa.Table:
     if not node.key:
+        delta = zset.consolidate(change)
+        weights = zset.weights_of(delta)
         order = np.repeat(np.arange(len(weights)), np.abs(weights))
         return _images(
-            rows,
+            _structs(delta),
             np.where(weights < 0, np.arange(len(weights)), -1)[order],
             np.where(weights > 0, np.arange(len(weights)), -1)[order],
         )
-    keys, _, group = distinct_keys(delta, node.key)
-    before, after = np.full(keys.num_rows, -1), np.full(keys.num_rows, -1)
+    delta, group, keys = net_rows_by_key(change, node.key)
+    weights = zset.weights_of(delta)
+    before, after = np.full(keys, -1), np.full(keys, -1)
     gone, came = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
     before[group[gone]] = gone
     after[group[came]] = came
-    return _images(rows, before, after)
+    return _images(_structs(delta), before, after)
+
+
+def _structs(delta: pa.Table) -> pa.StructArray:
+    return pa.StructArray.from_arrays(
+        [c.combine_chunks() for c in delta.columns[:-1]], names=list(delta.column_names[:-1])
+    )
 
 
 def _images(rows: pa.StructArray, before: Int64s, after: Int64s) -> pa.Table:
