@@ -477,6 +477,8 @@ class RangeReader:
 def _batch(span: OffsetRange, chunks: Sequence[Chunk]) -> RawBatch:
     if not chunks:
         chunks = [Chunk.of([])]
+    if len(chunks) == 1:  # as mostly in small steps: nothing is copied
+        return raw_batch(span, *chunks[0])
     try:
         keys, values, offsets = (pa.concat_arrays(columns) for columns in zip(*chunks, strict=True))
     except pa.ArrowInvalid as error:
