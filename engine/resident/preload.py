@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 PLACE_VARIABLE = "STEPWELL_PRELOADED"
@@ -71,10 +72,13 @@ class Preloaded:
 
 def wait_for_streams(listener: socket.socket) -> socket.socket | None:
     """The preloaded process waits until Spark's daemon hands over its streams, and takes its place. Returns the connection, whose end tells
-    the other side that this process has ended; None if the driver does not need this process any more."""
+    the other side that this process has ended; None if the driver does not need this process any more. Then the folder of the socket is removed,
+    because a driver that was killed could not do it."""
+    socket_file = Path(listener.getsockname())
     while True:
         ready, _, _ = select.select([listener, sys.stdin], [], [])
         if listener not in ready:
+            _remove(socket_file)
             return None
         connection, _ = listener.accept()
         _, streams, _, _ = socket.recv_fds(connection, 1, len(STREAMS))
@@ -84,6 +88,7 @@ def wait_for_streams(listener: socket.socket) -> socket.socket | None:
             break
         connection.close()
     listener.close()
+    _remove(socket_file)
     connection.sendall(ACCEPTED)
     for number, stream in zip(STREAMS, streams, strict=True):
         os.dup2(stream, number)
@@ -94,6 +99,13 @@ def wait_for_streams(listener: socket.socket) -> socket.socket | None:
     os.environ.update(wanted["environment"])
     os.chdir(wanted["folder"])
     return connection
+
+
+def _remove(socket_file: Path) -> None:
+    """Removes the socket and its folder, which has nothing else."""
+    with suppress(OSError):  # the driver has done it
+        socket_file.unlink()
+        socket_file.parent.rmdir()
 
 
 def _fits(wanted: Mapping[str, object]) -> bool:

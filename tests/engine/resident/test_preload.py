@@ -104,12 +104,20 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def test_a_driver_that_is_killed_leaves_no_folder_behind(preloaded: Preloaded) -> None:
+    assert preloaded.folder.exists() and preloaded.process.stdin is not None
+    preloaded.process.stdin.close()
+    assert ended(preloaded.process)
+    assert not preloaded.folder.exists()
+
+
 def test_a_preloaded_process_becomes_the_daemon(preloaded: Preloaded, tmp_path: Path) -> None:
     daemon = Daemon(preloaded.folder, tmp_path, MINE="7")
     connection, worker = daemon.fork()
     with connection:
         assert parent_of(worker) == preloaded.process.pid
         assert b"MINE=7" not in Path(f"/proc/{preloaded.process.pid}/environ").read_bytes()
+    assert not preloaded.folder.exists(), "a driver that is killed now would leave it behind"
     preloaded.close()
     connection, worker = daemon.fork()
     with connection:
