@@ -378,6 +378,19 @@ ENGINE = (
         ("tests/engine/test_keys.py::test_keys_whose_hashes_collide_are_told_from_each_other",),
     ),
     Breakage(
+        "replaced-row-stays",
+        "A new message of a key is inserted beside the row that it replaces.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/last_by_key.py",
+                "zset.add([new.cast(old.schema), zset.negate(old)])",
+                "zset.add([new.cast(old.schema), old.slice(0, 0)])",
+            ),
+        ),
+        (f"{TEST_OPERATORS}::test_last_by_key",),
+    ),
+    Breakage(
         "merges-without-bound",
         "A bucket of a trace grows, and is merged whole, without an end.",
         "9 bounded",

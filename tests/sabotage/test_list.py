@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from engine.operators.table import OPERATORS
 from tests.sabotage.__main__ import LINT, judged
 from tests.sabotage.breakage import Breakage, Edit, Stale
 from tests.sabotage.breakages import BREAKAGES
@@ -46,6 +48,13 @@ def top_level_names(file: Path) -> set[str]:
         elif isinstance(node, ast.Assign):
             names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return names
+
+
+def test_every_operator_is_broken_by_some_breakage() -> None:
+    broken = {edit.file for breakage in BREAKAGES for edit in breakage.edits}
+    steps = [operator.step for operator in OPERATORS if operator.step is not None]
+    files = {str(Path(inspect.getfile(step)).resolve().relative_to(ROOT)) for step in steps}
+    assert len(files) > 5 and files <= broken, f"no breakage changes {', '.join(sorted(files - broken))}"
 
 
 def test_names_are_unique_and_every_invariant_is_broken() -> None:

@@ -65,4 +65,17 @@ TEXT: tuple[Breakage, ...] = (
         ),
         (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
     ),
+    Breakage(
+        "division-is-said-never-to-raise",
+        "A division is not guarded where Spark would not evaluate it.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/arithmetic.py",
+                "    return derived(cast(guarded, type_), type_, dividend, divisor, raises=True)\n",
+                "    return derived(cast(guarded, type_), type_, dividend, divisor)\n",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_arithmetic.py::test_arithmetic_is_sparks",),
+    ),
 )

@@ -49,11 +49,12 @@ TABLE: dict[str, Rule] = {
 
 def emit(tree: TreeNode, resolve: Resolve) -> Expression:
     """The expression over the input's columns `c0`, `c1`, .... Raises `UnsupportedExpression` or `UnsupportedType`."""
-    fragment = _emit(tree, resolve)
+    fragment = fragment_of(tree, resolve)
     return Expression(fragment.sql, fragment.type, fragment.column)
 
 
-def _emit(node: TreeNode, resolve: Resolve) -> Fragment:
+def fragment_of(node: TreeNode, resolve: Resolve) -> Fragment:
+    """As `emit`, with what a parent needs to know of the expression."""
     if node.kind == "AttributeReference":
         column, type_ = resolve(node["exprId"]["id"])
         return Fragment(f"c{column}", type_, column=column)
@@ -64,7 +65,7 @@ def _emit(node: TreeNode, resolve: Resolve) -> Fragment:
         raise UnsupportedExpression(
             node.kind, f"{node['evalMode']} mode", "use CASE to guard instead of try_ functions"
         )
-    arguments = tuple(_emit(child, resolve) for child in node.children)
+    arguments = tuple(fragment_of(child, resolve) for child in node.children)
     try:
         return rule(node, arguments)
     except UnsupportedType as error:
