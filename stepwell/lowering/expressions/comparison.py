@@ -62,7 +62,8 @@ def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         result = tests[-1]
         for test in reversed(tests[:-1]):
             result = either(test, result)
-        return result
+        # Spark looks at no candidate for a value that is null.
+        return derived(f"(CASE WHEN {value.sql} IS NOT NULL THEN {result.sql} END)", BOOL, result)
     return derived(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, *arguments)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-ROWS = 67  # prime, and more than any column has values: each column is walked through with a stride of its own
+MIXED_ROWS = 67
+"""It is prime, and more than any column has values: each column is walked through with a stride of its own. All begin with null, so two columns
+of equally many values are never null in different rows of these."""
 
 _NAN, _INF = float("nan"), float("inf")
 _DAY_US = 86_400_000_000
@@ -205,10 +207,20 @@ DDL = (
 
 
 def edge_table() -> pa.Table:
+    """First rows that mix the values, then those with one-sided nulls, and last one in which all columns are null."""
+    one_sided = len(COLUMNS).bit_length()
     columns = {}
-    for name, (type_, values, stride) in COLUMNS.items():
-        picked = [values[(row * stride) % len(values)] for row in range(ROWS)]
+    for place, (name, (type_, values, stride)) in enumerate(COLUMNS.items()):
+        picked = [values[(row * stride) % len(values)] for row in range(MIXED_ROWS)]
+        picked += [value for bit in range(one_sided) for value in _one_sided(values, place >> bit & 1)] + [None]
         raw = {pa.date32(): pa.int32()}.get(type_, type_)
         raw = pa.int64() if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) else raw
         columns[name] = pa.array(picked, raw).cast(type_)
     return pa.table(columns)
+
+
+def _one_sided(values: list[Any], bit: int) -> list[Any]:
+    """A column in two rows that belong to one bit of the columns' places. It is null in one of them, and has its first other value, which is
+    zero or empty for most, in the other one. Any two columns differ in a bit, so each is null where the other one is not."""
+    first = next(value for value in values if value is not None)
+    return [None, first] if bit else [first, None]
