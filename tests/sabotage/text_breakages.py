@@ -66,6 +66,19 @@ TEXT: tuple[Breakage, ...] = (
         (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
     ),
     Breakage(
+        "candidates-behind-a-null-value",
+        "IN evaluates its candidates for a value that is null, and one of them fails.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/comparison.py",
+                "(CASE WHEN {value.sql} IS NOT NULL THEN {result.sql} END)",
+                "(CASE WHEN true THEN {result.sql} END)",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_logic.py::test_logic_is_sparks",),
+    ),
+    Breakage(
         "division-is-said-never-to-raise",
         "A division is not guarded where Spark would not evaluate it.",
         "the batch answer",
