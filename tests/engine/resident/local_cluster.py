@@ -173,6 +173,11 @@ def opened(made: Crew) -> Crew:
     return made
 
 
+def impatient(made: Crew, *, silence_s: float = 60.0, progress_s: float = 60.0) -> None:
+    """From now on the crew gives workers up after these times. Before, a busy disk may keep a worker longer than that."""
+    made._liveness.limits = Limits(silence_s, progress_s)
+
+
 def step_of(step: int, spans: Mapping[int, tuple[int, int]], bytes_max: int | None = None) -> StepInput:
     ranges = tuple(OffsetRange("words", partition, *span) for partition, span in sorted(spans.items()))
     return StepInput(step, ranges, {"words": "fail"}, frozenset(), bytes_max)

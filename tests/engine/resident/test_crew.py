@@ -38,6 +38,7 @@ from tests.engine.resident.local_cluster import (
     Log,
     ThreadLauncher,
     crew,
+    impatient,
     messages_of,
     opened,
     setup_of,
@@ -249,7 +250,8 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
     monkeypatch.setattr(worker.Worker, "_step", step)
     monkeypatch.setattr(SocketConnection, "send_sign", sign)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(opened(crew(setup_of(tmp_path, 5, PARTITIONS), launcher, silence_s=0.5))) as made:
+    with closing(opened(crew(setup_of(tmp_path, 5, PARTITIONS), launcher))) as made:
+        impatient(made, silence_s=0.5)
         made.give(step_of(0, {}))
         with pytest.raises(TaskLost, match="worker 2: it has been silent"):
             made.collect(0)
@@ -270,7 +272,8 @@ def test_a_frozen_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(worker.Worker, "_step", step)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher, progress_s=0.5))) as made:
+    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher))) as made:
+        impatient(made, progress_s=0.5)
         made.give(step_of(0, {}))
         with pytest.raises(TaskLost, match=r"step 0: worker 1: it has made no progress"):
             made.collect(0)
@@ -282,7 +285,7 @@ def test_a_worker_ends_when_its_coordinator_is_silent(tmp_path: Path, monkeypatc
     monkeypatch.setattr("engine.resident.pulse.CoordinatorPulse.start", lambda self: None)
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.05)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher, silence_s=0.5))):
+    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher, silence_s=3.0))):
         wait_until(lambda: all(job.end is not None for job in launcher.jobs))
     assert all("the coordinator has been silent" in str(job.end) for job in launcher.jobs)
     launcher.join()
