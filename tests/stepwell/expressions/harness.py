@@ -31,6 +31,9 @@ from tests.stepwell.expressions.edges import DDL, edge_table
 
 RAISES = "raises"
 
+FLOAT_TO_DECIMAL = re.compile(r"(try_)?cast\((d|e|f|f2) as decimal\([0-9]+, ?[0-9]+\)\)", re.IGNORECASE)
+FEWEST_DIGITS_SINCE_JAVA = 19
+
 
 @dataclass
 class Oracle:
@@ -100,7 +103,7 @@ class Oracle:
         wrong = [
             (self._inputs(sql, row), f"spark {expected[row]!r}", f"ours {cell!r}")
             for row, cell in zip(good, actual, strict=True)
-            if not same(expected[row], cell, ulps)
+            if not same(expected[row], cell, ulps) and not self._java_adds_a_digit(sql, expected[row], cell)
         ]
         for row, cell in enumerate(expected):
             if _raised(cell):
@@ -114,6 +117,14 @@ class Oracle:
         assert not wrong, (
             f"{sql}\n{ours.sql[:2000]}\n" + "\n".join(map(str, wrong[:12])) + f"\n{len(wrong)} rows differ"
         )
+
+    def _java_adds_a_digit(self, sql: str, spark: Any, ours: Any) -> bool:
+        """Whether a DOUBLE or FLOAT that was cast to DECIMAL differs only because Java writes some doubles with a digit too many before its
+        version 19: the texts of both decimals are the same double."""
+        if FLOAT_TO_DECIMAL.fullmatch(sql) is None or spark is None or ours is None or float(spark) != float(ours):
+            return False
+        jvm = self.spark.sparkContext._jvm
+        return int(jvm.java.lang.Runtime.version().feature()) < FEWEST_DIGITS_SINCE_JAVA
 
     def _alone(self, ours: Expression, row: int) -> Any:
         read = set(re.findall(r"\bc\d+\b", ours.sql))
