@@ -46,7 +46,9 @@ class Run:
     setting: report.Setting
     results: list[Result] = field(default_factory=list)
     growth: list[dict[str, Any]] = field(default_factory=list)
-    answers: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.answers = check.Answers(self.bench.shape, self.plan.rows)
 
     @property
     def broker_pid(self) -> int:
@@ -109,16 +111,8 @@ class Run:
         return _named(floor.ENGINE, case), lambda: floor.run(self.bench.shape, case, self.plan.rows, self.broker_pid)
 
     def compare(self, result: Result, case: Case, output: str) -> None:
-        """Sets `equal` and deletes the output. The batch answer of a range is computed once."""
-        asked = (case.workload.name, case.rows)
-        if asked not in self.answers:
-            self.answers[asked] = check.answer(
-                case.workload, self.bench.shape, self.plan.rows - case.rows, self.plan.rows
-            )
-        wrong = check.difference(case.workload, read_all(self.bench.servers, output), self.answers[asked])
-        result.equal = wrong is None
-        if wrong is not None:
-            result.note = "; ".join(filter(None, [result.note, f"differs from the batch answer: {wrong}"]))
+        """Sets `equal` and deletes the output."""
+        self.answers.judge(result, case, read_all(self.bench.servers, output))
         self.bench.forget(output)
 
     def write(self) -> None:
@@ -150,10 +144,7 @@ def _line(result: Result) -> str:
 def make_topics(run: Run, progress: Progress, workloads: tuple[str, ...]) -> None:
     kinds = ["bids", *(["changes"] if "W4" in workloads else [])]
     task = progress.add_task("making the input", total=len(kinds) * run.plan.rows)
-    run.bench.make_auctions()
-    run.bench.make_bids(run.plan.rows, lambda n: progress.advance(task, n))
-    if "changes" in kinds:
-        run.bench.make_changes(run.plan.rows, lambda n: progress.advance(task, n))
+    run.bench.make_inputs(kinds, run.plan.rows, lambda n: progress.advance(task, n))
     progress.remove_task(task)
 
 

@@ -17,8 +17,9 @@ import pyarrow.json
 
 from bench import generate
 from bench.generate import Shape
+from bench.result import Result
 from bench.topics import Messages
-from bench.workloads import Workload
+from bench.workloads import Case, Workload
 
 DOUBLE_ERROR_MAX = 1e-12
 """A relative error. In every engine but ours, the sum of doubles depends on their order."""
@@ -34,6 +35,24 @@ ANSWERS = {
              from bids join latest using (auction) group by category, seller""",
     "W4": "select auction, count(*) as bids, sum(price)::bigint as total, max(price) as top from bids group by auction",
 }
+
+
+class Answers:
+    """The batch answers over the last rows of topics of `topic_rows` rows. Each is computed once."""
+
+    def __init__(self, shape: Shape, topic_rows: int) -> None:
+        self._shape, self._topic_rows = shape, topic_rows
+        self._known: dict[tuple[str, int], pa.Table] = {}
+
+    def judge(self, result: Result, case: Case, messages: Messages) -> None:
+        """Sets `equal`, and says in `note` what is wrong."""
+        asked = (case.workload.name, case.rows)
+        if asked not in self._known:
+            self._known[asked] = answer(case.workload, self._shape, self._topic_rows - case.rows, self._topic_rows)
+        wrong = difference(case.workload, messages, self._known[asked])
+        result.equal = wrong is None
+        if wrong is not None:
+            result.note = "; ".join(filter(None, [result.note, f"differs from the batch answer: {wrong}"]))
 
 
 def answer(workload: Workload, shape: Shape, start: int, end: int) -> pa.Table:

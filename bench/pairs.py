@@ -68,13 +68,15 @@ def main(arguments: Sequence[str]) -> int:
     assert broker.pid is not None, "the broker runs as long as we do"
     try:
         bench = Bench(broker.bootstrap_servers, Shape(), broker.folder / "data")
-        _make_topics(bench, {case.workload.topic for case in cases}, rows)
+        bench.make_inputs({case.workload.topic for case in cases}, rows, lambda sent: None)
+        answers = check.Answers(bench.shape, rows)
         right = True
         pairs: dict[str, list[dict[str, Side]]] = {}
         for _ in range(given.rounds):
             for case in cases:
                 sides = {
-                    name: _run(bench, case, broker.pid, extra, checkout, rows) for name, checkout in checkouts.items()
+                    name: _run(bench, case, broker.pid, extra, checkout, answers)
+                    for name, checkout in checkouts.items()
                 }
                 right &= _is_right(sides)
                 pairs.setdefault(case.name, []).append(sides)
@@ -103,20 +105,12 @@ def _checkout(root: Path) -> Checkout:
     return Checkout(root.resolve(), python)
 
 
-def _make_topics(bench: Bench, topics: set[str], rows: int) -> None:
-    bench.make_auctions()
-    if "bids" in topics:
-        bench.make_bids(rows, lambda sent: None)
-    if "changes" in topics:
-        bench.make_changes(rows, lambda sent: None)
-
-
-def _run(bench: Bench, case: Case, broker: int, extra: tuple[str, ...], checkout: Checkout, rows: int) -> Side:
+def _run(
+    bench: Bench, case: Case, broker: int, extra: tuple[str, ...], checkout: Checkout, answers: check.Answers
+) -> Side:
     result, prepared = ours.run(bench, case, broker, extra, checkout=checkout)
     messages = read_all(bench.servers, prepared.output)
-    expected = check.answer(case.workload, bench.shape, rows - case.rows, rows)
-    wrong = check.difference(case.workload, messages, expected)
-    result.equal, result.note = wrong is None, wrong or ""
+    answers.judge(result, case, messages)
     divisions = tuple(step.rows for step in ours.steps_of(bench, prepared.name, prepared.topic))
     bench.forget(prepared.output)
     shutil.rmtree(prepared.folder, ignore_errors=True)
@@ -135,7 +129,7 @@ def _digest(messages: Messages) -> str:
 def _is_right(sides: dict[str, Side]) -> bool:
     before, after = sides["before"], sides["after"]
     if wrong := [f"{name}: {side.result.note}" for name, side in sides.items() if not side.result.equal]:
-        console.print(f"[red]not the batch answer[/]: {'; '.join(wrong)}")
+        console.print(f"[red]wrong[/]: {'; '.join(wrong)}")
         return False
     if before.divisions == after.divisions and before.digest != after.digest:
         console.print("[red]the outputs differ[/], although the divisions are equal")

@@ -1,6 +1,6 @@
 """The peer that our users have: Structured Streaming, with its faster state store (HDFS-backed) and as many partitions as there are cores.
 
-It runs Spark 4.2.0, because Maven Central had no Kafka connector of a later release when it was measured. It writes to Kafka at least once.
+It runs the newest Spark of which Maven Central had a Kafka connector when it was measured. It writes to Kafka at least once.
 It does not run W4, because it refuses a maximum under retractions.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,14 @@ class Bench:
         """Makes a topic of bids, unless it exists."""
         if topic not in self.topics.names():
             self._make(topic, PARTITIONS, ((None, v) for v in values), lambda n: None)
+
+    def make_inputs(self, topics: Collection[str], rows: int, sent: Callable[[int], None]) -> None:
+        """The auctions, and of the topics "bids" and "changes" those that are asked for, of `rows` rows each."""
+        self.make_auctions()
+        if "bids" in topics:
+            self.make_bids(rows, sent)
+        if "changes" in topics:
+            self.make_changes(rows, sent)
 
     def make_bids(self, rows: int, sent: Callable[[int], None]) -> None:
         values = (generate.as_json(table) for table in generate.bids(self.shape, 0, rows))

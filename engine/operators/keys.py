@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from base.arrays import Bools
 from engine.rows import zset
-from engine.rows.hashing import Hashes, hash_columns, identity_columns
+from engine.rows.hashing import Hashes, hash_columns
 
 
 def hash_keys(table: pa.Table, key: Sequence[int]) -> Hashes:
@@ -44,31 +44,21 @@ def net_by_key(delta: pa.Table, key: Sequence[int]) -> pa.Table:
 def net_rows_by_key(delta: pa.Table, key: Sequence[int]) -> tuple[pa.Table, zset.Indices, int]:
     """(rows, group, number of keys). `rows` is the unique form of the change, as `zset.consolidate` has it but in another order; `group[i]` is
     the number of row i's key. One sort does both, because equal rows have equal keys."""
-    columns = zset.rows_of(delta)
-    hashes = hash_keys(delta, key)
-    order, starts = zset.group_rows(columns, delta.num_rows, major=hashes)
-    totals = np.add.reduceat(zset.weights_of(delta)[order], starts) if len(starts) else np.zeros(0, np.int64)
-    kept = totals != 0
-    chosen = order[starts[kept]]
-    indices = pa.array(chosen)
-    rows = zset.build([zset.take(column, indices) for column in columns], totals[kept])
-    tied = hashes[chosen][1:] == hashes[chosen][:-1]
-    here = tied.nonzero()[0]
-    if len(here):
-        keys = identity_columns([rows.column(i) for i in key])
-        above, below = pa.array(here), pa.array(here + 1)
-        if not zset.equal_rows([k.take(above) for k in keys], [k.take(below) for k in keys], len(here)).all():
-            distinct, _, group = distinct_keys(rows, key)  # a collision: rows of one key are perhaps not neighbours
-            return rows, group, distinct.num_rows
-    group = np.zeros(rows.num_rows, dtype=np.int64)
-    np.cumsum(~tied, out=group[1:])
-    return rows, group, int(group[-1]) + 1 if len(group) else 0
+    of_keys = hash_keys(delta, key)
+    rows, chosen = zset.net_rows(delta, of_keys)
+    hashes = of_keys[chosen]
+    tied = hashes[1:] == hashes[:-1]
+    new = zset.changes([rows.column(i) for i in key], tied, np.arange(rows.num_rows))
+    if (tied & new[1:]).any():  # a collision: rows of one key are perhaps not neighbours
+        keys, _, group = distinct_keys(rows, key)
+        return rows, group, keys.num_rows
+    return rows, np.cumsum(new) - 1, int(new.sum())
 
 
 def distinct_keys(delta: pa.Table, key: Sequence[int]) -> tuple[pa.Table, Hashes, zset.Indices]:
     """(keys, hashes, group). `keys` has each key of the change once, and `hashes` its hash; `group[i]` is the position of row i's key."""
     columns = [delta.column(i) for i in key]
-    hashes = hash_columns(columns, delta.num_rows)
+    hashes = hash_keys(delta, key)
     order, starts = zset.group_rows(columns, delta.num_rows, hashes, of_rows=True)
     group = np.empty(delta.num_rows, dtype=np.int64)
     lengths = np.diff(np.append(starts, delta.num_rows))

@@ -82,14 +82,21 @@ def project(zset: pa.Table, columns: Sequence[int]) -> pa.Table:
 
 def consolidate(zset: pa.Table) -> pa.Table:
     """The unique form of a Z-set: each row once, no row of weight 0, in an order that depends on the content alone."""
+    return net_rows(zset)[0]
+
+
+def net_rows(zset: pa.Table, major: Hashes | None = None) -> tuple[pa.Table, Indices]:
+    """(the unique form, for each of its rows the position of one that equals it). It is ordered by `major` first, if that is given: a hash of
+    some columns."""
     if zset.num_rows == 0:
-        return zset
+        return zset, np.zeros(0, np.int64)
     columns = rows_of(zset)
-    order, starts = group_rows(columns, zset.num_rows)
+    order, starts = group_rows(columns, zset.num_rows, major)
     totals = np.add.reduceat(weights_of(zset)[order], starts)
     kept = totals != 0
-    chosen = pa.array(order[starts[kept]])
-    return build([take(column, chosen) for column in columns], totals[kept])
+    chosen = order[starts[kept]]
+    indices = pa.array(chosen)
+    return build([take(column, indices) for column in columns], totals[kept]), chosen
 
 
 def take(column: pa.Array | pa.ChunkedArray, indices: pa.Array) -> pa.Array:
@@ -117,10 +124,10 @@ def group_rows(
     minor = major if of_rows and major is not None else hash_columns(columns, length)
     order = _order(minor, major)
     tied = _ties(minor, major, order)
-    new = _changes(columns, tied, order)
+    new = changes(columns, tied, order)
     if (tied & new[1:]).any():  # a collision: equal rows are perhaps not neighbours
         order = _exact_order(columns, minor, major)
-        new = _changes(columns, _ties(minor, major, order), order)
+        new = changes(columns, _ties(minor, major, order), order)
     return order, new.nonzero()[0]
 
 
@@ -151,8 +158,9 @@ def _ties(minor: Hashes, major: Hashes | None, order: Indices) -> Bools:
     return tied
 
 
-def _changes(columns: Sequence[pa.Array | pa.ChunkedArray], tied: Bools, order: Indices) -> Bools:
-    """For each position in `order`: whether its row differs from the row before it."""
+def changes(columns: Sequence[pa.Array | pa.ChunkedArray], tied: Bools, order: Indices) -> Bools:
+    """For each position in `order`: whether its row differs from the row before it. `tied`: for each position but the first, whether it may be
+    equal, because its hash is."""
     new = np.ones(len(order), dtype=bool)
     same = tied.nonzero()[0] + 1
     if len(same):

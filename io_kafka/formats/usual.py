@@ -6,7 +6,9 @@ it accepts has the value that `parse_slowly` gives, and nothing depends on wheth
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,9 @@ from base.arrays import Bools
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.exact import nullable
 from io_kafka.native_switch import NOT_BUILT, why_off
+
+if TYPE_CHECKING:
+    from io_kafka.formats._json import Column, Declared
 
 try:
     import io_kafka.formats._json as _json
@@ -38,9 +43,6 @@ KINDS = {
 DEPTH_MAX = 16
 """Of structs within structs. Deeper ones are rare, and the extension calls itself for each level."""
 
-Declared = tuple[bytes, str, bool, tuple[int, int] | tuple["Declared", ...] | None]
-Column = tuple[int, bytes, bytes | None, bytes | None, list["Column"] | None]
-
 
 @cache
 def why_not() -> str | None:
@@ -54,10 +56,9 @@ def read_usual(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Boo
     declared = _declared(schema)
     if declared is None or why_not() is not None:
         return None
-    columns, texts = declared
     data, ends = bytes_of(values)
-    text_bytes = int(ends[-1] - ends[0]) // max(1, texts)
-    declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), columns, text_bytes)
+    text_bytes = int(ends[-1] - ends[0]) // max(1, _texts(schema))
+    declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), declared, text_bytes)
     arrays = [_array(field.type, len(values), column) for field, column in zip(schema, found, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.frombuffer(declined, dtype=np.bool_).copy()
 
@@ -66,8 +67,7 @@ def _array(kind: pa.DataType, length: int, column: Column) -> pa.Array:
     nulls, validity, content, text_ends, members = column
     buffers = [pa.py_buffer(validity) if nulls else None]
     if members is not None:
-        fields = [kind.field(i) for i in range(kind.num_fields)]
-        children = [_array(field.type, length, member) for field, member in zip(fields, members, strict=True)]
+        children = [_array(field.type, length, member) for field, member in zip(kind, members, strict=True)]
         return pa.Array.from_buffers(kind, length, buffers, nulls, children=children)
     if text_ends is not None:
         buffers.append(pa.py_buffer(text_ends))
@@ -75,11 +75,19 @@ def _array(kind: pa.DataType, length: int, column: Column) -> pa.Array:
 
 
 @lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
-def _declared(schema: pa.Schema) -> tuple[tuple[Declared, ...], int] | None:
-    """(the columns as the extension takes them, the number of columns of texts in them)."""
-    columns = [_declared_column(field, DEPTH_MAX) for field in schema]
-    known = tuple(column for column in columns if column is not None)
-    return (known, _texts(known)) if known and len(known) == len(columns) else None
+def _declared(schema: pa.Schema) -> tuple[Declared, ...] | None:
+    return _declared_all(schema, DEPTH_MAX)
+
+
+def _declared_all(fields: Iterable[pa.Field], depth_max: int) -> tuple[Declared, ...] | None:
+    """The columns as the extension takes them. None if it cannot read one of them, or if there is none."""
+    columns = []
+    for field in fields:
+        column = _declared_column(field, depth_max)
+        if column is None:
+            return None
+        columns.append(column)
+    return tuple(columns) or None
 
 
 def _declared_column(field: pa.Field, depth_max: int) -> Declared | None:
@@ -88,19 +96,13 @@ def _declared_column(field: pa.Field, depth_max: int) -> Declared | None:
         return name, "p", required, (kind.precision, kind.scale)
     if not pa.types.is_struct(kind):
         return (name, KINDS[kind], required, None) if kind in KINDS else None
-    members = [kind.field(i) for i in range(kind.num_fields)]
-    if not depth_max or not all(member.nullable for member in members):
+    if not depth_max or not all(member.nullable for member in kind):
         return None
-    columns = tuple(_declared_column(member, depth_max - 1) for member in members)
-    known = tuple(column for column in columns if column is not None)
-    return (name, "{", required, known) if known and len(known) == len(columns) else None
+    members = _declared_all(kind, depth_max - 1)
+    return None if members is None else (name, "{", required, members)
 
 
-def _texts(columns: tuple[Declared, ...]) -> int:
-    count = 0
-    for _, kind, _, detail in columns:
-        if kind == "{":
-            assert detail is not None
-            count += _texts(detail)  # type: ignore[arg-type]  # the detail of an object
-        count += kind == "s"
-    return count
+@lru_cache(maxsize=256)
+def _texts(fields: pa.Schema | pa.StructType) -> int:
+    """The number of columns of texts, also within structs."""
+    return sum(_texts(f.type) if pa.types.is_struct(f.type) else pa.types.is_string(f.type) for f in fields)

@@ -49,8 +49,7 @@ TABLE: dict[str, Rule] = {
 
 def emit(tree: TreeNode, resolve: Resolve) -> Expression:
     """The expression over the input's columns `c0`, `c1`, .... Raises `UnsupportedExpression` or `UnsupportedType`."""
-    fragment = fragment_of(tree, resolve)
-    return Expression(fragment.sql, fragment.type, fragment.column)
+    return fragment_of(tree, resolve).expression
 
 
 def fragment_of(node: TreeNode, resolve: Resolve) -> Fragment:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.expressions.types import duck_type
-from engine.model.circuit import Column
+from engine.model.circuit import Column, Expression
 from stepwell.catalyst.tree import TreeNode
 
 # Some rules write an operand more than once, so the text of nested expressions could explode.
@@ -42,6 +42,10 @@ class Fragment:
     column: Column | None = None
     literal: bool = False
     value: Any = None
+
+    @property
+    def expression(self) -> Expression:
+        return Expression(self.sql, self.type, self.column)
 
 
 Rule = Callable[[TreeNode, tuple[Fragment, ...]], Fragment]

@@ -27,6 +27,7 @@ from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions import fragment_of
+from stepwell.lowering.expressions.fragment import Fragment
 from tests.stepwell.expressions.edges import DDL, edge_table
 
 RAISES = "raises"
@@ -41,8 +42,6 @@ class Oracle:
 
     spark: SparkSession
     table: pa.Table = field(default_factory=edge_table)
-    may_raise: bool = False
-    """Whether the last expression that was lowered says that a row can make it raise. Only then is it guarded where Spark is lazy."""
 
     def __post_init__(self) -> None:
         frame = self.spark.createDataFrame(self.table, StructType.fromDDL(DDL))
@@ -56,6 +55,10 @@ class Oracle:
 
     def lower(self, sql: str) -> tuple[Any, TreeNode, Expression]:
         """The Java expression, bound to the table's row; its tree; ours."""
+        bound, tree, ours = self._lowered(sql)
+        return bound, tree, ours.expression
+
+    def _lowered(self, sql: str) -> tuple[Any, TreeNode, Fragment]:
         plan = self.spark.sql(f"SELECT {sql} AS r FROM edge")._jdf.queryExecution().optimizedPlan()
         tree = read(plan)
         below = tree.children[0]
@@ -68,9 +71,7 @@ class Oracle:
         sequence = getattr(jvm.org.apache.spark.sql.catalyst.expressions, "package$AttributeSeq")(output)
         bind = jvm.org.apache.spark.sql.catalyst.expressions.BindReferences.bindReference
         bound = bind(plan.projectList().apply(0), sequence, False)
-        ours = fragment_of(projected, lambda identity: self.columns[names[identity]])
-        self.may_raise = ours.raises
-        return bound, projected, Expression(ours.sql, ours.type, ours.column)
+        return bound, projected, fragment_of(projected, lambda identity: self.columns[names[identity]])
 
     def expected(self, bound: Any) -> list[Any]:
         """A plain value a row, or (RAISES, error class)."""
@@ -87,11 +88,12 @@ class Oracle:
         return cells
 
     def check(self, sql: str, ulps: int = 0) -> None:
-        bound, _, ours = self.lower(sql)
+        bound, _, fragment = self._lowered(sql)
+        ours = fragment.expression
         assert ours.type == arrow_type(json.loads(bound.dataType().json())), "the derived type differs from Spark's"
         expected = self.expected(bound)
         good = [row for row, cell in enumerate(expected) if not _raised(cell)]
-        assert self.may_raise or len(good) == len(expected), (
+        assert fragment.raises or len(good) == len(expected), (
             f"{sql}: Spark raises on some rows; the rule needs raises=True"
         )
         try:
