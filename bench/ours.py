@@ -55,6 +55,14 @@ class Checkout:
 HERE = Checkout(ROOT, Path(sys.executable))
 
 
+def checkout_of(root: Path) -> Checkout:
+    """Raises SystemExit if `make` has not made its virtual environment."""
+    python = root.resolve() / ".venv" / "bin" / "python"
+    if not python.exists():
+        raise SystemExit(f"{python} does not exist: `make -C {root} .venv/.installed` makes the virtual environment")
+    return Checkout(root.resolve(), python)
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A copy of a project with names of its own, so that runs do not share topics."""

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     rows = int(given.rows * M)
     cases = [_case(cell, rows) for cell in given.cells]
-    checkouts = {"before": _checkout(given.before), "after": HERE}
+    checkouts = {"before": ours.checkout_of(given.before), "after": HERE}
     extra = tuple(word for setting in given.set for word in ("--conf", setting))
     folder = BUILD / "pairs"
     shutil.rmtree(folder, ignore_errors=True)
@@ -96,13 +96,6 @@ def _case(cell: str, rows: int) -> Case:
     small = next((reads, warm) for step, reads, warm in FULL.ours if step == SMALL_STEP_ROWS)
     read, warm = small if step_rows == SMALL_STEP_ROWS else (rows, rows // 4)
     return Case(WORKLOADS[workload], step_rows, min(read, rows), min(warm, rows // 2))
-
-
-def _checkout(root: Path) -> Checkout:
-    python = root.resolve() / ".venv" / "bin" / "python"
-    if not python.exists():
-        raise SystemExit(f"{python} does not exist: `make -C {root} .venv/.installed` makes the virtual environment")
-    return Checkout(root.resolve(), python)
 
 
 def _run(
