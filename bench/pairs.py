@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import check, ours
-from bench.generate import Shape
+from bench.generate import CHUNK_ROWS, Shape
 from bench.ours import HERE, Checkout
 from bench.result import Result
 from bench.topics import Bench, Messages, read_all
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rows", type=float, default=4.0, metavar="M", help="millions of rows in each topic")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of both versions")
     given = parser.parse_args(arguments)
-    rows = int(given.rows * M)
+    rows = max(1, round(given.rows * M / CHUNK_ROWS)) * CHUNK_ROWS  # a changelog begins with a whole chunk
     cases = [_case(cell, rows) for cell in given.cells]
     checkouts = {"before": ours.checkout_of(given.before), "after": HERE}
     extra = tuple(word for setting in given.set for word in ("--conf", setting))

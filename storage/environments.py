@@ -221,9 +221,9 @@ def _open(folder: Path, inode: int, synced: bool) -> Environment:
     first."""
     try:
         return Environment(folder, inode, synced=synced)
-    except StorageError as fault:
+    except MemoryError:
         idle = [other for other, environment in _table.open.items() if environment.users == 0]
-        if getattr(fault.__cause__, "code", None) != errno.ENOMEM or not idle:
+        if not idle:
             raise
     for other in idle:
         _retire(other)
@@ -302,7 +302,7 @@ def _drop(environment: Environment) -> None:
 
 @contextmanager
 def _faults(folder: Path) -> Iterator[None]:
-    """Turns LMDB's errors into storage's."""
+    """Turns LMDB's errors into storage's, and a lack of memory into a MemoryError."""
     try:
         yield
     except (lmdb.MapFullError, lmdb.DiskError) as fault:
@@ -327,6 +327,8 @@ def _faults(folder: Path) -> Iterator[None]:
             raise _full(folder, fault) from fault
         if getattr(fault, "code", None) == errno.ENOENT:
             raise Gone(folder) from fault
+        if getattr(fault, "code", None) == errno.ENOMEM:
+            raise MemoryError(f"{folder}: {fault}") from fault
         raise StorageError(f"{folder}: {fault}") from fault
 
 

@@ -65,6 +65,10 @@ def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], 
 def _query(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
     try:
         return _run(predicate, outputs, table)
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(f"an expression over {table.num_rows} rows: {error}") from error
+    except MemoryError:
+        raise
     except Exception as error:
         fault = failing_row.find(_run, predicate, outputs, table, error)
         if fault is None:

@@ -1,8 +1,8 @@
 """The process from which Spark's Python workers are forked (`spark.python.daemon.module`).
 
-It differs from PySpark's own in three things. PySpark is imported from where it is installed and not from its zipped copy. The heavy modules are
+It differs from PySpark's own in four things. PySpark is imported from where it is installed and not from its zipped copy. The heavy modules are
 imported before the fork, and `gc.freeze` keeps the garbage collector from visiting them. There is no full collection after every task, which
-would take about 30 ms; the automatic collection stays on.
+would take about 30 ms; the automatic collection stays on. Arrow's allocator returns free pages after 1 ms.
 
 Nothing that starts a thread or opens a connection may be imported here, because neither survives a fork.
 """
@@ -22,6 +22,11 @@ from engine.resident.preload import PLACE_VARIABLE, PRELOAD, hand_over, wait_for
 
 FIRST_IMPORTED = ("pyspark.worker", "pyspark.daemon", "engine.resident.entry")
 """What every worker needs: the modules that Spark runs in a fork and before it, and the one that a worker's task names."""
+
+
+MEMORY_VARIABLE, MEMORY_MS = "MIMALLOC_PURGE_DELAY", "1"
+"""After how many milliseconds Arrow's allocator gives free pages back. With its default of 10 ms, two workers kept 100 MB more each at
+400,000 rows per step, and were not faster."""
 
 
 def without_zipped_copies(path: Sequence[str]) -> list[str]:
@@ -56,6 +61,7 @@ def main() -> None:
 
 def load() -> None:
     sys.path[:] = without_zipped_copies(sys.path)
+    os.environ.setdefault(MEMORY_VARIABLE, MEMORY_MS)  # read when Arrow is loaded
     for name in FIRST_IMPORTED:
         importlib.import_module(name)
     gc.collect()

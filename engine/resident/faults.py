@@ -8,12 +8,14 @@ arrives as `WorkerMistake` with its stack trace.
 from __future__ import annotations
 
 import base64
+import errno
 import traceback
 from collections.abc import Mapping
 from pathlib import PurePath
 
 from base.fault import Fault
 from engine import errors as of_engine
+from engine.errors import TaskLost
 from engine.expressions.evaluate import ExpressionError
 from engine.operators.aggregate import NegativeCount, ResultOverflow
 from engine.resident.messages import WireFault
@@ -64,8 +66,37 @@ TRACE_CHARACTERS_MAX = 20_000
 """Of the stack trace of a mistake: enough for some hundred frames."""
 
 
+CANNOT_START_THREAD = "can't start new thread"
+"""What Python says if there is no memory for the stack of a thread."""
+
+
 class WorkerMistake(Exception):
     """An exception that nobody foresaw has ended a worker. Its text is the stack trace on the worker."""
+
+
+def lost_without_memory(error: BaseException, worker: int) -> TaskLost | None:
+    """The loss of a worker whose memory does not suffice; None for any other exception. A new worker begins with the memory of a new process."""
+    cause: BaseException | None = error
+    while cause is not None and not _is_lack_of_memory(cause):
+        cause = cause.__cause__
+    if cause is None:
+        return None
+    return TaskLost(
+        f"worker {worker} has no memory left ({type(cause).__name__}: {cause})",
+        "Give its host more memory, run fewer workers on it, or lower stepwell.step.rows.max and stepwell.step.bytes.max.",
+    )
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    match error:
+        case MemoryError():
+            return True
+        case OSError(errno=number):
+            return number == errno.ENOMEM
+        case RuntimeError():
+            return str(error) == CANNOT_START_THREAD
+        case _:
+            return False
 
 
 def to_wire(error: BaseException) -> WireFault:

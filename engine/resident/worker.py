@@ -54,6 +54,7 @@ from engine.resident.messages import (
     StepDone,
     Stop,
     Stopped,
+    WireFault,
 )
 from engine.resident.messages import (
     StepAbandoned as Abandoned,
@@ -161,9 +162,12 @@ class Worker:
         except CoordinatorGone:
             raise
         except Exception as error:
-            self._answer(Failed(doing=order.kind, fault=faults.to_wire(error)))
+            self._answer(Failed(doing=order.kind, fault=self._wire_fault(error)))
             if not isinstance(error, Fault):
                 raise  # a mistake of ours: the state of this process is unknown
+
+    def _wire_fault(self, error: Exception) -> WireFault:
+        return faults.to_wire(faults.lost_without_memory(error, self._number) or error)
 
     def _do(self, order: Message) -> None:
         match order:
@@ -269,7 +273,7 @@ class Worker:
             # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
             Database.attach(database.path, epoch=self._term.number, identity=database.identity)
         except Exception as error:
-            message = Failed(doing="fold", fault=faults.to_wire(error))
+            message = Failed(doing="fold", fault=self._wire_fault(error))
         self._control.send_now(Frame(self._term, message))
 
     def _read(self, order: Read) -> None:
@@ -282,7 +286,7 @@ class Worker:
             message: Message = Contents(version=version)
             buffers = tuple(to_buffer(table) for table in tables)
         except Exception as error:
-            message, buffers = Failed(doing="read", fault=faults.to_wire(error)), ()
+            message, buffers = Failed(doing="read", fault=self._wire_fault(error)), ()
         self._control.send_now(Frame(self._term, message, buffers))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from pyspark import SparkContext
 from structlog.testing import capture_logs
 
 from coordinator import stepping
@@ -261,6 +262,45 @@ def test_a_stopped_worker_is_noticed_by_its_silence_and_changes_nothing_when_it_
     assert play.run(resolved)["steps_replayed"] == 0
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 10
+
+
+def test_jobs_that_somebody_cancels_are_started_again(play: Playground) -> None:
+    """Spark's page has a button for it."""
+    play.topic("in")
+    resolved = without_checkpoints(sums.project(play, workers=2))
+    with play.running(resolved) as run:
+        play.send("in", sums.rows(0, 8))
+        run.wait_until(lambda status: status["steps_run"] == 4)
+        first = pids(run.board.show())
+        context = SparkContext._active_spark_context
+        assert context is not None
+        context.cancelAllJobs()
+        run.wait_until(lambda status: status["recoveries"] == 1)
+        play.send("in", sums.rows(8, 4))
+        run.wait_until(lambda status: status["steps_run"] == 6)
+        assert not {*first} & {*pids(run.board.show())}
+    assert run.fault is None and run.board.show()["recoveries"] == 1
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 6
+
+
+@pytest.mark.skipif(not hasattr(psutil.Process, "rlimit"), reason="limits of another process can be set on Linux only")
+def test_a_worker_without_memory_is_replaced(play: Playground) -> None:
+    """Whatever it was doing when an allocation failed: a step with long texts, and then a checkpoint."""
+    play.topic("in")
+    resolved = sums.project(play, workers=2)
+    with play.running(resolved) as run:
+        play.send("in", sums.rows(0, 8))
+        run.wait_until(lambda status: status["steps_run"] == 4)
+        poor = psutil.Process(pids(run.board.show())[1])
+        used = poor.memory_info().vms
+        poor.rlimit(psutil.RLIMIT_AS, (used, used))
+        play.send("in", sums.rows(8, 200))
+        run.wait_until(lambda status: status["rows"] >= 208)
+        run.wait_until(lambda status: not poor.is_running())
+    assert run.fault is None and run.board.show()["recoveries"] >= 1
+    assert play.check(resolved) == {"sums": 3}
+    play.check_steps(resolved)
 
 
 # Connections

@@ -39,6 +39,13 @@ ENGINE = (
         ("tests/engine/resident/test_mesh.py::test_a_second_message_of_a_stage_is_refused",),
     ),
     Breakage(
+        "no-memory-is-a-mistake",
+        "A worker whose memory does not suffice ends the run, as a mistake of ours would.",
+        "goes on",
+        (Edit(WORKER, "faults.lost_without_memory(error, self._number) or error", "error"),),
+        (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),
+    ),
+    Breakage(
         "answers-of-some-workers",
         "A step is written although one worker has not answered yet.",
         "2 determinism",

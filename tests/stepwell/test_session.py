@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stepwell.spark import class_archive
+from stepwell.spark.session import configuration
 
 SCRIPT = """
 import json
@@ -52,3 +55,21 @@ print(session.range(3).count())
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert run.stdout.splitlines()[-1] == "3"
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "ours"),
+    [
+        ("", "", True),
+        ("-Xmx2g -XX:+UseStringDeduplication", "", True),
+        ("-XX:+UseG1GC", "", False),
+        ("", "-XX:+UseZGC", False),
+    ],
+)
+def test_a_collector_that_the_user_chose_is_the_only_one(
+    monkeypatch: pytest.MonkeyPatch, option: str, variable: str, ours: bool
+) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", variable)
+    chosen = configuration("t", {"spark.driver.extraJavaOptions": option})["spark.driver.extraJavaOptions"]
+    assert ("-XX:+UseSerialGC" in chosen) == ours
+    assert chosen.endswith(option)

@@ -107,11 +107,15 @@ class ThreadLauncher:
                 job.thread.join(JOIN_SECONDS_MAX)
                 assert not job.thread.is_alive(), "a worker does not end"
 
+    def transport(self) -> SocketTransport:
+        """Of the next worker."""
+        return SocketTransport(LOOPBACK)
+
     def _live(self, assignment: Assignment, job: ThreadJob) -> None:
         def end(reason: str) -> None:
             job.end = job.end or reason
 
-        transport = SocketTransport(LOOPBACK)
+        transport = self.transport()
         try:
             live(assignment, transport, self.make_reader, end, assignment.setup.place.on_host(None))  # type: ignore[arg-type]
         except Exception as error:
