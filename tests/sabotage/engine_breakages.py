@@ -44,6 +44,7 @@ ENGINE = (
         "goes on",
         (Edit(WORKER, "faults.lost_without_memory(error, self._number) or error", "error"),),
         (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),
+        tells="WorkerMistake",
     ),
     Breakage(
         "answers-of-some-workers",
