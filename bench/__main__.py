@@ -64,6 +64,8 @@ class Run:
                 jobs += [self._ours(case) for case in self.plan.cases(self.plan.ours, workload)]
             if structured_streaming.ENGINE in engines and workload in structured_streaming.WORKLOADS:
                 jobs += [self._structured_streaming(case) for case in self.plan.cases(self.plan.theirs, workload)]
+                if workload in structured_streaming.REAL_TIME_WORKLOADS and self.plan.latency_seconds:
+                    jobs.append(self._real_time_mode(workload))
             if pyflink.ENGINE in engines:
                 jobs.append(
                     self._pyflink(
@@ -81,8 +83,8 @@ class Run:
             result, prepared = ours.run(self.bench, case, self.broker_pid)
             self.compare(result, case, prepared.output)
             shutil.rmtree(prepared.storage, ignore_errors=True)
-            if case.step_rows == DEFAULT and case.workload.name == "W2" and self.plan.latency_seconds:
-                live.fill(result, live.ours_latency(self.bench, self.plan.latency_seconds))
+            if self._is_latency_of(case):
+                live.fill(result, live.ours_latency(self.bench, case.workload.name, self.plan.latency_seconds))
             return result
 
         return _named(ours.ENGINE, case), job
@@ -91,18 +93,28 @@ class Run:
         def job() -> Result:
             result, output = structured_streaming.run(self.bench, case, self.broker_pid)
             self.compare(result, case, output)
-            if case.step_rows == DEFAULT and case.workload.name == "W2" and self.plan.latency_seconds:
-                live.fill(result, live.structured_streaming_latency(self.bench, self.plan.latency_seconds))
+            if self._is_latency_of(case):
+                seconds = self.plan.latency_seconds
+                live.fill(result, live.structured_streaming_latency(self.bench, case.workload.name, seconds))
             return result
 
         return _named(structured_streaming.ENGINE, case), job
+
+    def _real_time_mode(self, workload: str) -> Job:
+        case = Case(live.CASES[workload].workload, DEFAULT, 0, 0)
+        seconds = self.plan.latency_seconds
+        return _named(structured_streaming.REAL_TIME, case), lambda: live.real_time_mode(self.bench, workload, seconds)
+
+    def _is_latency_of(self, case: Case) -> bool:
+        """Whether the latency is measured after this run."""
+        return case.step_rows == DEFAULT and case.workload.name in live.CASES and self.plan.latency_seconds > 0
 
     def _pyflink(self, case: Case) -> Job:
         def job() -> Result:
             result, output = pyflink.run(self.bench, case, self.broker_pid)
             self.compare(result, case, output)
             if case.workload.name == "W2" and self.plan.latency_seconds:
-                live.fill(result, live.pyflink_latency(self.bench, self.plan.latency_seconds))
+                live.fill(result, live.pyflink_latency(self.bench, "W2", self.plan.latency_seconds))
             return result
 
         return _named(pyflink.ENGINE, case), job
@@ -133,6 +145,8 @@ def _line(result: Result) -> str:
     name = f"{report.NAMES[result.engine]:28} {result.workload} {result.rows_per_step!s:>8}"
     if result.failed is not None:
         return f"{name}  [red]failed[/]: {result.failed[:300]}"
+    if result.rows_per_s is None:
+        return f"{name}  latency p50 {result.latency_ms_p50} p99 {result.latency_ms_p99} ms"
     equal = {True: "equal", False: "[red]NOT EQUAL[/]", None: ""}[result.equal]
     steps = f"step p50 {result.step_ms_p50} p99 {result.step_ms_p99} ms" if result.step_ms_p50 else ""
     return (

@@ -25,7 +25,8 @@ READY_SECONDS_MAX = 180
 LOST_SHARE_MAX = 0.001
 """The share of measured bids without a result in time. Above it the engine does not keep up, and its p99 would mean nothing."""
 
-CASE = Case(WORKLOADS["W2"], DEFAULT, 0, 0)
+CASES = {name: Case(WORKLOADS[name], DEFAULT, 0, 0) for name in latency.TRACED}
+"""By workload: those of which the latency is measured."""
 
 
 def fill(result: Result, measured: Latency) -> None:
@@ -38,30 +39,40 @@ def fill(result: Result, measured: Latency) -> None:
     result.latency_ms_p50, result.latency_ms_p99 = round(p50, 1), round(p99, 1)
 
 
-def ours_latency(bench: Bench, seconds: int) -> Latency:
-    starts = _starts(bench)
-    prepared = ours.prepare(bench, CASE, starts, topic=latency.TOPIC)
+def ours_latency(bench: Bench, workload: str, seconds: int) -> Latency:
+    prepared = ours.prepare(bench, CASES[workload], _starts(bench), topic=latency.TOPIC)
     with ours.started(bench, prepared, []) as child:
-        return latency.measure(bench, prepared.output, seconds, _ready(bench, prepared.output, lambda: child.poll()))
+        ready = _ready(bench, prepared.output, lambda: child.poll())
+        return latency.measure(bench, workload, prepared.output, seconds, ready)
 
 
-def structured_streaming_latency(bench: Bench, seconds: int) -> Latency:
-    starts = _starts(bench)
-    job, folder = structured_streaming.job_of(bench, CASE, starts, topic=latency.TOPIC, live=True)
-    return _of_job(bench, structured_streaming.install()[0], structured_streaming.SCRIPT, job, folder, seconds)
+def structured_streaming_latency(bench: Bench, workload: str, seconds: int, *, real_time: bool = False) -> Latency:
+    job, folder = structured_streaming.job_of(
+        bench, CASES[workload], _starts(bench), topic=latency.TOPIC, live=True, real_time=real_time
+    )
+    return _of_job(
+        bench, workload, structured_streaming.install()[0], structured_streaming.SCRIPT, job, folder, seconds
+    )
 
 
-def pyflink_latency(bench: Bench, seconds: int) -> Latency:
-    starts = _starts(bench)
-    job, folder = pyflink.job_of(bench, CASE, starts, topic=latency.TOPIC, live=True)
-    return _of_job(bench, pyflink.install()[0], pyflink.SCRIPT, job, folder, seconds)
+def real_time_mode(bench: Bench, workload: str, seconds: int) -> Result:
+    """Structured Streaming in Real-Time Mode, of which the latency alone is measured: a backlog is not what it is for."""
+    result = Result(structured_streaming.REAL_TIME, workload, DEFAULT, note=structured_streaming.REAL_TIME_NOTE)
+    fill(result, structured_streaming_latency(bench, workload, seconds, real_time=True))
+    return result
 
 
-def _of_job(bench: Bench, python: Path, script: Path, job: dict[str, Any], folder: Path, seconds: int) -> Latency:
+def pyflink_latency(bench: Bench, workload: str, seconds: int) -> Latency:
+    job, folder = pyflink.job_of(bench, CASES[workload], _starts(bench), topic=latency.TOPIC, live=True)
+    return _of_job(bench, workload, pyflink.install()[0], pyflink.SCRIPT, job, folder, seconds)
+
+
+def _of_job(
+    bench: Bench, workload: str, python: Path, script: Path, job: dict[str, Any], folder: Path, seconds: int
+) -> Latency:
+    output = str(job["output"])
     with peers.started(python, script, job, folder) as child:
-        return latency.measure(
-            bench, str(job["output"]), seconds, _ready(bench, str(job["output"]), lambda: child.poll())
-        )
+        return latency.measure(bench, workload, output, seconds, _ready(bench, output, lambda: child.poll()))
 
 
 def _starts(bench: Bench) -> dict[int, int]:

@@ -27,6 +27,7 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "BENCHMARKS.md"
 NAMES = {
     "stepwell": "Stepwell",
     "structured_streaming": f"Structured Streaming {SPARK_VERSION}",
+    "real_time_mode": f"Structured Streaming {SPARK_VERSION}, Real-Time Mode",
     "pyflink": f"PyFlink {FLINK_VERSION}",
     "floor": "floor (one core)",
 }

@@ -18,6 +18,10 @@ from bench.workloads import BUILD, DEFAULT, Case
 
 ENGINE = "structured_streaming"
 SPARK_VERSION = "4.2.0"
+REAL_TIME = "real_time_mode"
+REAL_TIME_WORKLOADS = ("W1",)
+"""This version's Real-Time Mode runs queries without state alone."""
+REAL_TIME_NOTE = "its results are at least once, and its offsets are stored every 5 minutes"
 WORKLOADS = ("W1", "W2", "W3")
 SCRIPT = Path(__file__).with_name("jobs") / "structured_streaming_job.py"
 DEFAULT_STEP_ROWS = 500_000
@@ -39,7 +43,13 @@ def install() -> tuple[Path, list[str]]:
 
 
 def job_of(
-    bench: Bench, case: Case, starts: dict[int, int], topic: str | None = None, *, live: bool = False
+    bench: Bench,
+    case: Case,
+    starts: dict[int, int],
+    topic: str | None = None,
+    *,
+    live: bool = False,
+    real_time: bool = False,
 ) -> tuple[dict[str, object], Path]:
     name = f"ss-{case.name}-{uuid.uuid4().hex[:6]}"
     bench.topics.ensure(name, OUTPUT_PARTITIONS)
@@ -55,6 +65,7 @@ def job_of(
         "folder": str(folder),
         "jars": install()[1],
         "live": live,
+        "real_time": real_time,
     }, folder
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+import structlog
+
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
@@ -23,6 +25,11 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CheckpointComplete, CheckpointIntent
 
+_log = structlog.get_logger("coordinator.checkpointing")
+
+SLOW_FOLD_SECONDS = 60.0
+"""After this time, and again after each such time, a fold that has not ended is told. A fold of some GB takes a minute on a slow disk."""
+
 
 class Checkpointing:
     """The checkpoints of one run. `failed_in_a_row` counts the folds that failed since the last one that succeeded."""
@@ -32,6 +39,7 @@ class Checkpointing:
         self._monotonic = spec.kafka.outside.monotonic
         self._began_at = self._monotonic()
         self._folded: dict[int, Folded] = {}
+        self._fold_told_at = 0.0
         self.is_folding = False
         """Whether a fold is under way."""
         self.failed_in_a_row = 0
@@ -50,6 +58,7 @@ class Checkpointing:
                 core.frozen(self._writer.state)
             case Fold():
                 crew.begin_fold()
+                self._fold_told_at = self._monotonic()
                 self.is_folding = True
                 core.folding()
             case Complete():
@@ -63,11 +72,24 @@ class Checkpointing:
             return
         folded = crew.folded()
         if folded is None:
+            self._tell_of_slow_fold(crew)
             return
         self.is_folding, self.failed_in_a_row = False, 0
         self._folded = folded
         reached("checkpoint.folded")
         core.folded({worker: answer.versions for worker, answer in folded.items()})
+
+    def _tell_of_slow_fold(self, crew: Crew) -> None:
+        """A disk that hangs is no loss of a worker: the steps go on. But what they write until the next checkpoint grows meanwhile."""
+        now = self._monotonic()
+        if now - self._fold_told_at >= SLOW_FOLD_SECONDS:
+            self._fold_told_at = now
+            _log.warning(
+                "a checkpoint has not ended",
+                seconds=round(now - self._began_at),
+                workers=crew.folding,
+                what_to_do="look at the disks of these workers' hosts; the steps go on, and a restart would replay them",
+            )
 
     def give_up_fold(self) -> None:
         """The crew is gone. A fold that was under way counts as failed, because it may be what the crew was lost by, wherever that was

@@ -329,6 +329,11 @@ class Crew:
             return None
         return {number: self._taken(number, "fold", Folded) for number in self.numbers}
 
+    @property
+    def folding(self) -> list[int]:
+        """The workers that have not answered `begin_fold`."""
+        return [number for number in self.numbers if "fold" not in self._members[number].answers]
+
     # Views
 
     def begin_read(self, views: Sequence[str]) -> None:

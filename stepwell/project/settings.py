@@ -79,7 +79,7 @@ class StepwellSettings(BaseSettings):
     step_rows_max: int = Field(default=STEP_ROWS_MAX, ge=1, le=10_000_000)
     # This bounds the memory of a step if messages are large. It counts the keys and values of the input as they are in Kafka. With messages
     # of 1 MB a service takes 110 MB above its base at 16m, 140 MB at 32m and 450 MB at 128m.
-    step_bytes_max: Bytes = Field(default="128m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
+    step_bytes_max: Bytes = Field(default="80m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
     # All workers must have a task slot of Spark within this time after the start. On a cluster executors may have to start first.
     worker_register: Duration = Field(default="60s", ge=1, le=86400)  # type: ignore[assignment]
     # A worker or a coordinator that gives no sign of life for this long counts as dead. It gives one per second.

@@ -11,7 +11,7 @@ import pytest
 
 from bench import check, generate
 from bench.generate import CHUNK_ROWS, PARTITIONS, Shape
-from bench.latency import Arrivals, readable_at
+from bench.latency import TRACED, Arrivals, readable_at
 from bench.measure import Usage
 from bench.medians import medians, ratios
 from bench.result import Result, Step, fill
@@ -88,9 +88,30 @@ def test_a_repeated_row_of_an_append_topic_is_told() -> None:
 
 
 def test_a_bid_is_readable_when_the_count_of_its_auction_reaches_it() -> None:
-    auction = np.array([7, 8, 7, 7])
-    arrivals = Arrivals(at=[1.0, 2.0, 3.0], auction=[7, 7, 8], count=[2, 1, 1])
-    assert readable_at(auction, arrivals).tolist() == [1.0, 3.0, 1.0, np.inf]
+    keys = [b"7", b"8", b"7", b"7"]
+    arrivals = Arrivals(at=[1.0, 2.0, 3.0], key=[b"7", b"7", b"8"], count=[2, 1, 1])
+    assert readable_at(keys, arrivals).tolist() == [1.0, 3.0, 1.0, np.inf]
+
+
+@pytest.mark.parametrize("workload", ["W1", "W2"])
+def test_every_bid_is_found_in_the_output_of_its_workload(workload: str) -> None:
+    """The batch answer over the bids one after another, as messages: all that must come are found, and nothing else."""
+    bids = next(generate.bids(Shape(), 0, 2_000))
+    traced, arrivals = TRACED[workload](), Arrivals()
+    keys, must_come = traced.keys(bids)
+    counts: Counter[int] = Counter()
+    for number, row in enumerate(bids.to_pylist()):
+        counts[row["auction"]] += 1
+        if workload == "W2":
+            message = f'{{"auction":{row["auction"]},"bids":{counts[row["auction"]]},"total":1,"top":1}}'
+        elif row["price"] > 5_000 and row["auction"] % 3 == 0:
+            at = row["date_time"].isoformat(timespec="milliseconds")
+            message = f'{{"auction":{row["auction"]},"bidder":{row["bidder"]},"price_eur":1,"channel":"APPLE","date_time":"{at}Z"}}'
+        else:
+            continue
+        traced.take(message.encode(), float(number), arrivals)
+    expected = [key for key, must in zip(keys, must_come, strict=True) if must]
+    assert readable_at(expected, arrivals).tolist() == np.flatnonzero(must_come).tolist()
 
 
 def test_figures_are_of_the_steps_after_the_warm_up() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from coordinator.checkpointing import bytes_of
+from structlog.testing import capture_logs
+
+from base.version import VersionId
+from coordinator.checkpointing import Checkpointing, bytes_of
+from coordinator.core import Fold
 from coordinator.status import StepTimes
 from coordinator.step_output import StepResult
 from coordinator.stepping import step_times
@@ -22,6 +26,23 @@ def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
     found = [folded({1: 10, 2: 5, 3: 7}, {"committed": 100}), folded({1: 1}, {"committed": 50, "working": 9})]
     assert bytes_of(found, cast(TaskSetup, setup)) == ({"sums": 16, "rows": 7}, {"committed": 150, "working": 9})
     assert bytes_of([], cast(TaskSetup, setup)) == ({}, {})
+
+
+def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
+    """With the workers that it waits for."""
+    now = [100.0]
+    crew: Any = SimpleNamespace(begin_fold=lambda: None, folded=lambda: None, folding=[1, 4])
+    core: Any = SimpleNamespace(folding=lambda: None)
+    spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
+    checkpoints = Checkpointing(spec, cast(Any, None), cast(Any, None), cast(Any, None))
+    checkpoints.do(Fold(VersionId(1, 1, "v1")), core, crew)
+    told = []
+    for seconds in (0.0, 59.0, 1.5, 30.0, 31.0):
+        now[0] += seconds
+        with capture_logs() as said:
+            checkpoints.notice_fold(core, crew)
+        told.append([(event["seconds"], event["workers"]) for event in said])
+    assert told == [[], [], [(60, [1, 4])], [], [(122, [1, 4])]]
 
 
 def test_time_beyond_the_slowest_worker_is_the_exchange_and_the_way_to_the_workers() -> None:

@@ -16,7 +16,7 @@ from io_kafka.errors import StepTooLarge
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Limits, divide
 
-ROWS_MAX = 400_000
+ROWS_MAX = 320_000
 RESETS_THE_PEAK = "5"
 
 

@@ -15,7 +15,7 @@ def test_defaults() -> None:
     settings = load_settings({})
     assert settings.stepwell.workers is None
     assert settings.stepwell.checkpoint_interval == 10.0
-    assert settings.stepwell.step_rows_max == 400_000
+    assert settings.stepwell.step_rows_max == 320_000
     assert settings.stepwell.shards == 4096
     assert settings.stepwell.message_step_header is True
     assert settings.stepwell.on_error == "fail"
