@@ -8,7 +8,7 @@ from pathlib import Path
 from base.options import OnError
 from coordinator.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from engine.model.circuit import Circuit
-from engine.rows.hashing import SHARDS_DEFAULT
+from engine.model.layout import SHARDS_FIXED
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.step_log.division import Limits
@@ -70,7 +70,7 @@ class PipelineSpec:
     limits: Limits
     workers: int | None = None
     workers_default: int | None = 1
-    shards: int = SHARDS_DEFAULT
+    shards: int = SHARDS_FIXED
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
     replication: int = -1

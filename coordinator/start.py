@@ -36,6 +36,7 @@ from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit
+from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.resident.crew import Crew
 from engine.run.tasks import TaskSetup
@@ -70,13 +71,13 @@ def prepare(
     )
     setup = TaskSetup(
         plan=plan(spec.circuit),
-        placement=Placement.even(workers, spec.shards),
+        placement=Placement.of(Layout.first(Fixed(spec.shards), workers)),
         kafka=spec.kafka,
         tables={source.table.handle: source.table for source in spec.inputs},
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         input_partitions={name: facts[name].partitions for name in spec.input_topics},
         place=spec.place,
-        uuids=tuple(DatabaseName(log_id, writer.state.generation, worker).text for worker in range(workers)),
+        uuids={worker: DatabaseName(log_id, writer.state.generation, worker).text for worker in range(workers)},
         append_only=append_only_inputs(spec.circuit),
     )
     return setup, identities

@@ -33,10 +33,11 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from faults.points import reached
 from storage import description as described
-from storage import environments, folding, parts, records, undo
+from storage import environments, folding, keys, parts, records, undo
 from storage.description import RECORDS, UNDO, Description, MergeProgress
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
@@ -95,9 +96,9 @@ class Database:
         self._opened = opened  # a later `open` ends this handle, even one of the same epoch
 
     @staticmethod
-    def create(path: Path, identity: Identity, epoch: int) -> None:
-        """Creates a database with the empty version 0. It is durable on return. After a crash it exists completely or
-        not at all. Raises DatabaseExists, StorageFull."""
+    def create(path: Path, identity: Identity, epoch: int, owned: SlotSet) -> None:
+        """Creates a database with version 0, which is empty but for the record of the slots that it owns. It is durable
+        on return. After a crash it exists completely or not at all. Raises DatabaseExists, StorageFull."""
         path = path.resolve()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise DatabaseExists(path)
@@ -108,7 +109,8 @@ class Database:
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
             with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
-                described.save(writer, Description(identity, epoch, (EMPTY,), record_set_checksums=(0,)))
+                checksum = folding.put_first(writer, keys.OWNED_KEY, records.encode(keys.OWNED_KEY, owned.to_bytes()))
+                described.save(writer, Description(identity, epoch, (EMPTY,), record_set_checksums=(checksum,)))
             environments.retire_except(draft)
             sync(draft / COMMITTED)
             sync(draft)

@@ -25,8 +25,9 @@ from storage import records
 from storage.environments import Reader, Writer
 from storage.identity import Identity
 
-FORMAT = 3
-"""In format 1 the undo log was not compressed; in format 2 no record was stored in parts."""
+FORMAT = 4
+"""In format 1 the undo log was not compressed; in format 2 no record was stored in parts; in format 3 records lay in shards, whose number was
+fixed, and a database did not say which of them it owned."""
 
 # Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
 # p parts (parts.py).

@@ -34,6 +34,13 @@ PIECE_RECORDS_MAX = 1 << 14
 """The number of records that one transaction walks over. This takes about 10 ms, in which no other process can write."""
 
 
+def put_first(writer: Writer, key: bytes, stored: bytes) -> int:
+    """Writes the first record of a new database. Returns the checksum of the record set."""
+    committed = _CommittedRecords(writer, 0)
+    committed.put(key, stored)
+    return committed.checksum_change % MODULUS
+
+
 def merge_piece(
     writer: Writer, layer: Reader, progress: MergeProgress, place: str, live_bytes: int
 ) -> tuple[MergeProgress, bool]:

@@ -1,7 +1,7 @@
-"""Keys of records: (table, shard, suffix), ordered so that each shard of a table is one range of keys.
+"""Keys of records: (table, slot, suffix), ordered so that each range of slots of a table is one range of keys.
 
-Both numbers are unsigned 16-bit big-endian integers. So the order of the bytes is the order of the numbers, and a shard
-can be moved as one range under any layout. Table 0xFFFF belongs to storage itself, and scans do not show it.
+Both numbers are unsigned 16-bit big-endian integers, so the order of the bytes is the order of the numbers. Table 0xFFFF
+belongs to storage itself, and scans do not show it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 TABLE_MAX = 0xFFFE  # table 0xFFFF is RESERVED
-SHARD_MAX = 0xFFFF
+SLOT_MAX = 0xFFFF
 KEY_BYTES_MAX = 507  # LMDB's limit is 511, and the committed environment adds at most four bytes to a key
 PREFIX_BYTES = 4
 
 RESERVED = b"\xff\xff"
 STEP_KEY = RESERVED + b"step"  # its value: the number of the next step to apply; it is versioned like any other record
+CUT_KEY = RESERVED + b"cut"  # its value: the number of the last cut that the database has done
+OWNED_KEY = (
+    RESERVED + b"owned"
+)  # its value: the slots of which the database has the state, as SlotSet.to_bytes gives them
 
 
 class ParsedKey(NamedTuple):
     table: int
-    shard: int
+    slot: int
     suffix: bytes
 
 
@@ -29,15 +33,15 @@ def table_prefix(table: int) -> bytes:
     return table.to_bytes(2)
 
 
-def shard_prefix(table: int, shard: int) -> bytes:
-    """The prefix of all keys of one shard of a table."""
-    assert 0 <= shard <= SHARD_MAX, f"shard {shard}"
-    return table_prefix(table) + shard.to_bytes(2)
+def slot_prefix(table: int, slot: int) -> bytes:
+    """The prefix of all keys of one slot of a table."""
+    assert 0 <= slot <= SLOT_MAX, f"slot {slot}"
+    return table_prefix(table) + slot.to_bytes(2)
 
 
-def record_key(table: int, shard: int, suffix: bytes) -> bytes:
+def record_key(table: int, slot: int, suffix: bytes) -> bytes:
     """The key of a record."""
-    key = shard_prefix(table, shard) + suffix
+    key = slot_prefix(table, slot) + suffix
     assert len(key) <= KEY_BYTES_MAX, f"a key of {len(key)} bytes; the limit is {KEY_BYTES_MAX}"
     return key
 
@@ -53,6 +57,6 @@ def key_table(key: bytes) -> int:
     return int.from_bytes(key[:2])
 
 
-def key_shard(key: bytes) -> int:
-    """The shard of a record's key."""
+def key_slot(key: bytes) -> int:
+    """The slot of a record's key."""
     return int.from_bytes(key[2:4])

@@ -16,8 +16,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from base.slots import SlotSet
 from storage import keys, records
 from storage.environments import Environment, Reader, Writer
 from storage.errors import CorruptRecord
@@ -75,6 +76,13 @@ class Layer:
         if check == "once":
             self.environment.remember_verified(key)
         return stored
+
+
+class CutNumber(NamedTuple):
+    """Of a cut: the number of the term that orders it, and its batch, which counts from 1 in each term."""
+
+    term: int
+    batch: int
 
 
 class Transaction:
@@ -144,6 +152,29 @@ class Transaction:
         """Sets the number of the next step to apply."""
         assert self._writable, "set_step in a transaction that only reads"
         self._changes[keys.STEP_KEY] = records.encode(keys.STEP_KEY, step.to_bytes(8))
+
+    def get_owned(self) -> SlotSet:
+        """The slots of which this database has the state."""
+        value = self.get(keys.OWNED_KEY)
+        assert value is not None, "a database without the record of its slots"
+        return SlotSet.from_bytes(value)
+
+    def set_owned(self, owned: SlotSet) -> None:
+        """Sets the slots of which this database has the state. Their rows have to be there when the transaction ends, and no others."""
+        assert self._writable, "set_owned in a transaction that only reads"
+        self._changes[keys.OWNED_KEY] = records.encode(keys.OWNED_KEY, owned.to_bytes())
+
+    def get_cut(self) -> CutNumber:
+        """The number of the last cut; (0, 0) before the first one."""
+        value = self.get(keys.CUT_KEY)
+        return CutNumber(0, 0) if value is None else CutNumber(int.from_bytes(value[:8]), int.from_bytes(value[8:]))
+
+    def set_cut(self, number: CutNumber) -> None:
+        """Sets the number of the last cut. It only grows."""
+        assert self._writable, "set_cut in a transaction that only reads"
+        assert number > self.get_cut(), f"cut {number} after {self.get_cut()}"
+        value = number.term.to_bytes(8) + number.batch.to_bytes(8)
+        self._changes[keys.CUT_KEY] = records.encode(keys.CUT_KEY, value)
 
     def write_changes(self, writer: Writer) -> None:
         """Writes the changes to the working layer, in the order of their keys. Only `Database` calls this. A tombstone

@@ -33,13 +33,14 @@ class Channel:
 class Plan:
     """`stage[n]`: the stage of node n. `arrivals[n][slot]`: the channel by which an input arrives; None if the same stage computes it on the
     same worker. `last_read[channel]`: the last stage that reads the channel. `places[n]`: the columns by whose hash the rows of node n lie on
-    their worker, as its descriptor says; None if nothing is known."""
+    their worker, as its descriptor says; None if nothing is known. `input_places[n][slot]`: the same of an input's rows as they arrive."""
 
     circuit: Circuit
     stage: tuple[int, ...]
     arrivals: tuple[tuple[Channel | None, ...], ...]
     last_read: dict[Channel, int]
     places: tuple[Key | None, ...]
+    input_places: tuple[tuple[Key | None, ...], ...]
 
     @property
     def stages(self) -> int:
@@ -84,6 +85,13 @@ def plan(circuit: Circuit) -> Plan:
         for channel in channels:
             if channel is not None:
                 last_read[channel] = max(last_read.get(channel, 0), stage[index])
-    result = Plan(circuit, tuple(stage), tuple(arrivals), last_read, tuple(placements))
+    input_places = tuple(
+        tuple(
+            placements[producer] if channel is None or channel.key is None else channel.key
+            for producer, channel in zip(node.inputs, channels, strict=True)
+        )
+        for node, channels in zip(circuit.nodes, arrivals, strict=True)
+    )
+    result = Plan(circuit, tuple(stage), tuple(arrivals), last_read, tuple(placements), input_places)
     result.check()
     return result

@@ -1,6 +1,7 @@
-"""The placement: shard -> worker, input partition -> worker. All workers of a run have the same one.
+"""The placement: slot -> worker, input partition -> worker. All workers of a step have the same one.
 
-A placement is the part of a layout that routing needs. Every shard has exactly one owner. The workers' numbers of shards differ by at most one.
+A placement is what routing needs of a layout. Every slot has exactly one owner. While a layout changes, placements follow each other from one
+layout to the next.
 """
 
 from __future__ import annotations
@@ -10,47 +11,57 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from base.arrays import Int64s
-from engine.rows.hashing import SHARDS_DEFAULT, Hashes, shard_of
+from base.slots import ALL_SLOTS, NO_SLOTS, SLOT_BITS, SlotSet
+from engine.model.layout import Layout
+from engine.rows.hashing import HASH_BITS, Hashes
+
+Workers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Placement:
-    """`owners[shard]` is the worker that owns a shard."""
+    """`owned[worker]`: the slots of a worker; the keys are the workers' numbers, which may have gaps."""
 
-    workers: int
-    owners: tuple[int, ...]
+    owned: Mapping[int, SlotSet]
 
     @staticmethod
-    def even(workers: int, shards: int = SHARDS_DEFAULT) -> Placement:
-        """Each worker owns a contiguous range of shards. The sizes differ by at most one."""
-        return Placement(workers, tuple(shard * workers // shards for shard in range(shards)))
+    def of(layout: Layout) -> Placement:
+        return Placement({member: layout.slots_of(member) for member in layout.members})
 
-    @property
-    def shards(self) -> int:
-        return len(self.owners)
+    @cached_property
+    def workers(self) -> tuple[int, ...]:
+        """Their numbers, ascending."""
+        return tuple(sorted(self.owned))
 
-    @property
+    @cached_property
     def keyless_worker(self) -> int:
-        """The owner of the shard of the empty key, to which rows without a key belong."""
-        return int(self.worker_of(np.zeros(1, np.uint64))[0])
+        """The owner of slot 0, to which rows without a key belong."""
+        return next(worker for worker, slots in self.owned.items() if 0 in slots)
 
     def check(self) -> None:
-        assert self.shards & (self.shards - 1) == 0, f"{self.shards} shards: not a power of two"
-        assert set(self.owners) <= set(range(self.workers)), "a shard is owned by a worker that does not exist"
+        union = NO_SLOTS
+        for worker, slots in self.owned.items():
+            assert union.intersection(slots) == NO_SLOTS, f"worker {worker} owns slots of another one"
+            union = union.union(slots)
+        assert union == ALL_SLOTS, f"nobody owns {ALL_SLOTS.minus(union)}"
 
-    def worker_of(self, hashes: Hashes) -> Int64s:
-        """The worker of each hash."""
-        result: Int64s = self._owner_of_shard[shard_of(hashes, self.shards)]
+    def worker_of(self, routing: Hashes) -> Workers:
+        """The worker of each routing hash."""
+        result: Workers = self._worker_of_slot[(routing >> np.uint64(HASH_BITS - SLOT_BITS)).astype(np.intp)]
         return result
 
     @cached_property
-    def _owner_of_shard(self) -> Int64s:
-        return np.array(self.owners, dtype=np.int64)
+    def _worker_of_slot(self) -> Workers:
+        table = np.empty(len(ALL_SLOTS), np.int32)
+        for worker, slots in self.owned.items():
+            for first, end in slots.ranges:
+                table[first:end] = worker
+        return table
 
     def partition_owners(self, partitions: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """(topic, partition) -> worker. `partitions`: the number of partitions of each topic. Partitions are assigned to the workers in turn,
         in the order of topic and number. The assignment changes no output, so it is not recorded."""
         every = [(topic, number) for topic in sorted(partitions) for number in range(partitions[topic])]
-        return {partition: index % self.workers for index, partition in enumerate(every)}
+        return {partition: self.workers[index % len(self.workers)] for index, partition in enumerate(every)}

@@ -3,7 +3,7 @@
 The result is exact, supports retractions, and does not depend on the order of the rows. For every group in the change, the step reads the totals
 before from the traces and computes the totals after. If their results differ, it outputs the old row with weight -1 and the new one with weight
 +1. A group exists while its count of rows is positive. Without group columns there is exactly one group, which always exists. The worker that
-owns the shard of the empty key outputs its first row at step 0.
+owns slot 0 outputs its first row at step 0.
 
 min and max: if the input only inserts, they are accumulators. If it can retract, the trace stores all values in order and the next one is found
 from the ends of its runs (engine/state/extremes.py states the bound on the rows that are read).
@@ -11,7 +11,7 @@ from the ends of its runs (engine/state/extremes.py states the bound on the rows
 distinct: a trace stores the values with their weights. The values that appear or vanish are added to the same accumulators.
 
 State and hashes: the top 32 bits of the hash of every row of every trace are those of its group's hash. So all state of a group is in the
-group's shard, even if the key of a trace has more columns than the group.
+group's slot, even if the key of a trace has more columns than the group.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from engine.operators.aggregate_totals import (
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Operator
-from engine.operators.keys import distinct_keys
+from engine.operators.keys import PlacedKey, distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns, identity_columns
 from engine.state.extremes import Change, search
@@ -84,7 +84,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
         return zset.empty(node.types)
     append_only = all(context.append_only)
     plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
-    batch = Batch(plan, delta)
+    batch = Batch(plan, delta, context.key(0, node.group))
     fresh = fresh_totals(plan, batch, context)
     return advance(plan, node.types, batch.keys, fresh, context, first, None if append_only else batch)
 
@@ -120,21 +120,24 @@ def advance(
     return _difference(plan, types, keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
 
 
-def keys_of(columns: Sequence[pa.Array], length: int) -> tuple[Keys, Int64s]:
-    """(each group of the change once, the group of every row). Without columns there is one group."""
+def keys_of(columns: Sequence[pa.Array], length: int, key: PlacedKey) -> tuple[Keys, Int64s]:
+    """(each group of the change once, the group of every row). Without columns there is one group. `key` says which of the columns decide the
+    worker."""
     if not columns:
         return Keys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64)), np.zeros(length, np.int64)
     names = [f"k{i}" for i in range(len(columns))]
-    keys, hashes, groups = distinct_keys(pa.Table.from_arrays(list(columns), names), range(len(names)))
+    rows = pa.Table.from_arrays(list(columns), names)
+    keys, hashes, groups = distinct_keys(rows, key.alone.columns, key.alone.hashes(rows))
     return Keys(keys, hashes), groups
 
 
 def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepContext) -> list[pa.Array]:
     """The columns of all rows of the aggregate: the groups, then the results. Queries and tests use it."""
-    no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0)
+    key = context.key(0, plan.group)
+    no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0, key)
     stored = TotalsTraces(plan, no_keys, context).stored_keys()
     groups = [canonical(stored.column(i)) for i in range(len(group_types))]
-    keys, _ = keys_of(groups, stored.num_rows)
+    keys, _ = keys_of(groups, stored.num_rows, key)
     totals = TotalsTraces(plan, keys, context).read()
     if plan.extremes and not plan.append_only:
         totals.extremes, _ = _searched(plan, keys, partial(_no_change, plan), context)
@@ -146,13 +149,14 @@ def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepC
 class Batch:
     """A change with its groups. `groups[i]` is the position in `keys` of row i's group."""
 
-    def __init__(self, plan: Plan, delta: pa.Table) -> None:
+    def __init__(self, plan: Plan, delta: pa.Table, key: PlacedKey) -> None:
         self._delta = delta
         self.weights = zset.weights_of(delta)
         assert not plan.append_only or (self.weights >= 0).all(), "an append-only input retracted"
         if float(np.abs(self.weights).sum(dtype=np.float64)) >= COUNT_MAX:
             raise ResultOverflow("The weights of one step exceed what a count can hold.", "Take smaller steps.")
-        self.keys, self.groups = keys_of([canonical(delta.column(i)) for i in plan.group], delta.num_rows)
+        groups = [canonical(delta.column(i)) for i in plan.group]
+        self.keys, self.groups = keys_of(groups, delta.num_rows, key)
         self._present: dict[Column, tuple[pa.Array, Int64s, Int64s]] = {}
 
     def present(self, argument: Column) -> tuple[pa.Array, Int64s, Int64s]:

@@ -13,7 +13,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from engine.model.circuit import NodeBase
-from engine.rows.hashing import SHARDS_DEFAULT
+from engine.operators.arrangement import Key
+from engine.operators.keys import PlacedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
 
@@ -28,15 +29,16 @@ TRACES_MAX = 8
 
 @dataclass
 class StepContext:
-    """What an operator may know of the step. `append_only[i]`: no change of input i can ever have a negative weight."""
+    """What an operator may know of the step. `append_only[i]`: no change of input i can ever have a negative weight. `places[i]`: the columns
+    of input i by whose hash its rows lie on this worker; None if they may lie on any worker."""
 
     store: Store
     step: int
     node: int
     append_only: tuple[bool, ...]
-    shards: int = SHARDS_DEFAULT
+    places: tuple[Key | None, ...]
     owns_keyless: bool = True
-    """Whether this worker owns the shard of the empty key, to which rows without a key belong."""
+    """Whether this worker owns slot 0, to which rows without a key belong."""
     partitions: dict[str, int] = field(default_factory=dict)
     """The number of partitions of every output topic, by handle."""
     grown: frozenset[str] = frozenset()
@@ -55,7 +57,20 @@ class StepContext:
         assert 0 <= slot < TRACES_MAX
         table = TABLE_FIRST + self.node * TRACES_MAX + slot
         layout = TraceLayout(table, tuple(types), tuple(key), tuple(combines), tuple(accumulator_types), ordered)
-        return Trace(self.store, layout, self.shards)
+        return Trace(self.store, layout)
+
+    def key(self, number: int, columns: Sequence[int]) -> PlacedKey:
+        """The key of input `number` by which its rows are stored. All columns of the input's place must be in it."""
+        place = self.places[number]
+        assert place is not None, f"node {self.node} has state, and input {number} has no place"
+        assert set(place) <= set(columns), f"node {self.node}: input {number} lies by {place}, and its key is {columns}"
+        return PlacedKey(tuple(columns), tuple(columns.index(column) for column in place))
+
+    def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[PlacedKey, PlacedKey]:
+        """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
+        keys = self.key(0, left), self.key(1, right)
+        assert keys[0].place == keys[1].place, f"node {self.node}: its inputs lie by different columns of the key"
+        return keys
 
 
 StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]

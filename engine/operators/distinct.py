@@ -20,9 +20,8 @@ from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import distinct_keys
+from engine.operators.keys import PlacedKey, distinct_keys, hash_keys
 from engine.rows import zset
-from engine.rows.hashing import hash_columns
 from engine.state.trace import Trace, as_rows, as_zset
 
 
@@ -33,7 +32,7 @@ def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepConte
     everything = range(len(node.types))
     trace = context.trace(0, node.types, tuple(everything))
     rows = zset.rows_of(delta)
-    hashes = hash_columns(rows, delta.num_rows)
+    hashes = context.key(0, everything).hashes(delta)
     keys = pa.Table.from_arrays(rows, [f"k{i}" for i in everything])
     before = trace.probe(keys, hashes).totals(delta.num_rows)
     after = before + zset.weights_of(delta)
@@ -48,14 +47,16 @@ def step_deduplicate(node: Deduplicate, inputs: Sequence[pa.Table], context: Ste
     if delta.num_rows == 0:
         return zset.empty(node.types)
     trace = context.trace(0, node.types, node.key)
-    keys, hashes, _ = distinct_keys(delta, node.key)
+    key = context.key(0, node.key)
+    of_rows = key.hashes(delta)
+    keys, hashes, _ = distinct_keys(delta, node.key, of_rows)
     matches = trace.probe(keys, hashes)
     stored = zset.consolidate(as_zset(matches.rows))
     if all(context.append_only):
-        return _first_seen(node, delta, stored, trace)
+        return _first_seen(key, node, delta, stored, trace)
     before = _least(node, stored)
     after = _least(node, zset.consolidate(zset.add([stored, delta])))
-    trace.append(as_rows(delta))
+    trace.append(as_rows(delta), of_rows)
     return zset.consolidate(zset.add([after, zset.negate(before)]))
 
 
@@ -64,20 +65,20 @@ def _least(node: Deduplicate, content: pa.Table) -> pa.Table:
     positive = content.filter(pa.array(zset.weights_of(content) > 0))
     if positive.num_rows == 0:
         return zset.empty(node.types)
-    _, _, group = distinct_keys(positive, node.key)
+    _, _, group = distinct_keys(positive, node.key, hash_keys(positive, node.key))
     _, first = np.unique(group, return_index=True)
     chosen = np.sort(first)
     return zset.build([zset.take(c, pa.array(chosen)) for c in zset.rows_of(positive)], np.ones(len(chosen), np.int64))
 
 
-def _first_seen(node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Trace) -> pa.Table:
+def _first_seen(key: PlacedKey, node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Trace) -> pa.Table:
     least = _least(node, delta)
     both = zset.add([stored, least])
-    _, _, group = distinct_keys(both, node.key)
+    _, _, group = distinct_keys(both, node.key, hash_keys(both, node.key))
     known = np.isin(group[stored.num_rows :], group[: stored.num_rows])
     fresh = least.filter(pa.array(~known))
     if fresh.num_rows:
-        trace.append(as_rows(fresh))
+        trace.append(as_rows(fresh), key.hashes(fresh))
     return fresh
 
 

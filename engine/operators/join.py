@@ -16,8 +16,9 @@ from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import columns_at, hash_keys, matchable, only
+from engine.operators.keys import columns_at, matchable, only
 from engine.rows import zset
+from engine.rows.hashing import Hashes
 from engine.state.trace import Trace, as_rows
 
 
@@ -29,23 +30,25 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     right_types = [f.type for f in right.schema][:-1]
     if not left.num_rows and not right.num_rows:
         return zset.empty(node.types)
+    left_key, right_key = context.join_keys(node.left_key, node.right_key)
+    left_hashes, right_hashes = left_key.hashes(left), right_key.hashes(right)
     left_trace = context.trace(0, left_types, node.left_key)
     right_trace = context.trace(1, right_types, node.right_key)
-    right_trace.append(as_rows(right))
+    right_trace.append(as_rows(right), right_hashes)
     pairs = [
-        pairs_of(left, node.left_key, right_trace, delta_is_left=True),
-        pairs_of(right, node.right_key, left_trace, delta_is_left=False),
+        pairs_of(left, node.left_key, left_hashes, right_trace, delta_is_left=True),
+        pairs_of(right, node.right_key, right_hashes, left_trace, delta_is_left=False),
     ]
-    left_trace.append(as_rows(left))
+    left_trace.append(as_rows(left), left_hashes)
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
     if node.residual is not None:
         joined = keep(joined, node.residual, node.types)
     return zset.consolidate(joined)
 
 
-def pairs_of(delta: pa.Table, key: Sequence[int], trace: Trace, *, delta_is_left: bool) -> pa.Table:
-    """Every changed row with every stored row of the same key. Their weights are multiplied."""
-    matches = trace.probe(columns_at(delta, key), hash_keys(delta, key))
+def pairs_of(delta: pa.Table, key: Sequence[int], hashes: Hashes, trace: Trace, *, delta_is_left: bool) -> pa.Table:
+    """Every changed row with every stored row of the same key. Their weights are multiplied. `hashes`: of the changed rows' keys."""
+    matches = trace.probe(columns_at(delta, key), hashes)
     rows = zset.take_rows(delta, matches.probe)
     weights = zset.weights_of(rows) * matches.rows.columns[-1].to_numpy()
     mine, theirs = rows.columns[:-1], matches.rows.columns[:-1]

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools
 from engine.rows import zset
-from engine.rows.hashing import Hashes, hash_columns
+from engine.rows.hashing import Hashes, hash_columns, placed_hash_columns
+
+
+@dataclass(frozen=True)
+class PlacedKey:
+    """A key, and which of its columns decide the worker of a row. `columns`: the key's columns in some table. `place`: positions in `columns`.
+
+    The hash of a key has the slot of its place columns, so that all rows of a slot have neighbouring hashes in every trace, whatever the
+    trace's key is. Two tables whose keys have equal values in equal order have equal hashes if their `place` is equal too."""
+
+    columns: tuple[int, ...]
+    place: tuple[int, ...]
+
+    def hashes(self, table: pa.Table) -> Hashes:
+        """The placed hash of every row's key."""
+        return placed_hash_columns([table.column(i) for i in self.columns], table.num_rows, self.place)
+
+    @property
+    def alone(self) -> PlacedKey:
+        """The key in a table of its columns alone, in their order."""
+        return PlacedKey(tuple(range(len(self.columns))), self.place)
 
 
 def hash_keys(table: pa.Table, key: Sequence[int]) -> Hashes:
+    """The hash of every row's key, without regard to where the row lies. The routing hash is that of the place columns."""
     return hash_columns([table.column(i) for i in key], table.num_rows)
 
 
@@ -50,15 +72,15 @@ def net_rows_by_key(delta: pa.Table, key: Sequence[int]) -> tuple[pa.Table, zset
     tied = hashes[1:] == hashes[:-1]
     new = zset.changes([rows.column(i) for i in key], tied, np.arange(rows.num_rows))
     if (tied & new[1:]).any():  # a collision: rows of one key are perhaps not neighbours
-        keys, _, group = distinct_keys(rows, key)
+        keys, _, group = distinct_keys(rows, key, hashes)
         return rows, group, keys.num_rows
     return rows, np.cumsum(new) - 1, int(new.sum())
 
 
-def distinct_keys(delta: pa.Table, key: Sequence[int]) -> tuple[pa.Table, Hashes, zset.Indices]:
-    """(keys, hashes, group). `keys` has each key of the change once, and `hashes` its hash; `group[i]` is the position of row i's key."""
+def distinct_keys(delta: pa.Table, key: Sequence[int], hashes: Hashes) -> tuple[pa.Table, Hashes, zset.Indices]:
+    """(keys, hashes, group). `keys` has each key of the change once, and `hashes` its hash; `group[i]` is the position of row i's key. The
+    given `hashes` are of all rows' keys."""
     columns = [delta.column(i) for i in key]
-    hashes = hash_keys(delta, key)
     order, starts = zset.group_rows(columns, delta.num_rows, hashes, of_rows=True)
     group = np.empty(delta.num_rows, dtype=np.int64)
     lengths = np.diff(np.append(starts, delta.num_rows))

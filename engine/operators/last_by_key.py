@@ -33,7 +33,8 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     if messages.num_rows == 0:
         return zset.empty(node.types)
     width = len(node.types)
-    keys, hashes, group = distinct_keys(messages, node.key)
+    key = context.key(0, node.key)
+    keys, hashes, group = distinct_keys(messages, node.key, key.hashes(messages))
     partition = messages.column(width + 1).to_numpy().astype(np.int64)
     offset = messages.column(width + 2).to_numpy()
     order = np.lexsort((offset, partition, group))
@@ -48,7 +49,7 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     alive = last[~messages.column(width).to_numpy()[last]]
     new = zset.take_rows(zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages)), alive)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
-    trace.append(as_rows(change))
+    trace.append(as_rows(change), key.hashes(change))
     return zset.consolidate(zset.project(change, range(width)))
 
 

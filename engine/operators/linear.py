@@ -28,7 +28,7 @@ def step_union(node: Union, inputs: Sequence[pa.Table], context: StepContext) ->
 
 
 def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """All rows at step 0, on the worker that owns the shard of the empty key; nothing afterwards."""
+    """All rows at step 0, on the worker that owns slot 0; nothing afterwards."""
     if context.step > 0 or not context.owns_keyless:
         return zset.empty(node.types)
     table = pa.ipc.open_stream(node.ipc).read_all()

@@ -41,8 +41,9 @@ from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, NoContent, Operator
 from engine.operators.join import pairs_of
-from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, only
+from engine.operators.keys import PlacedKey, columns_at, distinct_keys, hash_keys, matchable, only
 from engine.rows import zset
+from engine.rows.hashing import Hashes
 from engine.state.trace import Combine, Trace, as_rows
 
 WEIGHT_MAX = 1 << 30
@@ -55,7 +56,7 @@ def step_partial_aggregate(node: PartialAggregate, inputs: Sequence[pa.Table], c
     if delta.num_rows == 0:
         return zset.empty(node.types)
     plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only=False)
-    batch = Batch(plan, delta)
+    batch = Batch(plan, delta, _anywhere(node.group))
     totals = fresh_totals(plan, batch, context)
     return _partials(batch.keys.arrays(), totals.sums)
 
@@ -67,17 +68,21 @@ def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: 
     right = zset.consolidate(only(right, matchable(right, node.right_key, node.null_safe)))
     if not left.num_rows and not right.num_rows:
         return zset.empty(node.types)
+    left_key, right_key = context.join_keys(node.left_key, node.right_key)
     width = left.num_columns - 1 - len(node.carries)
     right_trace = context.trace(1, right.schema.types[:-1], node.right_key)
-    right_trace.append(as_rows(right))
+    right_hashes = right_key.hashes(right)
+    right_trace.append(as_rows(right), right_hashes)
     partials = _summed(left, width)
-    joined = [_checked(pairs_of(partials, node.left_key, right_trace, delta_is_left=True))]
+    left_hashes = left_key.hashes(partials)
+    joined = [_checked(pairs_of(partials, node.left_key, left_hashes, right_trace, delta_is_left=True))]
     combines: list[Combine] = ["carry" if carries else "sum" for carries in node.carries]
     sum_types = [pa.int64()] * len(combines)
     left_trace = context.trace(0, left.schema.types[:width], node.left_key, combines, sum_types)
     if right.num_rows:
-        joined.append(_with_stored(right, node.right_key, left_trace))
-    left_trace.append(pa.Table.from_arrays(partials.columns[:-1], left_trace.layout.schema.names[:-1]))
+        joined.append(_with_stored(right, node.right_key, right_hashes, left_trace))
+    sums = pa.Table.from_arrays(partials.columns[:-1], left_trace.layout.schema.names[:-1])
+    left_trace.append(sums, left_hashes)
     return zset.add([part.cast(zset.schema_of(node.types)) for part in joined])
 
 
@@ -88,10 +93,16 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
     if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
     plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
-    keys, groups = keys_of([canonical(delta.column(i)) for i in node.group], delta.num_rows)
+    columns = [canonical(delta.column(i)) for i in node.group]
+    keys, groups = keys_of(columns, delta.num_rows, context.key(0, node.group))
     sums = np.array([delta.column(node.first_sum + i).to_numpy() for i in range(plan.sums)])
     fresh = _totals(plan, sums, zset.weights_of(delta), groups, keys.count)
     return advance(plan, node.types, keys, fresh, context, first)
+
+
+def _anywhere(group: Key) -> PlacedKey:
+    """The key of groups that are not stored, so that it does not matter where they lie."""
+    return PlacedKey(group, tuple(range(len(group))))
 
 
 def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
@@ -106,16 +117,16 @@ def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
 def _summed(partials: pa.Table, width: int) -> pa.Table:
     """One partial per group, of weight 1. The first `width` columns are the group."""
     weights = zset.weights_of(partials)
-    keys, _, groups = distinct_keys(partials, range(width))
+    keys, _, groups = distinct_keys(partials, range(width), hash_keys(partials, range(width)))
     sums = np.zeros((partials.num_columns - 1 - width, keys.num_rows), np.int64)
     for place, total in enumerate(sums):
         np.add.at(total, groups, partials.column(width + place).to_numpy() * weights)
     return _partials([column.combine_chunks() for column in keys.columns], sums)
 
 
-def _with_stored(rows: pa.Table, key: Sequence[int], partials: Trace) -> pa.Table:
-    """The stored partials, joined with the changed rows of their key."""
-    matches = partials.probe(columns_at(rows, key), hash_keys(rows, key))
+def _with_stored(rows: pa.Table, key: Sequence[int], hashes: Hashes, partials: Trace) -> pa.Table:
+    """The stored partials, joined with the changed rows of their key. `hashes`: of the changed rows' keys."""
+    matches = partials.probe(columns_at(rows, key), hashes)
     mine = zset.take_rows(rows, matches.probe)
     return _checked(zset.build([*matches.rows.columns, *mine.columns[:-1]], zset.weights_of(mine)))
 

@@ -26,8 +26,9 @@ from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_w
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.join import keep
-from engine.operators.keys import columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
+from engine.operators.keys import PlacedKey, columns_at, distinct_keys, matchable, net_by_key, only
 from engine.rows import zset
+from engine.rows.hashing import Hashes
 from engine.state.trace import Trace, as_rows, as_zset
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
@@ -59,55 +60,58 @@ def _scaled(rows: pa.Table, factor: Int64s) -> pa.Table:
     return zset.build(rows.columns[:-1], zset.weights_of(rows) * factor)
 
 
-def _counts(trace: Trace, table: pa.Table, key: Sequence[int]) -> Int64s:
+def _counts(trace: Trace, table: pa.Table, key: PlacedKey) -> Int64s:
     """For every row of `table`, the number of stored rows with its key."""
-    return trace.probe(columns_at(table, key), hash_keys(table, key)).totals(table.num_rows)
+    return trace.probe(columns_at(table, key.columns), key.hashes(table)).totals(table.num_rows)
 
 
 def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
     """The changes of the output without a residual: whether a left row stays depends on its key alone."""
-    change = net_by_key(right, node.right_key)
-    every = tuple(range(len(node.right_key)))
+    left_key, right_key = context.join_keys(node.left_key, node.right_key)
+    change, key = net_by_key(right, node.right_key), right_key.alone
     left_trace = context.trace(LEFT, node.types, node.left_key)
-    right_trace = context.trace(RIGHT, _types(change), every)
-    before = _counts(right_trace, change, every)
+    right_trace = context.trace(RIGHT, _types(change), key.columns)
+    before = _counts(right_trace, change, key)
     after = before + zset.weights_of(change)
-    right_trace.append(as_rows(change))
+    right_trace.append(as_rows(change), key.hashes(change))
     flip = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
     flipped = np.flatnonzero(flip)
     moved = zset.take_rows(change, flipped)
-    matches = left_trace.probe(columns_at(moved, every), hash_keys(moved, every))
+    matches = left_trace.probe(columns_at(moved, key.columns), key.hashes(moved))
     sign = -1 if node.anti else 1
     stored = as_zset(matches.rows)
     out = [_scaled(stored, sign * flip[flipped][matches.probe])]
-    present = _counts(right_trace, left, node.left_key) > 0
+    present = _counts(right_trace, left, left_key) > 0
     out.append(only(left, present != node.anti))
-    left_trace.append(as_rows(left))
+    left_trace.append(as_rows(left), left_key.hashes(left))
     return out
 
 
 def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
     """The changes of the output with a residual: whether a left row stays depends on the whole row."""
+    left_key, right_key = context.join_keys(node.left_key, node.right_key)
     left_trace = context.trace(LEFT, node.types, node.left_key)
     right_trace = context.trace(RIGHT, _types(right), node.right_key)
-    keys, hashes, _ = distinct_keys(right, node.right_key)
+    right_hashes = right_key.hashes(right)
+    keys, hashes, _ = distinct_keys(right, node.right_key, right_hashes)
     touched = zset.consolidate(as_zset(left_trace.probe(keys, hashes).rows))
-    before = _match_counts(node, touched, right_trace) > 0
-    right_trace.append(as_rows(right))
-    after = _match_counts(node, touched, right_trace) > 0
+    before = _match_counts(node, touched, left_key.hashes(touched), right_trace) > 0
+    right_trace.append(as_rows(right), right_hashes)
+    after = _match_counts(node, touched, left_key.hashes(touched), right_trace) > 0
     sign = -1 if node.anti else 1
     out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
-    present = _match_counts(node, left, right_trace) > 0
+    left_hashes = left_key.hashes(left)
+    present = _match_counts(node, left, left_hashes, right_trace) > 0
     out.append(only(left, present != node.anti))
-    left_trace.append(as_rows(left))
+    left_trace.append(as_rows(left), left_hashes)
     return out
 
 
-def _match_counts(node: SemiJoin, left: pa.Table, right_trace: Trace) -> Int64s:
-    """For every left row, the number of right rows that match it and satisfy the residual."""
+def _match_counts(node: SemiJoin, left: pa.Table, hashes: Hashes, right_trace: Trace) -> Int64s:
+    """For every left row, the number of right rows that match it and satisfy the residual. `hashes`: of the left rows' keys."""
     assert node.residual is not None
     counts = np.zeros(left.num_rows, dtype=np.int64)
-    matches = right_trace.probe(columns_at(left, node.left_key), hash_keys(left, node.left_key))
+    matches = right_trace.probe(columns_at(left, node.left_key), hashes)
     if not len(matches.probe):
         return counts
     rows = zset.take_rows(left, matches.probe)
@@ -119,20 +123,21 @@ def _match_counts(node: SemiJoin, left: pa.Table, right_trace: Trace) -> Int64s:
 
 
 def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> pa.Table:
-    """NOT IN with its nulls. All rows are on the worker that owns the shard of the empty key, because it depends on the whole right side."""
-    change = net_by_key(right, node.right_key)
+    """NOT IN with its nulls. All rows are on the worker that owns slot 0, because it depends on the whole right side."""
+    left_key, right_key = context.join_keys(node.left_key, node.right_key)
+    change, key = net_by_key(right, node.right_key), right_key.alone
     left_trace = context.trace(LEFT, node.types, node.left_key)
-    right_trace = context.trace(RIGHT, _types(change), (0,))
+    right_trace = context.trace(RIGHT, _types(change), key.columns)
     old = _Summary.load(context)
     new = old.plus(change)
-    stored = _rows_to_review(node, change, old, new, left_trace)
-    before = _stays(node, stored, old, right_trace)
-    right_trace.append(as_rows(change))
+    stored = _rows_to_review(key, change, old, new, left_trace)
+    before = _stays(left_key, stored, old, right_trace)
+    right_trace.append(as_rows(change), key.hashes(change))
     new.save(context, old)
-    after = _stays(node, stored, new, right_trace)
+    after = _stays(left_key, stored, new, right_trace)
     out = [_scaled(stored, after.astype(np.int64) - before.astype(np.int64))]
-    out.append(only(left, _stays(node, left, new, right_trace)))
-    left_trace.append(as_rows(left))
+    out.append(only(left, _stays(left_key, left, new, right_trace)))
+    left_trace.append(as_rows(left), left_key.hashes(left))
     return zset.consolidate(zset.add(out))
 
 
@@ -167,24 +172,24 @@ def _summary_trace(context: StepContext) -> Trace:
     return context.trace(SUMMARY, (), (), ("sum", "sum"), (pa.int64(), pa.int64()))
 
 
-def _rows_to_review(node: SemiJoin, change: pa.Table, old: _Summary, new: _Summary, left_trace: Trace) -> pa.Table:
+def _rows_to_review(key: PlacedKey, change: pa.Table, old: _Summary, new: _Summary, left_trace: Trace) -> pa.Table:
     """The stored left rows whose answer may have changed. These are all rows if the right side has become empty or is no longer empty, or has
     its first null or has lost the last one. Otherwise they are the rows of the changed keys."""
     if old.has_rows_and_nulls != new.has_rows_and_nulls:
         rows = left_trace.scan()
     else:
-        rows = left_trace.probe(columns_at(change, (0,)), hash_keys(change, (0,))).rows
+        rows = left_trace.probe(columns_at(change, key.columns), key.hashes(change)).rows
     return zset.consolidate(as_zset(rows))
 
 
-def _stays(node: SemiJoin, left: pa.Table, right: _Summary, right_trace: Trace) -> Bools:
+def _stays(key: PlacedKey, left: pa.Table, right: _Summary, right_trace: Trace) -> Bools:
     """For every left row, whether it is in the output."""
     if right.rows <= 0:
         return np.ones(left.num_rows, dtype=bool)
     if right.nulls > 0:
         return np.zeros(left.num_rows, dtype=bool)
-    known = matchable(left, node.left_key, (False,))
-    stays: Bools = known & (_counts(right_trace, left, node.left_key) <= 0)
+    known = matchable(left, key.columns, (False,))
+    stays: Bools = known & (_counts(right_trace, left, key) <= 0)
     return stays
 
 

@@ -16,7 +16,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import hash_keys, net_by_key
+from engine.operators.keys import PlacedKey, net_by_key
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows
 
@@ -31,30 +31,34 @@ def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> p
     if delta.num_rows == 0:
         return delta
     trace = content(node, context)
+    key = context.key(0, _key(node))
     if node.key:
-        _check_unique(node, delta, trace)
-    trace.append(as_rows(delta))
+        _check_unique(node, key, delta, trace)
+    trace.append(as_rows(delta), key.hashes(delta))
     return delta
 
 
 def content(node: View, context: StepContext) -> Trace:
-    return context.trace(CONTENT, node.types, node.key or tuple(range(len(node.types))))
+    return context.trace(CONTENT, node.types, _key(node))
 
 
-def _check_unique(node: View, delta: pa.Table, trace: Trace) -> None:
+def _key(node: View) -> Key:
+    return node.key or tuple(range(len(node.types)))
+
+
+def _check_unique(node: View, key: PlacedKey, delta: pa.Table, trace: Trace) -> None:
     change = net_by_key(delta, node.key)
     grown = change.filter(pa.array(zset.weights_of(change) > 0))
     if grown.num_rows == 0:
         return
     keys = grown.drop_columns([zset.WEIGHT])
-    hashes = hash_keys(grown, range(len(node.key)))
-    after = trace.probe(keys, hashes).totals(grown.num_rows) + zset.weights_of(grown)
+    after = trace.probe(keys, key.alone.hashes(grown)).totals(grown.num_rows) + zset.weights_of(grown)
     doubled = np.flatnonzero(after > 1)
     if len(doubled):
         at = int(doubled[0])
-        key = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
+        values = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
         raise DataError(
-            f"{after[at]} rows have the key {key}, but an upsert topic can hold only one row per key.",
+            f"{after[at]} rows have the key {values}, but an upsert topic can hold only one row per key.",
             "Declare a 'key' that is different for each row of the view, or write the view with 'mode' = 'changelog' or 'append'.",
         )
 
@@ -62,7 +66,7 @@ def _check_unique(node: View, delta: pa.Table, trace: Trace) -> None:
 def _arrange(node: View, inputs: Sequence[Key | None]) -> Arrangement:
     if not node.stored:
         return Arrangement((None,), inputs[0])
-    return by_key(node.key or tuple(range(len(node.types))), inputs[0])
+    return by_key(_key(node), inputs[0])
 
 
 def _text(node: View) -> str:

@@ -160,8 +160,9 @@ class Crew:
         return [member.connection for member in list(self._members.values())] + self._registration.connections
 
     @property
-    def numbers(self) -> range:
-        return range(self.setup.placement.workers)
+    def numbers(self) -> tuple[int, ...]:
+        """Of the workers, ascending."""
+        return self.setup.placement.workers
 
     @property
     def members(self) -> list[Register]:

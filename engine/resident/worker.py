@@ -178,7 +178,8 @@ class Worker:
             case Create():
                 # A worker of an older run may have been faster; the fence tells whose database it is.
                 with suppress(DatabaseExists):
-                    Database.create(self._folder, self._setup.identity(self._number), self._term.number)
+                    owned = self._setup.placement.owned[self._number]
+                    Database.create(self._folder, self._setup.identity(self._number), self._term.number, owned)
                 self._answer(Created())
             case Fence():
                 found = Database.fence(
@@ -281,8 +282,7 @@ class Worker:
         buffers: tuple[Buffer, ...] = ()
         try:
             self._outside.lower_priority()
-            plan, placement = self._setup.plan, self._setup.placement
-            version, tables = read_views(self._folder, plan.circuit, placement, self._number, order.views)
+            version, tables = read_views(self._folder, self._setup.plan.circuit, order.views)
             message: Message = Contents(version=version)
             buffers = tuple(to_buffer(table) for table in tables)
         except Exception as error:

@@ -1,6 +1,6 @@
 """A stable 64-bit hash of rows: the same in every process, on every machine and in every run.
 
-The hash decides where a row is stored (its top bits are the shard), so it is part of the state's format, and changing
+The hash decides where a row is stored (its top bits are the slot), so it is part of the state's format, and changing
 it is a migration. Fixed-width values go through the finaliser of splitmix64 (Steele, Lea, Flood 2014; with the
 constants of Stafford's variant 13), which numpy computes for a whole column. Each distinct string goes through xxh3
 once. Null, NaN and zero each have one form, so values that Spark treats as one key have one hash.
@@ -10,7 +10,7 @@ Hashes narrow a search, and equality decides: `identity_columns` gives columns t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,11 @@ import pyarrow.compute as pc
 import xxhash
 
 from base.arrays import Int64s, UInt64s, filled
+from base.slots import SLOT_BITS
 
 Hashes = UInt64s
-
-SHARDS_DEFAULT = 4096
-"""Shards of a state: enough to divide it evenly among some hundred workers, and few enough for each task to hold a
-table of them."""
+HASH_BITS = 64
+_SLOT_MASK = np.uint64(((1 << SLOT_BITS) - 1) << (HASH_BITS - SLOT_BITS))
 
 # Operations on arrays of integers wrap around without a warning, which numpy gives for single numbers only.
 _NULL = np.uint64(0x9E3779B97F4A7C15)
@@ -39,19 +38,31 @@ _MIX_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, seed: int = 0) -> Hashes:
     """One hash for each of `length` rows, over `columns` in their order. Rows without columns hash to `seed`. The cost
     is O(rows), and one xxh3 for each distinct string of a column."""
-    result = np.full(length, seed, dtype=np.uint64)
-    for column in columns:
-        # splitmix64 maps 0 to 0, and keys that are 0 are common. The increment keeps them from hashing to 0.
-        result = _mix(result * _COMBINE + _hash_column(_flat(column)) + _INCREMENT)
-    return result
+    return _combined((_hash_column(_flat(column)) for column in columns), length, seed)
 
 
-def shard_of(hashes: Hashes, shards: int) -> Int64s:
-    """The shard of each hash: its top bits. `shards` is a power of two from 1 to 65,536."""
-    bits = shards.bit_length() - 1
-    if bits == 0:
-        return np.zeros(len(hashes), dtype=np.int64)
-    return (hashes >> np.uint64(64 - bits)).astype(np.int64)
+def placed_hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, place: Sequence[int]) -> Hashes:
+    """As `hash_columns`, but the slot of each hash is that of the routing hash, which is the hash of the columns at `place` alone. It costs one
+    pass more over the rows, unless `place` is all columns in their order."""
+    if tuple(place) == tuple(range(len(columns))):
+        return hash_columns(columns, length)
+    hashed = [_hash_column(_flat(column)) for column in columns]
+    return with_slots_of(_combined([hashed[i] for i in place], length, 0), _combined(hashed, length, 0))
+
+
+def with_slots_of(routing: Hashes, own: Hashes) -> Hashes:
+    """The hashes `own` with their slots replaced by those of `routing`."""
+    placed: Hashes = (routing & _SLOT_MASK) | (own & ~_SLOT_MASK)
+    return placed
+
+
+def slot_of(placed_hash: int) -> int:
+    return placed_hash >> (HASH_BITS - SLOT_BITS)
+
+
+def first_hash_of(slot: int) -> int:
+    """The lowest hash in a slot. That of the slot after the last one is 2**64."""
+    return slot << (HASH_BITS - SLOT_BITS)
 
 
 def canonical_floats(column: pa.Array) -> pa.Array:
@@ -99,6 +110,15 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
         flat.append(pa.array(bits, mask=mask))
     else:
         flat.append(column)
+
+
+def _combined(columns: Iterable[Hashes], length: int, seed: int) -> Hashes:
+    """One hash for each row from the hashes of its columns."""
+    result = np.full(length, seed, dtype=np.uint64)
+    for column in columns:
+        # splitmix64 maps 0 to 0, and keys that are 0 are common. The increment keeps them from hashing to 0.
+        result = _mix(result * _COMBINE + column + _INCREMENT)
+    return result
 
 
 def _mix(values: Hashes) -> Hashes:

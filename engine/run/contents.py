@@ -15,27 +15,25 @@ import pyarrow as pa
 from base.version import VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, View
-from engine.model.placement import Placement
 from engine.operators.base import StepContext
 from engine.rows import zset
 from storage.database import Database
 
 
-def read_views(
-    database: Path, circuit: Circuit, placement: Placement, worker: int, names: Sequence[str]
-) -> tuple[VersionId, list[pa.Table]]:
+def read_views(database: Path, circuit: Circuit, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
     """(version, one table for each named view): the rows that the worker owns, with the view's column names; a row of weight n occurs n times.
     The tables are copies. Raises KeyError for a name that is no view, and StorageError."""
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
-    append_only = append_only_inputs(circuit)
+    append_only, places = append_only_inputs(circuit), plan(circuit).input_places
     with Database.read_committed(database) as (version, transaction):
+        owns_keyless = 0 in transaction.get_owned()
 
         def context_of(index: int) -> StepContext:
-            owns_keyless = worker == placement.keyless_worker
             return StepContext(
-                transaction, version.step, index, append_only[index], placement.shards, owns_keyless=owns_keyless
+                transaction, version.step, index, append_only[index], places[index], owns_keyless=owns_keyless
             )
 
         return version, [_rows(content_of(circuit, index, context_of), node) for index, node in asked]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Output, Source
+from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
@@ -27,7 +28,7 @@ class InProcess:
     def __init__(self, circuit: Circuit, workers: int = 1, partitions: Mapping[str, int] | None = None) -> None:
         circuit.check()
         self.plan = plan(circuit)
-        self.placement = Placement.even(workers)
+        self.placement = Placement.of(Layout.first(Fixed(), workers))
         self.stores = [DictStore() for _ in range(workers)]
         self.partitions = dict(partitions or {})
         self.append_only = append_only_inputs(circuit)

@@ -83,7 +83,7 @@ def _made(
         task.step,
         index,
         task.append_only[index],
-        task.placement.shards,
+        task.plan.input_places[index],
         task.placement.keyless_worker == task.worker,
         dict(task.partitions),
         task.grown,
@@ -149,14 +149,15 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
     """The rows of a channel by the worker to which they are sent. Workers without rows are left out."""
     if table.num_rows == 0:
         return []
-    if channel.key is None or task.placement.workers == 1:
-        return [(task.worker if channel.key is None else 0, table)]
+    workers = task.placement.workers
+    if channel.key is None or len(workers) == 1:
+        return [(task.worker, table)]
     owners = task.placement.worker_of(hash_keys(table, channel.key))
     order = np.argsort(owners, kind="stable")
-    cuts = np.searchsorted(owners[order], np.arange(task.placement.workers + 1))
+    cuts = np.searchsorted(owners[order], [*workers, workers[-1] + 1])
     routed = zset.take_rows(table, order)
     return [
-        (worker, routed.slice(cuts[worker], cuts[worker + 1] - cuts[worker]))
-        for worker in range(task.placement.workers)
-        if cuts[worker] < cuts[worker + 1]
+        (worker, routed.slice(start, end - start))
+        for worker, start, end in zip(workers, cuts, cuts[1:], strict=False)
+        if start < end
     ]

@@ -91,11 +91,15 @@ def read_sources(
 
 
 def of_worker(
-    ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int, workers: int
+    ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int, workers: Sequence[int]
 ) -> list[OffsetRange]:
     """The ranges that `worker`, one of `workers`, reads. A partition that is not in `owners`, because it was added later, is assigned by its
     number."""
-    return [r for r in ranges if r.length and owners.get((r.topic, r.partition), r.partition % workers) == worker]
+    return [
+        r
+        for r in ranges
+        if r.length and owners.get((r.topic, r.partition), workers[r.partition % len(workers)]) == worker
+    ]
 
 
 class _Messages(NamedTuple):

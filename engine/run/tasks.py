@@ -35,8 +35,8 @@ from storage.identity import Identity
 @dataclass(frozen=True)
 class TaskSetup:
     """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `input_partitions`: that of
-    each input topic, by topic. `place`: where each host keeps the databases. `uuids`: the uuid of each worker's database. `append_only`: see
-    StageTask."""
+    each input topic, by topic. `place`: where each host keeps the databases. `uuids`: the uuid of each worker's database, by its number.
+    `append_only`: see StageTask."""
 
     plan: Plan
     placement: Placement
@@ -45,7 +45,7 @@ class TaskSetup:
     partitions: Mapping[str, int]
     input_partitions: Mapping[str, int]
     place: StatePlace
-    uuids: tuple[str, ...]
+    uuids: Mapping[int, str]
     append_only: Mapping[int, tuple[bool, ...]]
 
     def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
@@ -182,6 +182,12 @@ class StepTask:
             if (at := transaction.get_step()) != self._given.step:
                 raise StaleTask(
                     f"worker {self._worker} is at step {at}, but the task is for step {self._given.step}; nothing was changed."
+                )
+            placed = self._setup.placement.owned[self._worker]
+            if (owned := transaction.get_owned()) != placed:
+                raise StaleTask(
+                    f"worker {self._worker} has the state of {owned}, but step {self._given.step} sends it the rows of {placed}; "
+                    "nothing was changed."
                 )
             state_ms = _ms(began, time.perf_counter())
             for stage in range(1, self._setup.plan.stages):

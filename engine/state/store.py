@@ -1,7 +1,7 @@
 """What the engine needs of a database: ordered bytes within one transaction.
 
 `storage.Transaction` is one implementation. `DictStore` is another, for circuits that run without a database (tests,
-and the baseline of the benchmark). Keys begin with (table, shard); `storage/keys.py` builds them.
+and the baseline of the benchmark). Keys begin with (table, slot); `storage/keys.py` builds them.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ the size of the state, up to a million rows. Beyond that, the bound grows with t
 that exceeds its bound is split in two by the merge that finds it so; only rows with the same hash stay together. The
 name of a bucket is its first hash, and it ends where the next one begins.
 
-The key of a run is (table, shard of the bucket's first hash, that hash, number). So the records of a range of shards
-are a range of keys; and because numbers grow, the keys of a bucket are in the order of their age.
+The key of a run is (table, slot of the bucket's first hash, that hash, number). Because numbers grow, the keys of a
+bucket are in the order of their age. All rows of a slot have neighbouring hashes (operators/keys.py, PlacedKey), so
+they are one slice of each run of its bucket; state/moves.py moves them to another trace.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s
 from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
 from engine.rows import zset
-from engine.rows.hashing import SHARDS_DEFAULT, Hashes, hash_columns, identity_columns, shard_of
+from engine.rows.hashing import Hashes, identity_columns, slot_of
 from engine.state.store import Store
-from storage.keys import PREFIX_BYTES, shard_prefix, table_prefix
+from storage.keys import PREFIX_BYTES, slot_prefix, table_prefix
 
 Combine = Literal["sum", "carry", "min", "max"]
 """How the accumulators of equal rows are combined. `carry`: a sum of limbs in [0, 2**32), whose bits above the 32nd are
@@ -73,6 +74,17 @@ class TraceLayout:
         return pa.schema([*rows, *accumulators, (HASH, pa.uint64())])
 
 
+def run_key(table: int, first: int, number: int) -> bytes:
+    """The key of a run: its bucket's first hash, and its number in the table."""
+    return slot_prefix(table, slot_of(first)) + _RUN.pack(first, number)
+
+
+def parse_run_key(key: bytes) -> tuple[int, int]:
+    """(the bucket's first hash, number)."""
+    first, number = _RUN.unpack_from(key, PREFIX_BYTES)
+    return first, number
+
+
 @dataclass(frozen=True)
 class Run:
     """`table`: the columns of the rows, the accumulators, and the hash. `hashes`: its last column, ascending. A run is
@@ -105,16 +117,15 @@ class Matches:
 class Trace:
     """One trace within one transaction. It keeps nothing between transactions."""
 
-    def __init__(self, store: Store, layout: TraceLayout, shards: int = SHARDS_DEFAULT) -> None:
+    def __init__(self, store: Store, layout: TraceLayout) -> None:
         self._store = store
         self.layout = layout
-        self._shards = shards
         self._hash_is_of_rows = layout.key == tuple(range(len(layout.types)))
         self._buckets: dict[int, list[bytes]] = {}
         self._runs: dict[bytes, Run] = {}
         self._next = 0
         for key in store.keys(table_prefix(layout.table)):
-            first, number = _RUN.unpack_from(key, PREFIX_BYTES)
+            first, number = parse_run_key(key)
             self._buckets.setdefault(first, []).append(key)
             self._next = max(self._next, number + 1)
 
@@ -163,8 +174,7 @@ class Trace:
         if run is None:
             value = self._store.get(key, immutable=True)
             assert value is not None, f"run {key.hex()} was listed and is missing"
-            table = pa.ipc.open_stream(pa.py_buffer(value)).read_all()
-            run = self._runs[key] = _as_run(table)
+            run = self._runs[key] = _as_run(decode_run(value))
         return run
 
     def _match(self, run: Run, sorted_hashes: Hashes) -> tuple[zset.Indices, pa.Table]:
@@ -198,13 +208,11 @@ class Trace:
 
     # Writing
 
-    def append(self, rows: pa.Table, hashes: Hashes | None = None) -> None:
-        """Adds rows, with their accumulators, to the content; equal rows need not be combined. `hashes`: of their key
-        columns, if they are known."""
+    def append(self, rows: pa.Table, hashes: Hashes) -> None:
+        """Adds rows, with their accumulators, to the content; equal rows need not be combined. `hashes`: the placed hash
+        of each row's key."""
         if rows.num_rows == 0:
             return
-        if hashes is None:
-            hashes = hash_columns([rows.column(i) for i in self.layout.key], rows.num_rows)
         table = rows.append_column(HASH, pa.array(hashes)).cast(self.layout.schema)
         delta = self._merge([table])
         sorted_hashes = delta.column(HASH).to_numpy()
@@ -244,14 +252,10 @@ class Trace:
             self._write(int(hashes[cut]), rows.slice(cut))
 
     def _write(self, first: int, rows: pa.Table) -> None:
-        shard = int(shard_of(np.array([first], dtype=np.uint64), self._shards)[0])
-        key = shard_prefix(self.layout.table, shard) + _RUN.pack(first, self._next)
+        key = run_key(self.layout.table, first, self._next)
         self._next += 1
         run = rows.combine_chunks()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, run.schema) as writer:
-            writer.write_table(run)
-        self._store.put(key, memoryview(sink.getvalue()))
+        self._store.put(key, encode_run(run))
         self._buckets.setdefault(first, []).append(key)
         self._runs[key] = _as_run(run)
 
@@ -298,6 +302,19 @@ class Trace:
         it."""
         keys = [(HASH, "ascending")] + [(f"c{i}", "ascending") for i in range(len(self.layout.types))]
         return table.take(pc.sort_indices(table, sort_keys=keys))
+
+
+def encode_run(rows: pa.Table) -> memoryview:
+    """The value under which rows of one chunk are stored."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return memoryview(sink.getvalue())
+
+
+def decode_run(value: bytes | memoryview) -> pa.Table:
+    """The reverse of `encode_run`, without a copy."""
+    return pa.ipc.open_stream(pa.py_buffer(value)).read_all()
 
 
 def as_rows(change: pa.Table) -> pa.Table:

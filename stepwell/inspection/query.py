@@ -27,7 +27,6 @@ from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
 from engine.model.circuit import Circuit, View
-from engine.model.placement import Placement
 from engine.run.contents import read_views
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.planning.plans import ResolvedProject, ResolvedView
@@ -108,13 +107,9 @@ def read_contents(
     databases: HostFolder, owner: StateOwner, circuit: Circuit, names: Sequence[str]
 ) -> tuple[VersionId, list[pa.Table]]:
     """The views' content from all workers. Raises NoState if the workers do not reach the same version in time."""
-    placement = Placement.even(owner.workers, owner.shards)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     while True:
-        parts = [
-            read_views(databases.of_worker(worker), circuit, placement, worker, names)
-            for worker in range(owner.workers)
-        ]
+        parts = [read_views(databases.of_worker(worker), circuit, names) for worker in range(owner.workers)]
         versions = {version for version, _ in parts}
         if len(versions) == 1:
             return versions.pop(), [pa.concat_tables(p[i] for _, p in parts) for i in range(len(names))]

@@ -18,8 +18,11 @@ from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
 from engine.operators.aggregate import NegativeCount, ResultOverflow, step_aggregate
 from engine.operators.base import StepContext
 from engine.rows import zset
+from engine.rows.hashing import hash_columns
 from engine.state.store import DictStore
+from engine.state.trace import Trace
 from tests.engine.aggregate_twin import Row, aggregate, canon
+from tests.engine.contexts import context_of
 
 TYPES: list[pa.DataType] = [
     pa.string(), pa.float64(), pa.int64(), pa.float64(),
@@ -85,7 +88,7 @@ class Runner:
         self.content: Counter[Row] = Counter()
 
     def step(self, rows: Sequence[tuple[Row, int]]) -> pa.Table:
-        context = StepContext(self.store, self.number, 0, (self.append_only,))
+        context = context_of(self.node, self.store, self.number, append_only=self.append_only)
         delta = step_aggregate(self.node, [zset_of(rows, self.types)], context)
         self.number += 1
         assert delta.schema == zset.schema_of(self.node.types)
@@ -172,9 +175,9 @@ def test_without_groups_there_is_one_row_before_any_input() -> None:
     assert runner.content == {(0, None): 1}
 
 
-def test_without_groups_a_worker_that_does_not_own_the_empty_key_outputs_nothing() -> None:
+def test_without_groups_a_worker_that_does_not_own_slot_0_outputs_nothing() -> None:
     node = node_of((), [call("count")])
-    context = StepContext(DictStore(), 0, 0, (False,), owns_keyless=False)
+    context = context_of(node, DictStore(), owns_keyless=False)
     assert step_aggregate(node, [zset.empty(TYPES)], context).num_rows == 0
 
 
@@ -257,7 +260,7 @@ def test_struct_keys_and_count_distinct_of_structs() -> None:
 
 
 def runner_step_structs(runner: Runner, rows: list[tuple[Row, int]]) -> list[dict[str, Any]]:
-    context = StepContext(runner.store, 0, 0, (False,))
+    context = context_of(runner.node, runner.store)
     return step_aggregate(runner.node, [zset_of(rows, runner.types)], context).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -266,15 +269,11 @@ def test_arguments_without_an_order_or_a_sum_are_refused(function: AggregateFunc
     kind = pa.list_(pa.int64())
     node = Aggregate((0,), (kind,), (), (AggregateCall(function, 0, False, kind),))
     with pytest.raises(TypeError, match="not supported"):
-        step_aggregate(
-            node, [zset.build([pa.array([[1]], kind)], np.array([1]))], StepContext(DictStore(), 0, 0, (False,))
-        )
+        step_aggregate(node, [zset.build([pa.array([[1]], kind)], np.array([1]))], context_of(node, DictStore()))
 
 
-def test_all_state_of_a_group_is_in_the_shard_of_its_hash() -> None:
-    from engine.rows.hashing import hash_columns, shard_of
-    from engine.state.trace import HASH, Trace, TraceLayout
-
+def test_all_state_of_a_group_is_in_its_slot() -> None:
+    """Also if the rows lie by one of two columns of the group."""
     opened: list[Trace] = []
 
     class Watched(StepContext):
@@ -282,12 +281,11 @@ def test_all_state_of_a_group_is_in_the_shard_of_its_hash() -> None:
             opened.append(super().trace(*arguments, **named))
             return opened[-1]
 
-    node = node_of((STRINGS,), CALLS)
+    node = node_of((STRINGS, LONG), CALLS)
     rows = [((f"k{i}", 0.0, i, 0.5 * i, Decimal(i), f"t{i}", True, Decimal(i)), 1) for i in range(50)]
-    step_aggregate(node, [zset_of(rows, TYPES)], Watched(DictStore(), 0, 0, (False,)))
+    step_aggregate(node, [zset_of(rows, TYPES)], Watched(DictStore(), 0, 0, (False,), ((LONG,),)))
     assert {trace.layout.table % 8 for trace in opened} == {0, 1, 2, 3, 4, 5}
     for trace in opened:
-        assert isinstance(trace.layout, TraceLayout)
         for run in trace.runs():
-            own = hash_columns([run.table.column(0)], run.table.num_rows)
-            assert (shard_of(run.table.column(HASH).to_numpy(), 65536) == shard_of(own, 65536)).all()
+            routing = hash_columns([run.table.column(1)], run.table.num_rows)
+            assert (run.hashes >> np.uint64(48) == routing >> np.uint64(48)).all()

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 
 from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
 from engine.operators.aggregate import ResultOverflow, step_aggregate
-from engine.operators.base import StepContext
 from engine.rows import zset
 from engine.state.store import DictStore
+from tests.engine.contexts import context_of
 
 RELATIVE_ERROR_MAX = 1e-12  # Spark's sum of doubles depends on its partitions
 
@@ -84,7 +84,7 @@ def ours(node: Aggregate, types: Sequence[pa.DataType], steps: Sequence[Sequence
     for number, step in enumerate(steps):
         table = table_of([row for row, _ in step], types)
         delta = zset.build(table.columns, np.array([weight for _, weight in step], np.int64))
-        outputs.append(step_aggregate(node, [delta], StepContext(store, number, 0, (False,))))
+        outputs.append(step_aggregate(node, [delta], context_of(node, store, number)))
     content = zset.consolidate(pa.concat_tables(outputs))
     assert (zset.weights_of(content) == 1).all()
     return rows_of(content.drop_columns([zset.WEIGHT]))

@@ -15,6 +15,7 @@ import pytest
 
 from engine.analysis.content import content_below, readable
 from engine.analysis.retraction import append_only_inputs, retraction_origins
+from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Distinct, Node, Output, Source, View
 from engine.operators.base import TABLE_FIRST, TRACES_MAX, StepContext
@@ -32,6 +33,7 @@ from tests.engine.zsets import Rows, plus, to_rows
 
 CIRCUIT = every_kind()
 APPEND_ONLY = append_only_inputs(CIRCUIT)
+PLACES = plan(CIRCUIT).input_places
 
 
 class Nodes:
@@ -48,7 +50,7 @@ class Nodes:
             self._run(given_)
 
     def context(self, index: int) -> StepContext:
-        return StepContext(self.store, self.step, index, APPEND_ONLY[index], partitions=PARTITIONS)
+        return StepContext(self.store, self.step, index, APPEND_ONLY[index], PLACES[index], partitions=PARTITIONS)
 
     def _run(self, given_: dict[str, pa.Table]) -> None:
         if self.restarts:
@@ -142,7 +144,7 @@ def test_an_operator_has_output_before_any_input_if_and_only_if_its_descriptor_s
         store = DictStore()
         spoken = []
         for step in range(3):
-            context = StepContext(store, step, index, APPEND_ONLY[index], partitions=PARTITIONS)
+            context = StepContext(store, step, index, APPEND_ONLY[index], PLACES[index], partitions=PARTITIONS)
             spoken.append(operator.step(node, nothing, context).num_rows > 0)
         assert spoken == [operator.outputs_without_input(node), False, False], named(index)
 

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from engine.errors import DataError
 from engine.model.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, Output, SemiJoin, View
-from engine.operators.base import StepContext
 from engine.operators.distinct import step_deduplicate, step_distinct
 from engine.operators.join import step_join
 from engine.operators.last_by_key import step_last_by_key
@@ -27,6 +26,7 @@ from engine.operators.semi_join import step_semi_join
 from engine.operators.view import step_view
 from engine.rows import zset
 from engine.state.store import DictStore
+from tests.engine.contexts import context_of
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
 
 BOTH = (*TYPES, *TYPES)
@@ -37,7 +37,7 @@ def run(operator: Callable[..., pa.Table], node: Node, steps: list[list[Rows]], 
     """The integral of the output after every step."""
     store, content, integrals = DictStore(), Counter[tuple[Any, ...]](), []
     for step, inputs in enumerate(steps):
-        context = StepContext(store, step, 0, tuple(grow for _ in inputs))
+        context = context_of(node, store, step, append_only=grow)
         change = operator(node, [to_table(rows, TYPES) for rows in inputs], context)
         assert change.cast(zset.schema_of(node.types)).column_names == change.column_names
         content = plus(content, to_rows(change))
@@ -185,7 +185,7 @@ def test_last_by_key(steps: list[list[tuple[int, str | None, bool]]], random: An
                 table[key] = (key, value)
         random.shuffle(rows)
         types = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
-        change = step_last_by_key(node, [to_table(rows, types)], StepContext(store, step, 0, (True,)))
+        change = step_last_by_key(node, [to_table(rows, types)], context_of(node, store, step, append_only=True))
         content = plus(content, to_rows(change))
         assert content == Counter(table.values())
 
@@ -195,11 +195,11 @@ def test_a_key_in_two_partitions_is_refused_within_and_across_steps() -> None:
     types = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
     first, second = (1, "a", False, 0, 5), (1, "b", False, 3, 0)
     with pytest.raises(DataError, match=r"Key .*1.* has messages in partitions 0 and 3"):
-        step_last_by_key(node, [to_table([first, second], types)], StepContext(DictStore(), 7, 0, (True,)))
+        step_last_by_key(node, [to_table([first, second], types)], context_of(node, DictStore(), 7, append_only=True))
     store = DictStore()
-    step_last_by_key(node, [to_table([first], types)], StepContext(store, 0, 0, (True,)))
+    step_last_by_key(node, [to_table([first], types)], context_of(node, store, 0, append_only=True))
     with pytest.raises(DataError, match="partitions 0 and 3"):
-        step_last_by_key(node, [to_table([second], types)], StepContext(store, 1, 0, (True,)))
+        step_last_by_key(node, [to_table([second], types)], context_of(node, store, 1, append_only=True))
 
 
 @settings(deadline=None)
@@ -218,7 +218,7 @@ def test_in_a_topic_with_new_partitions_step_then_partition_then_offset_decides(
             else:
                 table[key] = (key, value)
         random.shuffle(rows)
-        context = StepContext(store, step, 0, (True,), grown=frozenset({"table"}))
+        context = context_of(node, store, step, append_only=True, grown=frozenset({"table"}))
         content = plus(content, to_rows(step_last_by_key(node, [to_table(rows, types)], context)))
         assert content == Counter(table.values())
 
@@ -227,17 +227,21 @@ def test_new_partitions_of_another_topic_do_not_permit_a_key_in_two_partitions()
     node = LastByKey((0,), TYPES, "airlines", (0,))
     messages = to_table([(1, "a", False, 0, 5), (1, "b", False, 3, 0)], (*TYPES, pa.bool_(), pa.int32(), pa.int64()))
     with pytest.raises(DataError, match="partitions 0 and 3"):
-        step_last_by_key(node, [messages], StepContext(DictStore(), 7, 0, (True,), grown=frozenset({"flights"})))
+        step_last_by_key(
+            node, [messages], context_of(node, DictStore(), 7, append_only=True, grown=frozenset({"flights"}))
+        )
 
 
 def test_a_view_with_two_rows_of_a_key_is_refused_before_it_changes() -> None:
     node = View((0,), TYPES, "totals", ("id", "word"), True, (0,))
     store = DictStore()
-    step_view(node, [to_table(Counter({(1, "a"): 1}), TYPES)], StepContext(store, 0, 0, (True,)))
-    step_view(node, [to_table(Counter({(1, "a"): -1, (1, "b"): 1}), TYPES)], StepContext(store, 1, 0, (True,)))
+    step_view(node, [to_table(Counter({(1, "a"): 1}), TYPES)], context_of(node, store, 0, append_only=True))
+    step_view(
+        node, [to_table(Counter({(1, "a"): -1, (1, "b"): 1}), TYPES)], context_of(node, store, 1, append_only=True)
+    )
     before = dict(store.records)
     with pytest.raises(DataError, match=r"2 rows have the key \{'id': 1\}"):
-        step_view(node, [to_table(Counter({(1, "c"): 1}), TYPES)], StepContext(store, 2, 0, (True,)))
+        step_view(node, [to_table(Counter({(1, "c"): 1}), TYPES)], context_of(node, store, 2, append_only=True))
     assert store.records == before
 
 
@@ -248,9 +252,7 @@ def published(mode: Any, before: dict[int, str], after: dict[int, str]) -> list[
     """The key and value of every message for the change of a table with key `id` from one content to the next."""
     node = Output((0,), (), "table", mode, ("id", "word"), (0,))
     change = plus(Counter(after.items()), Counter(dict.fromkeys(before.items(), -1)))
-    messages = step_output(
-        node, [to_table(change, TYPES)], StepContext(DictStore(), 3, 0, (False,), partitions={"table": 3})
-    )
+    messages = step_output(node, [to_table(change, TYPES)], context_of(node, DictStore(), 3, partitions={"table": 3}))
     pairs = zip(messages.column("key").to_pylist(), messages.column("value").to_pylist(), strict=True)
     return [(json.loads(key)["id"], value and json.loads(value)) for key, value in pairs]
 
@@ -278,7 +280,7 @@ def test_a_changelog_has_the_rows_before_and_after(before: dict[int, str], after
 
 def test_an_append_topic_refuses_a_retraction() -> None:
     node = Output((0,), (), "events", "append", ("id", "word"))
-    context = StepContext(DictStore(), 3, 0, (False,), partitions={"events": 1})
+    context = context_of(node, DictStore(), 3, partitions={"events": 1})
     assert step_output(node, [to_table(Counter({(1, "a"): 2}), TYPES)], context).num_rows == 2
     with pytest.raises(DataError, match="A row was retracted"):
         step_output(node, [to_table(Counter({(1, "a"): -1}), TYPES)], context)
@@ -288,13 +290,13 @@ def test_a_row_that_is_inserted_and_retracted_within_a_step_is_not_written() -> 
     node = Output((0,), (), "events", "append", ("id", "word"))
     change = to_table([(1, "a"), (2, "b")], TYPES)
     both = zset.add([change, zset.negate(change.slice(0, 1))])
-    context = StepContext(DictStore(), 3, 0, (False,), partitions={"events": 1})
+    context = context_of(node, DictStore(), 3, partitions={"events": 1})
     assert [json.loads(value)["id"] for value in step_output(node, [both], context).column("value").to_pylist()] == [2]
 
 
 def test_a_changelog_without_a_key_has_a_message_for_each_of_equal_rows() -> None:
     node = Output((0,), (), "events", "changelog", ("id", "word"))
-    context = StepContext(DictStore(), 3, 0, (False,), partitions={"events": 1})
+    context = context_of(node, DictStore(), 3, partitions={"events": 1})
     messages = step_output(node, [to_table(Counter({(1, "a"): 2, (2, "b"): -3}), TYPES)], context)
     assert messages.column("key").null_count == 5
     ops = Counter(

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.accumulators.integers import LIMB_MASK
+from engine.analysis.stages import plan
 from engine.errors import DataError
 from engine.model.circuit import (
     Aggregate,
@@ -61,6 +62,10 @@ class Steps:
     def __init__(self, value: pa.DataType) -> None:
         self.circuit, self.store, self.step = circuit(value), DictStore(), 0
 
+    def context(self, index: int) -> StepContext:
+        inputs = len(self.circuit.nodes[index].inputs)
+        return StepContext(self.store, self.step, index, (False,) * inputs, plan(self.circuit).input_places[index])
+
     def run(self, left: Rows, right: Rows) -> Rows:
         """The change of the view. `made` has the changes of the nodes below it."""
         given_rows = {"l": left, "r": right}
@@ -69,7 +74,7 @@ class Steps:
             if isinstance(node, Source):
                 self.made.append(to_table(given_rows[node.handle], node.types))
                 continue
-            context = StepContext(self.store, self.step, index, (False,) * len(node.inputs))
+            context = self.context(index)
             step = operator_of(node).step
             assert step is not None
             self.made.append(step(node, [self.made[i] for i in node.inputs], context))
@@ -78,7 +83,7 @@ class Steps:
 
     def stored_partials(self) -> pa.Table:
         index, node = next((i, n) for i, n in enumerate(self.circuit.nodes) if isinstance(n, JoinPartials))
-        context = StepContext(self.store, self.step, index, (False,) * len(node.inputs))
+        context = self.context(index)
         combines = ["carry" if carries else "sum" for carries in node.carries]
         return context.trace(0, [LONG], node.left_key, combines, [LONG] * len(combines)).scan()  # type: ignore[arg-type]
 

@@ -12,13 +12,13 @@ from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
-from engine.model.placement import Placement
 from engine.operators.aggregate import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire
 from engine.run.exchange import ExchangeMessage
 from engine.run.region import StageTask, run_stage
 from engine.state.store import DictStore
+from tests.engine.contexts import placement_of
 from tests.engine.zsets import TYPES, to_table
 
 CIRCUIT = Circuit(
@@ -34,7 +34,7 @@ OUTPUT_NODE = 3
 
 
 def task(step: int, stage: int) -> StageTask:
-    return StageTask(PLAN, Placement.even(1), step, stage, 0, {"seen": 1}, append_only_inputs(CIRCUIT))
+    return StageTask(PLAN, placement_of(1), step, stage, 0, {"seen": 1}, append_only_inputs(CIRCUIT))
 
 
 def message_of(stage: StageTask, rows: list[tuple[Any, ...]], source: int = 0) -> ExchangeMessage:
@@ -66,7 +66,7 @@ def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival(
     assert {channel.producer for channel, last in carrying.last_read.items() if last == 2} == {0, 1}
 
     def stage(number: int) -> StageTask:
-        return StageTask(carrying, Placement.even(1), 0, number, 0, {}, append_only_inputs(circuit))
+        return StageTask(carrying, placement_of(1), 0, number, 0, {}, append_only_inputs(circuit))
 
     messages = [message_of(stage(0), [(source, "a")], source) for source in range(3)]
     results = [run_stage(stage(1), DictStore(), order, {}) for order in (messages, messages[::-1])]
@@ -76,8 +76,8 @@ def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival(
 
 def test_errors_name_view_and_step() -> None:
     circuit = Circuit((CIRCUIT.nodes[0], View((0,), TYPES, "seen", ("id", "word"), True, (0,))))
-    stage = StageTask(plan(circuit), Placement.even(1), 4, 1, 0, {}, append_only_inputs(circuit))
-    first = StageTask(plan(circuit), Placement.even(1), 4, 0, 0, {}, append_only_inputs(circuit))
+    stage = StageTask(plan(circuit), placement_of(1), 4, 1, 0, {}, append_only_inputs(circuit))
+    first = StageTask(plan(circuit), placement_of(1), 4, 0, 0, {}, append_only_inputs(circuit))
     arrived = message_of(first, [(1, "a"), (1, "b")])
     with pytest.raises(DataError, match="view seen, step 4: 2 rows have the key"):
         run_stage(stage, DictStore(), [arrived], {})
@@ -94,10 +94,10 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
     ))  # fmt: skip
     planned, append_only = plan(circuit), append_only_inputs(circuit)
     never_there = {0: to_table(Counter({(1, word): -1}), TYPES)}
-    sent = run_stage(StageTask(planned, Placement.even(1), 0, 0, 0, {}, append_only), DictStore(), (), never_there)
+    sent = run_stage(StageTask(planned, placement_of(1), 0, 0, 0, {}, append_only), DictStore(), (), never_there)
     arrived = ExchangeMessage(0, sent.rows[0])
     with pytest.raises(NegativeCount) as caught:
-        run_stage(StageTask(planned, Placement.even(1), 0, 1, 0, {}, append_only), DictStore(), [arrived], {})
+        run_stage(StageTask(planned, placement_of(1), 0, 1, 0, {}, append_only), DictStore(), [arrived], {})
     error = from_wire(to_wire(caught.value), 0)
     assert isinstance(error, NegativeCount) and (error.owner, error.step) == ("view counts", 0)
     assert str(error).startswith("view counts, step 0: More rows were retracted from group")

@@ -14,25 +14,25 @@ import pytest
 from base.options import Mode
 from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, LastByKey, Node, Output, Source, View
-from engine.model.placement import Placement
 from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange
+from tests.engine.contexts import placement_of
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_every_range_is_read_by_one_worker(workers: int) -> None:
-    owners = Placement.even(workers).partition_owners({"in": 2, "other": 1})
+    owners = placement_of(workers).partition_owners({"in": 2, "other": 1})
     there = [OffsetRange("in", 0, 0, 5), OffsetRange("in", 1, 2, 3), OffsetRange("other", 0, 1, 4)]
     came_later = [OffsetRange("in", number, 0, 1) for number in range(2, 12)]
     nothing_in_it = [OffsetRange("other", 1, 7, 7)]
     readers = Counter(
         span
         for worker in range(workers)
-        for span in of_worker(there + came_later + nothing_in_it, owners, worker, workers)
+        for span in of_worker(there + came_later + nothing_in_it, owners, worker, range(workers))
     )
     assert readers == Counter(there + came_later)
 
@@ -41,7 +41,7 @@ def test_every_range_is_read_by_one_worker(workers: int) -> None:
 def test_a_partition_that_the_owners_do_not_name_is_read_by_one_worker(owners: dict[tuple[str, int], int]) -> None:
     """The owners need not name every worker. A partition that they do not name is read all the same."""
     spans = [OffsetRange("in", number, 0, 1) for number in range(8)]
-    read = [of_worker(spans, owners, worker, 4) for worker in range(4)]
+    read = [of_worker(spans, owners, worker, range(4)) for worker in range(4)]
     assert Counter(span for each in read for span in each) == Counter(spans)
     assert all(read), "a worker has nothing to read, though partitions came later than the owners"
 
@@ -144,7 +144,7 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
     for step, filled in enumerate([every[:1], every, every[:0], every[::2]]):
         batches = topic.send(filled)
         spans = [batch.range for batch in batches]
-        mine = [of_worker(spans, owners, worker, workers) for worker in range(workers)]
+        mine = [of_worker(spans, owners, worker, range(workers)) for worker in range(workers)]
         read = [
             read_sources(engine.plan.circuit, tables, [b for b in batches if b.range in own], {"in": "fail"}, step)[0]
             for own in mine

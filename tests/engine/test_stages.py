@@ -28,7 +28,6 @@ from engine.model.circuit import (
     Union,
     View,
 )
-from engine.model.placement import Placement
 from engine.run.exchange import to_buffer
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
@@ -166,11 +165,3 @@ def test_an_error_in_one_task_stops_all_later_ones_and_names_the_view() -> None:
     key_in_two_partitions = to_table([(1, "a", False, 0, 0), (1, "b", False, 1, 0)], MESSAGE)
     with pytest.raises(DataError, match="source right, step 0"):
         machine.step({"right": key_in_two_partitions})
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 5, 64])
-def test_every_shard_has_one_owner_and_shares_are_even(workers: int) -> None:
-    placement = Placement.even(workers)
-    placement.check()
-    sizes = Counter(placement.owners)
-    assert len(sizes) == workers and max(sizes.values()) - min(sizes.values()) <= 1

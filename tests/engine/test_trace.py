@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.operators.keys import hash_keys
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
 from engine.state import trace as trace_module
@@ -20,13 +21,17 @@ from tests.engine.zsets import ROWS, TYPES, Rows, plus, to_rows, to_table
 LAYOUT = TraceLayout(16, TYPES, (0,))
 
 
+def append_table(store: DictStore, layout: TraceLayout, table: pa.Table) -> None:
+    """Appends rows that lie by the whole key."""
+    Trace(store, layout).append(table, hash_keys(table, layout.key))
+
+
 def append(store: DictStore, change: Rows) -> None:
-    table = to_table(change, TYPES)
-    Trace(store, LAYOUT, 16).append(table.rename_columns(["c0", "c1", "a0"]))
+    append_table(store, LAYOUT, to_table(change, TYPES).rename_columns(["c0", "c1", "a0"]))
 
 
 def content(store: DictStore) -> Rows:
-    return to_rows(Trace(store, LAYOUT, 16).scan())
+    return to_rows(Trace(store, LAYOUT).scan())
 
 
 @settings(deadline=None)
@@ -41,7 +46,7 @@ def test_content_is_the_sum_of_what_was_appended(changes: list[dict[tuple[object
             assert content(store) == expected
         for key in [None, -2, 0, 1, 9]:
             keys = pa.table({"k0": pa.array([key, key], pa.int64())})
-            matches = Trace(store, LAYOUT, 16).probe(keys, hash_columns(keys.columns, 2))
+            matches = Trace(store, LAYOUT).probe(keys, hash_columns(keys.columns, 2))
             found = to_rows(matches.rows.filter(pa.array(matches.probe == 1)))
             assert found == Counter({row: w for row, w in expected.items() if row[0] == key})
             assert (np.diff(matches.probe) >= 0).all()
@@ -52,7 +57,7 @@ def test_runs_are_few_and_merges_bounded() -> None:
     store = DictStore()
     for step in range(200):
         append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
-    runs = Trace(store, LAYOUT, 16).runs()
+    runs = Trace(store, LAYOUT).runs()
     assert sum(run.table.num_rows for run in runs) == 10_000
     assert len(runs) <= 10
 
@@ -63,16 +68,16 @@ def test_a_bucket_that_outgrows_its_bound_is_split(monkeypatch: pytest.MonkeyPat
     store = DictStore()
     for step in range(40):
         append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
-    firsts = sorted({trace_module._RUN.unpack_from(key, 4)[0] for key in store.records})
+    firsts = sorted({trace_module.parse_run_key(key)[0] for key in store.records})
     assert len(firsts) > 8
     for key, value in store.records.items():
         hashes = pa.ipc.open_stream(value).read_all().column("hash").to_numpy()
-        first = trace_module._RUN.unpack_from(key, 4)[0]
+        first = trace_module.parse_run_key(key)[0]
         after = min((f for f in firsts if f > first), default=1 << 64)
         assert first <= int(hashes.min()) and int(hashes.max()) < after
         assert len(hashes) <= 200
-        assert int.from_bytes(key[2:4], "big") == first >> 60, (
-            "the shard in a run's key is that of its bucket's first hash"
+        assert int.from_bytes(key[2:4], "big") == first >> 48, (
+            "the slot in a run's key is that of its bucket's first hash"
         )
 
 
@@ -82,9 +87,9 @@ def test_buckets_and_their_bound_grow_with_the_root_of_the_rows(monkeypatch: pyt
     store = DictStore()
     for step in range(80):
         keys, words = pa.array(np.arange(500) + 500 * step), pa.array(["x"] * 500)
-        Trace(store, LAYOUT, 16).append(pa.table({"c0": keys, "c1": words, "a0": np.ones(500, np.int64)}))
-    buckets = len({trace_module._RUN.unpack_from(key, 4)[0] for key in store.records})
-    longest = max(run.table.num_rows for run in Trace(store, LAYOUT, 16).runs())
+        append_table(store, LAYOUT, pa.table({"c0": keys, "c1": words, "a0": np.ones(500, np.int64)}))
+    buckets = len({trace_module.parse_run_key(key)[0] for key in store.records})
+    longest = max(run.table.num_rows for run in Trace(store, LAYOUT).runs())
     root = (40_000 / (0.7 * 40) * trace_module.BUCKETS_SMALL) ** 0.5
     assert 0.5 * root < buckets < 1.5 * root
     assert longest < 2 * 40 * (1 + buckets / trace_module.BUCKETS_SMALL)
@@ -111,7 +116,7 @@ def test_a_probe_finds_all_rows_of_a_key_beside_keys_with_one() -> None:
     store = DictStore()
     append(store, Counter({(1, "a"): 1, (2, "b"): 2, (2, "c"): 3, (3, "d"): 4}))
     keys = pa.table({"k0": [3, 2, 1]})
-    matches = Trace(store, LAYOUT, 16).probe(keys, hash_columns(keys.columns, 3))
+    matches = Trace(store, LAYOUT).probe(keys, hash_columns(keys.columns, 3))
     assert sorted(zip(matches.probe.tolist(), matches.rows.column("c1").to_pylist(), strict=True)) == [
         (0, "d"), (1, "b"), (1, "c"), (2, "a"),
     ]  # fmt: skip
@@ -122,7 +127,7 @@ def test_extreme_accumulators_are_combined() -> None:
     store = DictStore()
     for word, number in [("b", 2.0), ("c", None), (None, 1.0)]:
         rows = {"c0": [7], "a0": [1], "a1": pa.array([word], pa.string()), "a2": pa.array([number], pa.float64())}
-        Trace(store, layout).append(pa.table(rows))
+        append_table(store, layout, pa.table(rows))
     assert Trace(store, layout).scan().to_pylist() == [{"c0": 7, "a0": 3, "a1": "c", "a2": 1.0}]
 
 
@@ -130,7 +135,7 @@ def test_extremes_of_integers_are_combined() -> None:
     layout = TraceLayout(16, (pa.int64(),), (0,), ("sum", "max", "min"), (pa.int64(),) * 3)
     store = DictStore()
     for number in (2, 5, -1):
-        Trace(store, layout).append(pa.table({"c0": [7, 8], "a0": [1, 1], "a1": [number, 0], "a2": [number, 0]}))
+        append_table(store, layout, pa.table({"c0": [7, 8], "a0": [1, 1], "a1": [number, 0], "a2": [number, 0]}))
     scanned = Trace(store, layout).scan().sort_by("c0").to_pylist()
     assert scanned == [{"c0": 7, "a0": 3, "a1": 5, "a2": -1}, {"c0": 8, "a0": 3, "a1": 0, "a2": 0}]
 
@@ -139,7 +144,7 @@ def test_ordered_runs_have_values_in_order_within_a_key() -> None:
     layout = TraceLayout(16, (pa.int64(), pa.float64()), (0,), ordered=True)
     store = DictStore()
     values = [3.0, None, float("nan"), -1.0, float("inf")]
-    Trace(store, layout).append(pa.table({"c0": [1] * 5, "c1": values, "a0": [1] * 5}))
+    append_table(store, layout, pa.table({"c0": [1] * 5, "c1": values, "a0": [1] * 5}))
     (run,) = Trace(store, layout).runs()
     assert [str(v) for v in run.table.column("c1").to_pylist()] == ["-1.0", "3.0", "inf", "nan", "None"]
 
@@ -149,6 +154,6 @@ def test_totals_sum_what_runs_hold_in_parts() -> None:
     for change in [{(i, "x"): 1 for i in range(40)}, {(1, "x"): 2}, {(2, "y"): 5}]:
         append(store, Counter(change))
     keys = pa.table({"k0": [2, 1, 99]})
-    totals = Trace(store, LAYOUT, 16).probe(keys, hash_columns(keys.columns, 3)).totals(3)
+    totals = Trace(store, LAYOUT).probe(keys, hash_columns(keys.columns, 3)).totals(3)
     assert totals.tolist() == [6, 3, 0]
     assert zset.weights_of(to_table(Counter({(1, "x"): 3}), TYPES)).tolist() == [3]

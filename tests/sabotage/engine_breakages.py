@@ -7,6 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew.py"
 REGISTRATION = "engine/resident/registration.py"
 LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/test_liveness.py"
+MOVES, TEST_MOVES = "engine/state/moves.py", "tests/engine/test_moves.py"
 TEST_CREW = "tests/engine/resident/test_crew.py"
 MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker.py"
 HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/region.py", "engine/operators/aggregate.py"
@@ -45,6 +46,61 @@ ENGINE = (
         (Edit(WORKER, "faults.lost_without_memory(error, self._number) or error", "error"),),
         (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),
         tells="WorkerMistake",
+    ),
+    Breakage(
+        "the-hash-of-the-key-alone",
+        "State is filed by the hash of its key, although the rows lie on their worker by some columns of it.",
+        "7 one owner",
+        (
+            Edit(
+                HASHING,
+                "    return with_slots_of(_combined([hashed[i] for i in place], length, 0), _combined(hashed, length, 0))",
+                "    return _combined(hashed, length, 0)",
+            ),
+        ),
+        (
+            f"{TEST_MOVES}::test_all_state_of_a_worker_lies_in_its_slots[2]",
+            f"{TEST_AGGREGATE}::test_all_state_of_a_group_is_in_its_slot",
+        ),
+    ),
+    Breakage(
+        "pieces-are-filed-without-a-cut",
+        "Rows that arrive from another worker are filed in a bucket that ends before them, or the bucket below reaches into them.",
+        "7 one owner",
+        (
+            Edit(
+                MOVES,
+                "    below = max((first for first in runs.numbers if first <= edge), default=edge)",
+                "    below = edge",
+            ),
+        ),
+        (f"{TEST_MOVES}::test_rows_are_found_where_their_slots_lie[1000]",),
+    ),
+    Breakage(
+        "moved-rows-stay-behind",
+        "The source of a move keeps the rows that it gave away.",
+        "7 one owner",
+        (
+            Edit(
+                MOVES,
+                "                runs.delete(first, number)\n\n\ndef cut_at",
+                "                continue\n\n\ndef cut_at",
+            ),
+        ),
+        (f"{TEST_MOVES}::test_rows_are_found_where_their_slots_lie[1000]",),
+    ),
+    Breakage(
+        "slots-are-not-compared",
+        "A worker runs a step whose rows belong to slots that its database does not have.",
+        "7 one owner",
+        (
+            Edit(
+                TASKS,
+                "if (owned := transaction.get_owned()) != placed:",
+                "if not (owned := transaction.get_owned()).ranges:",
+            ),
+        ),
+        (f"{TEST_CREW}::test_a_worker_whose_database_has_other_slots_runs_no_step",),
     ),
     Breakage(
         "answers-of-some-workers",

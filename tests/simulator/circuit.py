@@ -97,7 +97,7 @@ def _source_stage(task: StageTask, rows: list[Row]) -> StageResult:
     """Publishes the rows, and gives each to the worker of its key."""
     by_target: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
-        by_target[spread(row[0], task.placement.workers)].append(row)
+        by_target[spread(row[0], len(task.placement.workers))].append(row)
     (channel,) = task.plan.last_read
     published = [(spread(row[0], PARTITIONS[ROWS]), None, message_of(row)) for row in rows]
     return StageResult(

@@ -14,6 +14,7 @@ from typing import Any
 
 import lmdb
 
+from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from storage.database import Database, Transaction
 from storage.identity import Identity
@@ -44,12 +45,12 @@ FAILED = 99  # exit status of a child whose body raised
 
 def fresh(path: Path, epoch: int = 1) -> Database:
     """A new database, open at its empty version."""
-    Database.create(path, ME, epoch)
+    Database.create(path, ME, epoch, ALL_SLOTS)
     return Database.open(path, EMPTY, epoch=epoch, identity=ME)
 
 
-def key(name: str, table: int = 1, shard: int = 0) -> bytes:
-    return record_key(table, shard, name.encode())
+def key(name: str, table: int = 1, slot: int = 0) -> bytes:
+    return record_key(table, slot, name.encode())
 
 
 def content(transaction: Transaction) -> dict[bytes, bytes]:

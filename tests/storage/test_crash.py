@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import errors
@@ -181,7 +182,7 @@ def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> 
         if path.exists():
             assert Database.versions(path) == (EMPTY,)
         else:
-            Database.create(path, ME, epoch=1)
+            Database.create(path, ME, epoch=1, owned=ALL_SLOTS)
         Database.close_all()
         if status == 0:
             break

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import description, environments, errors, folding, parts
@@ -24,16 +25,16 @@ PATH = "database"
 
 
 def test_a_new_database_has_one_empty_version(tmp_path: Path) -> None:
-    Database.create(tmp_path / "a" / "b", ME, epoch=1)
+    Database.create(tmp_path / "a" / "b", ME, epoch=1, owned=ALL_SLOTS)
     assert Database.versions(tmp_path / "a" / "b") == (VersionId(0, 0, "empty"),)
     assert committed(tmp_path / "a" / "b") == (EMPTY, {})
     assert [folder.name for folder in (tmp_path / "a").iterdir()] == ["b"]
 
 
 def test_create_refuses_what_is_there(tmp_path: Path) -> None:
-    Database.create(tmp_path / PATH, ME, epoch=1)
+    Database.create(tmp_path / PATH, ME, epoch=1, owned=ALL_SLOTS)
     with pytest.raises(errors.DatabaseExists):
-        Database.create(tmp_path / PATH, ME, epoch=2)
+        Database.create(tmp_path / PATH, ME, epoch=2, owned=ALL_SLOTS)
 
 
 def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_freeze_must_name_the_next_version_and_step(tmp_path: Path) -> None:
 
 def test_attach_joins_only_what_its_own_epoch_has_opened(tmp_path: Path) -> None:
     path = tmp_path / PATH
-    Database.create(path, ME, epoch=3)
+    Database.create(path, ME, epoch=3, owned=ALL_SLOTS)
     with pytest.raises(errors.NotOpen):
         Database.attach(path, epoch=3, identity=ME)
     Database.open(path, EMPTY, epoch=3, identity=ME)
@@ -293,7 +294,7 @@ def test_a_database_created_again_under_its_path_is_noticed(tmp_path: Path) -> N
     old = fresh(path)
     path.rename(tmp_path / "aside")
     other = replace(ME, database="another")
-    Database.create(path, other, epoch=1)
+    Database.create(path, other, epoch=1, owned=ALL_SLOTS)
     assert Database.open(path, EMPTY, epoch=1, identity=other).statistics().version == EMPTY
     with pytest.raises(errors.WrongDatabase):
         step(old, {})
@@ -584,7 +585,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
         v1 = commit(database, 1, 1)
     for look in (Database.versions, lambda path: Database.open(path, v1, epoch=2, identity=ME)):
         with pytest.raises(
-            errors.OtherFormat, match=r"is in format 2; .* reads only format 3.* `stepwell run --full-refresh`"
+            errors.OtherFormat, match=r"is in format 2; .* reads only format 4.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
     assert Database.owner(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import environments, errors, parts
@@ -380,7 +381,7 @@ def test_a_full_disk_leaves_no_half_created_database(small_disk: Path) -> None:
         while True:
             file.write(bytes(4096))
     with pytest.raises(errors.StorageFull):
-        Database.create(small_disk / "database", ME, epoch=1)
+        Database.create(small_disk / "database", ME, epoch=1, owned=ALL_SLOTS)
     (small_disk / "ballast").unlink()
-    Database.create(small_disk / "database", ME, epoch=1)
+    Database.create(small_disk / "database", ME, epoch=1, owned=ALL_SLOTS)
     assert Database.versions(small_disk / "database") == (EMPTY,)

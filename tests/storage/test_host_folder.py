@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from base.slots import ALL_SLOTS
 from base.version import EMPTY
 from storage import database, host_folder
 from storage.database import Database
@@ -94,8 +95,8 @@ def test_processes_that_name_a_folder_at_once_agree(tmp_path: Path) -> None:
 
 def test_what_is_found(folder: HostFolder) -> None:
     assert folder.look() == ()
-    Database.create(folder.of_worker(2), Identity("p", 2, "u"), 0)
-    Database.create(folder.of_worker(11), Identity("q", 7, "w"), 0)
+    Database.create(folder.of_worker(2), Identity("p", 2, "u"), 0, owned=ALL_SLOTS)
+    Database.create(folder.of_worker(11), Identity("q", 7, "w"), 0, owned=ALL_SLOTS)
     folder.of_worker(3).mkdir()  # empty
     folder.of_worker(4).mkdir()
     (folder.of_worker(4) / "file").touch()
@@ -109,7 +110,7 @@ def test_what_is_found(folder: HostFolder) -> None:
 
 
 def test_a_database_is_removed_only_as_the_one_that_was_seen(folder: HostFolder) -> None:
-    Database.create(folder.of_worker(0), ME, 0)
+    Database.create(folder.of_worker(0), ME, 0, owned=ALL_SLOTS)
     assert not folder.remove(0, Identity(ME.pipeline, 0, "another"))
     assert not folder.remove(0, None)
     assert not folder.remove(1, ME)
@@ -123,7 +124,7 @@ def test_a_database_is_removed_only_as_the_one_that_was_seen(folder: HostFolder)
 
 def test_a_removal_that_was_broken_off_is_finished(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.finish_removals()
-    Database.create(folder.of_worker(0), ME, 0)
+    Database.create(folder.of_worker(0), ME, 0, owned=ALL_SLOTS)
     with monkeypatch.context() as patch:
         patch.setattr(host_folder.shutil, "rmtree", lambda folder, ignore_errors: None)
         assert folder.remove(0, ME)

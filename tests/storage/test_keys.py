@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from storage import keys
 
 tables = st.integers(0, keys.TABLE_MAX)
-shards = st.integers(0, keys.SHARD_MAX)
-parts = st.tuples(tables, shards, st.binary(max_size=20))
+slots = st.integers(0, keys.SLOT_MAX)
+parts = st.tuples(tables, slots, st.binary(max_size=20))
 
 
 @given(parts)
 def test_parts_are_read_back(part: tuple[int, int, bytes]) -> None:
     key = keys.record_key(*part)
     assert keys.parse_key(key) == part
-    assert (keys.key_table(key), keys.key_shard(key)) == part[:2]
-    assert key.startswith(keys.table_prefix(part[0])) and key.startswith(keys.shard_prefix(*part[:2]))
+    assert (keys.key_table(key), keys.key_slot(key)) == part[:2]
+    assert key.startswith(keys.table_prefix(part[0])) and key.startswith(keys.slot_prefix(*part[:2]))
 
 
 @given(st.lists(parts, max_size=30))

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import errors, folding, parts
@@ -38,7 +39,7 @@ class Model(RuleBasedStateMachine):
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
         )
         self.path = self.folder / "database"
-        Database.create(self.path, ME, epoch=1)
+        Database.create(self.path, ME, epoch=1, owned=ALL_SLOTS)
         self.complete: list[tuple[VersionId, Content]] = [(EMPTY, {})]
         self.frozen: tuple[VersionId, Content] | None = None
         self.now: Content = {}

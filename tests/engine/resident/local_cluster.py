@@ -14,7 +14,6 @@ from base.term import Term
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
-from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
@@ -29,6 +28,7 @@ from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
+from tests.engine.contexts import placement_of
 from tests.engine.zsets import TYPES
 
 LOOPBACK = "127.0.0.1"
@@ -129,18 +129,18 @@ def setup_of(folder: Path, workers: int, partitions: int) -> TaskSetup:
     schema = pa.schema([pa.field("id", TYPES[0]), pa.field("word", TYPES[1])])
     setup = TaskSetup(
         plan=plan(CIRCUIT),
-        placement=Placement.even(workers),
+        placement=placement_of(workers),
         kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
         tables={"words": SourceTable("words", "words", SourceFormat("words", schema, "append", ()))},
         partitions={"seen": 2, "counts": 2},
         input_partitions={"words": partitions},
         place=StatePlace("p", folder, None, False),
-        uuids=tuple(f"uuid{worker}" for worker in range(workers)),
+        uuids={worker: f"uuid{worker}" for worker in range(workers)},
         append_only=append_only_inputs(CIRCUIT),
     )
     for worker in range(workers):
         if not folder_of(setup, worker).exists():
-            Database.create(folder_of(setup, worker), setup.identity(worker), 0)
+            Database.create(folder_of(setup, worker), setup.identity(worker), 0, setup.placement.owned[worker])
     return setup
 
 

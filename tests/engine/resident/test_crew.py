@@ -16,7 +16,7 @@ import pytest
 
 from base.term import Term
 from base.version import VersionId
-from engine.errors import DataError, TaskLost
+from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
 from engine.resident.crew import Crew
@@ -32,6 +32,7 @@ from io_kafka.errors import StepTooLarge
 from storage.database import Database
 from storage.host_folder import HostFolder
 from storage.identity import FoundDatabase, Identity
+from tests.engine.contexts import placement_of
 from tests.engine.resident.local_cluster import (
     CIRCUIT,
     LOOPBACK,
@@ -164,6 +165,18 @@ def test_a_step_that_is_too_large_for_one_worker_can_be_given_again(tmp_path: Pa
         made.give(step_of(0, {0: (0, 2)}))
         assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":2}']
         made.stop(1)
+
+
+def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) -> None:
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    owned = setup.placement.owned
+    other = replace(setup, placement=Placement({0: owned[1], 1: owned[0]}))
+    with run_of(other, log) as (made, _):
+        made.give(step_of(0, {}))
+        with pytest.raises(
+            StaleTask, match=r"worker \d has the state of slots .*, but step 0 sends it the rows of slots"
+        ):
+            made.collect(0)
 
 
 def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -547,7 +560,7 @@ def test_partitions_that_were_added_have_one_reader(tmp_path: Path) -> None:
     log, setup = Log(5), setup_of(tmp_path, 2, PARTITIONS)
     for partition in range(5):
         log.add(partition, value(partition, "a"))
-    with run_of(replace(setup, placement=Placement.even(2)), log) as (made, _):
+    with run_of(replace(setup, placement=placement_of(2)), log) as (made, _):
         made.give(step_of(0, dict.fromkeys(range(5), (0, 1))))
         outputs = made.collect(0)
         read = [(checksum.topic, checksum.partition) for output in outputs for checksum in output.done.inputs]

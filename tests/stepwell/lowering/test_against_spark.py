@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, FinalAggregate, LastByKey, Node, Output, Source, View
 from engine.operators.base import StepContext
 from engine.operators.table import operator_of
@@ -256,19 +257,22 @@ def _asked_for(circuit: Circuit, store: DictStore) -> Rows:
     """The content of the one view, as a query reads it after the last step."""
     grow = append_only_inputs(circuit)
     view = next(index for index, node in enumerate(circuit.nodes) if isinstance(node, View))
-    return to_rows(content_of(circuit, view, lambda index: StepContext(store, STEPS, index, grow[index])))
+    places = plan(circuit).input_places
+    return to_rows(
+        content_of(circuit, view, lambda index: StepContext(store, STEPS, index, grow[index], places[index]))
+    )
 
 
 def _run(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
     """The change of the one view at every step, node after node, on one worker."""
-    grow = append_only_inputs(circuit)
+    grow, places = append_only_inputs(circuit), plan(circuit).input_places
     for step in range(STEPS):
         changes: list[pa.Table] = []
         for index, node in enumerate(circuit.nodes):
             if isinstance(node, Source):
                 changes.append(to_table(histories[node.handle][step], node.types))
                 continue
-            context = StepContext(store, step, index, grow[index])
+            context = StepContext(store, step, index, grow[index], places[index])
             operate = operator_of(node).step
             assert operate is not None
             changes.append(operate(node, [changes[i] for i in node.inputs], context))

@@ -1,0 +1,79 @@
+"""A cut: the hand-over of a batch of slots from one worker to another, at a drained boundary.
+
+    source: exported(slots)  ->  pieces  ->  destination: absorb, in one transaction  ->  source: release, in one transaction
+
+The destination goes first, so that some worker has the state at every moment. No step runs between the two transactions, so it does no harm that
+both have it for a while. Both are part of the next version of their databases, like a step: a crash before that version is complete undoes them.
+
+A cut is told by its number. A worker remembers the number of the last cut that it has done, in the transaction that did it. So an order that
+arrives twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from base.slots import NO_SLOTS, SlotSet
+from engine.errors import StaleTask
+from engine.operators.base import TABLE_FIRST
+from engine.state import moves
+from engine.state.moves import Piece
+from storage.keys import key_table
+from storage.transaction import CutNumber, Transaction
+
+
+class TablePiece(NamedTuple):
+    """A piece of one table, all of whose rows are in one range of the slots that move."""
+
+    table: int
+    piece: Piece
+
+
+def exported(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
+    """The state of these slots: of every table, range by range. The pieces are valid until the transaction ends. Raises StaleTask if the worker
+    does not own them."""
+    _check_owned(transaction, slots, "give away")
+    for table in tables_of(transaction):
+        for piece in moves.export(transaction, table, slots):
+            yield TablePiece(table, piece)
+
+
+def absorb(transaction: Transaction, number: CutNumber, slots: SlotSet, pieces: Iterable[TablePiece]) -> bool:
+    """Takes over the slots with their state. Returns False if the worker has done this cut already. Raises StaleTask if it owns some of them."""
+    if transaction.get_cut() >= number:
+        return False
+    owned = transaction.get_owned()
+    if (both := owned.intersection(slots)) != NO_SLOTS:
+        raise StaleTask(f"cut {number} brings {both}, which the worker owns already; nothing was changed.")
+    by_table: dict[int, list[Piece]] = {}
+    for table, piece in pieces:
+        by_table.setdefault(table, []).append(piece)
+    for table, mine in sorted(by_table.items()):
+        moves.adopt_all(transaction, table, slots, mine)
+    transaction.set_owned(owned.union(slots))
+    transaction.set_cut(number)
+    return True
+
+
+def release(transaction: Transaction, number: CutNumber, slots: SlotSet) -> bool:
+    """Gives the slots up, after their new owner has absorbed them. Returns False if the worker has done this cut already. Raises StaleTask if it
+    does not own them all."""
+    if transaction.get_cut() >= number:
+        return False
+    _check_owned(transaction, slots, "release")
+    for table in tables_of(transaction):
+        moves.drop(transaction, table, slots)
+    transaction.set_owned(transaction.get_owned().minus(slots))
+    transaction.set_cut(number)
+    return True
+
+
+def tables_of(transaction: Transaction) -> list[int]:
+    """The tables that hold state of operators, ascending."""
+    return sorted({table for key in transaction.keys(b"") if (table := key_table(key)) >= TABLE_FIRST})
+
+
+def _check_owned(transaction: Transaction, slots: SlotSet, doing: str) -> None:
+    if (foreign := slots.minus(transaction.get_owned())) != NO_SLOTS:
+        raise StaleTask(f"the worker was asked to {doing} {foreign}, which it does not own; nothing was changed.")

@@ -1,0 +1,180 @@
+"""Moves the rows of slots from a trace to the same trace of another worker, run by run.
+
+A run is a sorted table, and all rows of a slot have neighbouring hashes. So the rows of a range of slots are one slice of each run, which is
+copied without being searched or merged. Pieces may arrive in any order, because the content of a trace is the sum of its runs.
+
+    source: export(ranges)  ->  pieces  ->  destination: adopt(range, pieces)        then, at the source: drop(ranges)
+
+The functions know neither operators nor the types of rows: a table of a store is enough. Every bucket has a name, which is its first hash, and
+ends where the next one begins. So rows that are filed under a bucket have to lie in it, or no lookup would find them. That is why both sides cut
+their buckets at the ends of what moves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from base.slots import SLOTS, Range, SlotSet
+from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of
+from engine.state.store import Store
+from engine.state.trace import HASH, decode_run, encode_run, parse_run_key, run_key
+from storage.keys import table_prefix
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one run, all in one bucket. `first`: the bucket's first hash at the source. `rows`: an encoded run (trace.py, `encode_run`)."""
+
+    first: int
+    rows: memoryview
+
+
+def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
+    """The rows of these slots, bucket by bucket, and within a bucket from the oldest run to the youngest. Only runs that have some are read."""
+    runs = _Runs(store, table)
+    for span in slots.ranges:
+        low, high = _hashes(span)
+        for first in runs.buckets_of(low, high):
+            for number in runs.numbers[first]:
+                rows = _between(runs.rows(first, number), low, high)
+                if rows.num_rows:
+                    yield Piece(first, encode_run(rows.combine_chunks()))
+
+
+def adopt(store: Store, table: int, span: Range, pieces: Iterable[Piece]) -> None:
+    """Adds pieces, all of whose rows are in this range of slots. A piece becomes a run as it is, in the bucket that begins with its own first
+    hash, or with the range's if the piece's bucket begins below it."""
+    cut_at(store, table, span[0])
+    cut_at(store, table, span[1])
+    runs = _Runs(store, table)
+    low, high = _hashes(span)
+    for piece in pieces:
+        hashes = _hashes_of(decode_run(piece.rows))
+        assert low <= int(hashes[0]) and int(hashes[-1]) < high, f"a piece has rows of other slots than {span}"
+        first = max(piece.first, low)
+        _cut(runs, first)
+        if runs.edge_between(first, int(hashes[-1])):  # the source has joined buckets since another piece was sent
+            runs.put_by_bucket(first, decode_run(piece.rows))
+        else:
+            runs.put_encoded(first, piece.rows)
+
+
+def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece]) -> None:
+    """As `adopt`, for pieces of several ranges. A piece belongs to the range in which its rows are."""
+    starts = [first_hash_of(first) for first, _ in slots.ranges]
+    by_range: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        first = int(_hashes_of(decode_run(piece.rows))[0])
+        by_range.setdefault(bisect_right(starts, first) - 1, []).append(piece)
+    for number, mine in sorted(by_range.items()):
+        assert number >= 0, f"a piece has rows of other slots than {slots}"
+        adopt(store, table, slots.ranges[number], mine)
+
+
+def drop(store: Store, table: int, slots: SlotSet) -> None:
+    """Removes the rows of these slots."""
+    for span in slots.ranges:
+        cut_at(store, table, span[0])
+        cut_at(store, table, span[1])
+        runs = _Runs(store, table)
+        low, high = _hashes(span)
+        for first in [
+            first for first in runs.numbers if low <= first < high
+        ]:  # a bucket that begins below has no rows in it now
+            for number in tuple(runs.numbers[first]):
+                runs.delete(first, number)
+
+
+def cut_at(store: Store, table: int, slot: int) -> None:
+    """Makes the first hash of a slot the edge of a bucket. Runs with rows on both sides are split, and keep their order."""
+    if 0 < slot < SLOTS:
+        _cut(_Runs(store, table), first_hash_of(slot))
+
+
+def _cut(runs: _Runs, edge: int) -> None:
+    below = max((first for first in runs.numbers if first <= edge), default=edge)
+    if below == edge:
+        return
+    is_split = False
+    for number in tuple(runs.numbers[below]):
+        rows = runs.rows(below, number)
+        cut = int(np.searchsorted(_hashes_of(rows), np.uint64(edge), side="left"))
+        is_split |= cut < rows.num_rows
+        if (
+            is_split
+        ):  # and all younger runs, which are the smaller ones, get new numbers too: the order of age has to stay
+            runs.delete(below, number)
+            runs.put(below, rows.slice(0, cut))
+            runs.put(edge, rows.slice(cut))
+
+
+class _Runs:
+    """The runs of one table by bucket. `numbers[first]` ascend, so that the oldest run of a bucket comes first."""
+
+    def __init__(self, store: Store, table: int) -> None:
+        self._store, self._table = store, table
+        self.numbers: dict[int, list[int]] = {}
+        for key in store.keys(table_prefix(table)):
+            first, number = parse_run_key(key)
+            self.numbers.setdefault(first, []).append(number)
+        self._next = 1 + max((number for numbers in self.numbers.values() for number in numbers), default=-1)
+
+    def buckets_of(self, low: int, high: int) -> list[int]:
+        """The buckets that may have hashes from `low` on and below `high`, in their order."""
+        edges = [*sorted(self.numbers), 1 << HASH_BITS]
+        return [first for first, end in pairwise(edges) if first < high and end > low]
+
+    def rows(self, first: int, number: int) -> pa.Table:
+        value = self._store.get(run_key(self._table, first, number), immutable=True)
+        assert value is not None, f"run {number} of bucket {first:016x} was listed and is missing"
+        return decode_run(value)
+
+    def edge_between(self, first: int, last: int) -> bool:
+        """Whether a bucket begins above `first` and not above `last`."""
+        return any(first < other <= last for other in self.numbers)
+
+    def put(self, first: int, rows: pa.Table) -> None:
+        """Adds a run to a bucket, unless there are no rows."""
+        if rows.num_rows:
+            self.put_encoded(first, encode_run(rows.combine_chunks()))
+
+    def put_by_bucket(self, first: int, rows: pa.Table) -> None:
+        """Adds rows that lie in several buckets, of which the first one begins with `first`."""
+        edges = sorted(other for other in self.numbers if other > first)
+        cuts = np.searchsorted(_hashes_of(rows), np.array(edges, dtype=np.uint64), side="left").tolist()
+        for bucket, start, end in zip([first, *edges], [0, *cuts], [*cuts, rows.num_rows], strict=True):
+            self.put(bucket, rows.slice(start, end - start))
+
+    def put_encoded(self, first: int, rows: memoryview) -> None:
+        self._store.put(run_key(self._table, first, self._next), rows)
+        self.numbers.setdefault(first, []).append(self._next)
+        self._next += 1
+
+    def delete(self, first: int, number: int) -> None:
+        self._store.delete(run_key(self._table, first, number))
+        self.numbers[first].remove(number)
+        if not self.numbers[first]:
+            del self.numbers[first]
+
+
+def _hashes(span: Range) -> Range:
+    """The first hash of a range of slots, and the one after its last."""
+    return first_hash_of(span[0]), first_hash_of(span[1])
+
+
+def _hashes_of(rows: pa.Table) -> Hashes:
+    hashes: Hashes = rows.column(HASH).to_numpy()
+    return hashes
+
+
+def _between(rows: pa.Table, low: int, high: int) -> pa.Table:
+    hashes = _hashes_of(rows)
+    start = int(np.searchsorted(hashes, np.uint64(low), side="left"))
+    end = len(hashes) if high > int(hashes[-1]) else int(np.searchsorted(hashes, np.uint64(high), side="left"))
+    return rows.slice(start, end - start)

@@ -1,0 +1,205 @@
+"""Cuts between real databases: a circuit with every kind of node goes on with its state elsewhere, and a crash in the middle undoes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from base.version import EMPTY, VersionId
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan
+from engine.errors import StaleTask
+from engine.model.circuit import Output, Source
+from engine.model.placement import Placement
+from engine.rows import zset
+from engine.run.cut import TablePiece, absorb, exported, release
+from engine.run.exchange import ExchangeMessage
+from engine.run.in_process import InProcess
+from engine.run.region import StageTask, run_stage
+from engine.state.moves import Piece
+from engine.state.store import DictStore
+from io_kafka.step_log.digest import canonical
+from storage.database import Database
+from storage.identity import Identity
+from storage.transaction import CutNumber, Transaction
+from tests.engine.contexts import placement_of
+from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.engine.test_moves import shuffled
+
+CIRCUIT = every_kind()
+PLAN = plan(CIRCUIT)
+APPEND_ONLY = append_only_inputs(CIRCUIT)
+WORKERS = 3
+
+
+def identity(worker: int) -> Identity:
+    return Identity("p", worker, f"u{worker}")
+
+
+class Workers:
+    """Three databases, and the placement of the next step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.placement, self.steps, self.cuts = folder, placement_of(WORKERS), 0, 0
+        for worker in range(WORKERS):
+            Database.create(folder / str(worker), identity(worker), 1, self.placement.owned[worker])
+        self.open(EMPTY, 1)
+
+    def open(self, version: VersionId, epoch: int) -> None:
+        self.databases = [
+            Database.open(self.folder / str(w), version, epoch=epoch, identity=identity(w)) for w in range(WORKERS)
+        ]
+
+    def step(self, given: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        """As InProcess.step, with every worker's stages in one transaction of its database."""
+        made: dict[str, list[pa.Table]] = {handle: [] for handle in PARTITIONS}
+        inboxes: list[list[ExchangeMessage]] = [[] for _ in range(WORKERS)]
+        with ExitStack() as stack:
+            transactions = [stack.enter_context(database.transaction()) for database in self.databases]
+            for stage in range(PLAN.stages):
+                results = []
+                for worker in range(WORKERS):
+                    store = transactions[worker] if stage else DictStore()
+                    task = StageTask(PLAN, self.placement, self.steps, stage, worker, PARTITIONS, APPEND_ONLY)
+                    results.append(run_stage(task, store, inboxes[worker], self._sources(worker, given)))
+                inboxes = [
+                    [ExchangeMessage(w, r.rows[to]) for w, r in enumerate(results) if to in r.rows]
+                    for to in range(WORKERS)
+                ]
+                for result in results:
+                    for index, table in result.output.items():
+                        node = CIRCUIT.nodes[index]
+                        assert isinstance(node, Output)
+                        made[node.handle].append(table)
+            for transaction in transactions:
+                transaction.set_step(self.steps + 1)
+        self.steps += 1
+        return {handle: canonical(pa.concat_tables(tables)) for handle, tables in made.items() if tables}
+
+    def _sources(self, worker: int, given: dict[str, pa.Table]) -> dict[int, pa.Table]:
+        return {
+            index: given.get(node.handle, zset.empty(node.types)) if worker == 0 else zset.empty(node.types)
+            for index, node in enumerate(CIRCUIT.nodes)
+            if isinstance(node, Source)
+        }
+
+    def move_to(self, placement: Placement, *, twice: bool = False) -> int:
+        """One cut for each pair of workers. Returns the number of pieces. `twice`: every order comes a second time."""
+        count = 0
+        for source in range(WORKERS):
+            for target in range(WORKERS):
+                slots = self.placement.owned[source].intersection(placement.owned[target])
+                if source != target and slots != NO_SLOTS:
+                    count += self.cut(source, target, slots, twice)
+        self.placement = placement
+        return count
+
+    def cut(self, source: int, target: int, slots: SlotSet, twice: bool = False) -> int:
+        self.cuts += 1
+        number = CutNumber(1, self.cuts)
+        with self.databases[source].read() as there:
+            pieces = [
+                TablePiece(table, Piece(piece.first, memoryview(bytes(piece.rows))))
+                for table, piece in exported(there, slots)
+            ]
+        for _ in range(1 + twice):
+            with self.databases[target].transaction() as transaction:
+                absorb(transaction, number, slots, pieces)
+        for _ in range(1 + twice):
+            with self.databases[source].transaction() as transaction:
+                release(transaction, number, slots)
+        return len(pieces)
+
+    def commit(self, number: int) -> VersionId:
+        version = VersionId(number, self.steps, f"v{number}")
+        for database in self.databases:
+            database.commit(version)
+        return version
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    yield Workers(tmp_path)
+    Database.close_all()
+
+
+def expected_of(seed: int) -> list[dict[str, pa.Table]]:
+    machine = InProcess(CIRCUIT, 1, PARTITIONS)
+    return [
+        {handle: canonical(table) for handle, table in machine.step(given).items() if table.num_rows}
+        for given in history(seed)
+    ]
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: int, twice: bool) -> None:
+    chance, moved = Random(seed), 0
+    for given, expected in zip(history(seed), expected_of(seed), strict=True):
+        assert workers.step(given) == expected
+        moved += workers.move_to(shuffled(workers.placement, chance), twice=twice)
+    assert moved > 20
+
+
+def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:
+    """A crash after a cut: both databases are as they were, and so is the output."""
+    steps, expected = history(7), expected_of(7)
+    assert [workers.step(steps[0]), workers.step(steps[1])] == expected[:2]
+    version = workers.commit(1)
+    before = workers.placement
+    workers.move_to(shuffled(before, Random(1)))
+    assert workers.step(steps[2]) == expected[2]
+    workers.open(version, epoch=2)
+    workers.placement, workers.steps = before, 2
+    for worker, database in enumerate(workers.databases):
+        with database.read() as transaction:
+            assert transaction.get_owned() == before.owned[worker] and transaction.get_cut() == CutNumber(0, 0)
+    assert [workers.step(steps[2]), workers.step(steps[3])] == expected[2:]
+
+
+def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> None:
+    steps, expected = history(8), expected_of(8)
+    workers.step(steps[0])
+    after = shuffled(workers.placement, Random(2))
+    workers.move_to(after)
+    workers.open(workers.commit(1), epoch=2)
+    for worker, database in enumerate(workers.databases):
+        with database.read() as transaction:
+            assert transaction.get_owned() == after.owned[worker]
+    assert [workers.step(given) for given in steps[1:]] == expected[1:]
+
+
+def test_all_slots_may_leave_a_worker_and_nothing_stays(workers: Workers) -> None:
+    steps, expected = history(9), expected_of(9)
+    workers.step(steps[0])
+    workers.move_to(Placement({0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}))
+    for database in workers.databases[1:]:
+        with database.read() as transaction:
+            assert list(transaction.keys(b"")) == []
+    assert [workers.step(given) for given in steps[1:]] == expected[1:]
+
+
+def test_slots_of_another_owner_are_refused_and_nothing_changes(workers: Workers) -> None:
+    workers.step(history(3)[0])
+    mine, theirs = workers.placement.owned[0], workers.placement.owned[1]
+
+    def content(transaction: Transaction) -> dict[bytes, bytes]:
+        return {key: bytes(value) for key, value in transaction.scan(b"")}
+
+    with workers.databases[0].read() as transaction:
+        before = content(transaction)
+    for refused in (
+        lambda t: list(exported(t, theirs)),
+        lambda t: absorb(t, CutNumber(1, 1), mine, ()),
+        lambda t: release(t, CutNumber(1, 1), theirs),
+    ):
+        with pytest.raises(StaleTask, match="nothing was changed"), workers.databases[0].transaction() as transaction:
+            refused(transaction)
+    with workers.databases[0].read() as transaction:
+        assert content(transaction) == before and transaction.get_owned() == mine
