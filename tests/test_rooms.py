@@ -150,6 +150,12 @@ def test_a_foreign_system_is_named_only_where_it_may_be(system: str) -> None:
 
 CORES = (
     "coordinator/core.py",
+    "coordinator/migration/assignment.py",
+    "coordinator/migration/damion.py",
+    "coordinator/migration/damion_messages.py",
+    "coordinator/migration/icadd.py",
+    "coordinator/migration/keys.py",
+    "engine/model/layout.py",
     "io_kafka/step_log/state.py",
     "io_kafka/step_log/records.py",
     "io_kafka/step_log/division.py",

@@ -18,8 +18,8 @@ from io_kafka.errors import OffsetGone
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 STEP_ROWS_MAX = 320_000
-"""The default of `stepwell.step.rows.max`. A higher bound raises the throughput under a backlog, the time of a step, and the memory: a service of
-two workers takes 1.25 GB with this bound, and 1.4 GB with 400,000 rows."""
+"""The default of `stepwell.step.rows.max`. A higher bound raises the throughput under a backlog, the time of a step, and the memory: a service
+of two workers takes 1.25 GB with this bound, and 1.4 GB with 400,000 rows."""
 
 MESSAGE_BYTES_ASSUMED = 256
 """The assumed bytes of a message that was not read yet."""

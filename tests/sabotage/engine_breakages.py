@@ -386,11 +386,12 @@ ENGINE = (
         "A join misses the pairs of rows that came on both sides in one step.",
         "the batch answer",
         (
-            Edit("engine/operators/join.py", "    right_trace.append(as_rows(right))\n", ""),
+            Edit("engine/operators/join.py", "    right_trace.append(as_rows(right), right_hashes)\n", ""),
             Edit(
                 "engine/operators/join.py",
-                "    left_trace.append(as_rows(left))\n",
-                "    left_trace.append(as_rows(left))\n    right_trace.append(as_rows(right))\n",
+                "    left_trace.append(as_rows(left), left_hashes)\n",
+                "    left_trace.append(as_rows(left), left_hashes)\n"
+                "    right_trace.append(as_rows(right), right_hashes)\n",
             ),
         ),
         (f"{TEST_OPERATORS}::test_join",),
@@ -525,8 +526,8 @@ ENGINE = (
         (
             Edit(
                 "engine/run/sources.py",
-                "owners.get((r.topic, r.partition), r.partition % workers) == worker]",
-                "owners.get((r.topic, r.partition), workers) == worker]",
+                "owners.get((r.topic, r.partition), workers[r.partition % len(workers)]) == worker",
+                "owners.get((r.topic, r.partition), len(workers)) == worker",
             ),
         ),
         ("tests/engine/test_sources.py::test_every_range_is_read_by_one_worker",),
@@ -552,8 +553,8 @@ ENGINE = (
         (
             Edit(
                 "engine/run/sources.py",
-                "owners.get((r.topic, r.partition), r.partition % workers) == worker]",
-                "owners.get((r.topic, r.partition), r.partition % (max(owners.values(), default=0) + 1)) == worker]",
+                "owners.get((r.topic, r.partition), workers[r.partition % len(workers)]) == worker",
+                "owners.get((r.topic, r.partition), r.partition % (max(owners.values(), default=0) + 1)) == worker",
             ),
         ),
         ("tests/engine/test_sources.py::test_a_partition_that_the_owners_do_not_name_is_read_by_one_worker",),
