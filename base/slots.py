@@ -6,14 +6,14 @@ Guarantee: a `SlotSet` has one form for one set, so sets are equal exactly where
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from base import ranges as numbers
+from base.ranges import Range, Ranges
 
 SLOT_BITS = 16
 SLOTS = 1 << SLOT_BITS
-
-Range = tuple[int, int]
-"""(first slot, the slot after the last one)."""
 
 _RANGE = struct.Struct(">II")
 
@@ -22,7 +22,7 @@ _RANGE = struct.Struct(">II")
 class SlotSet:
     """Ranges that ascend and do not touch each other."""
 
-    ranges: tuple[Range, ...]
+    ranges: Ranges
 
     def __post_init__(self) -> None:
         after = -1
@@ -34,13 +34,7 @@ class SlotSet:
     @staticmethod
     def of(ranges: Iterable[Range]) -> SlotSet:
         """The union of ranges in any order, which may overlap or be empty."""
-        merged: list[Range] = []
-        for first, end in sorted(span for span in ranges if span[0] < span[1]):
-            if merged and first <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((first, end))
-        return SlotSet(tuple(merged))
+        return SlotSet(numbers.union(ranges))
 
     def __len__(self) -> int:
         return sum(end - first for first, end in self.ranges)
@@ -57,25 +51,13 @@ class SlotSet:
         return SlotSet.of((*self.ranges, *other.ranges))
 
     def minus(self, other: SlotSet) -> SlotSet:
-        return self.intersection(SlotSet(tuple(other._gaps())))
+        return SlotSet(numbers.intersection(self.ranges, numbers.complement(other.ranges, SLOTS)))
 
     def intersection(self, other: SlotSet) -> SlotSet:
-        return SlotSet.of(
-            (max(mine[0], theirs[0]), min(mine[1], theirs[1])) for mine in self.ranges for theirs in other.ranges
-        )
+        return SlotSet(numbers.intersection(self.ranges, other.ranges))
 
     def is_within(self, other: SlotSet) -> bool:
         return self.minus(other) == NO_SLOTS
-
-    def _gaps(self) -> Iterator[Range]:
-        """The ranges between those of the set, from the first slot to the last."""
-        at = 0
-        for first, end in self.ranges:
-            if at < first:
-                yield at, first
-            at = end
-        if at < SLOTS:
-            yield at, SLOTS
 
     def to_bytes(self) -> bytes:
         return b"".join(_RANGE.pack(*span) for span in self.ranges)

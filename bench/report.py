@@ -19,7 +19,7 @@ import psutil
 from bench.medians import by_case, medians, ratios, rounds_of
 from bench.pyflink import FLINK_VERSION
 from bench.result import Result
-from bench.structured_streaming import SPARK_VERSION
+from bench.structured_streaming import REAL_TIME, SPARK_VERSION
 from bench.workloads import WORKLOADS
 
 RESULTS = Path(__file__).with_name("results")
@@ -27,7 +27,7 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "BENCHMARKS.md"
 NAMES = {
     "stepwell": "Stepwell",
     "structured_streaming": f"Structured Streaming {SPARK_VERSION}",
-    "real_time_mode": f"Structured Streaming {SPARK_VERSION}, Real-Time Mode",
+    REAL_TIME: f"Structured Streaming {SPARK_VERSION}, Real-Time Mode",
     "pyflink": f"PyFlink {FLINK_VERSION}",
     "floor": "floor (one core)",
 }

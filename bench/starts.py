@@ -104,9 +104,8 @@ def _bids(bench: Bench, topic: str, rate: int) -> Iterator[None]:
 
 def _send(bench: Bench, topic: str, rate: int, over: threading.Event) -> None:
     producer = Producer({**producer_config(bench.servers), "linger.ms": 1})
-    some = generate.as_json(
-        next(generate.bids(bench.shape, 0, rate))
-    )  # the same bids every second: making them takes processor time
+    # The same bids every second, because making them takes processor time.
+    some = generate.as_json(next(generate.bids(bench.shape, 0, rate)))
     burst, began, sent = max(1, round(rate * SEND_SECONDS_BETWEEN)), time.monotonic(), 0
     while not over.is_set():
         part = some.slice(sent % len(some), burst)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never
 
+from base import ranges as numbers
+from base.ranges import Range, Ranges
+
 HASH_END = 1 << 64
 """The end of the hash space, which is no hash itself."""
-
-Range = tuple[int, int]
-"""The hashes from the first number up to, but without, the second."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Interval:
     Raises ValueError for ranges that are not in this form, or that leave the hash space.
     """
 
-    ranges: tuple[Range, ...] = ()
+    ranges: Ranges = ()
 
     def __post_init__(self) -> None:
         for low, high in self.ranges:
@@ -67,13 +67,7 @@ class Interval:
     @staticmethod
     def of(ranges: Iterable[Range]) -> Interval:
         """The union of ranges in any order. They may overlap, and empty ones count for nothing."""
-        merged: list[Range] = []
-        for low, high in sorted(each for each in ranges if each[0] < each[1]):
-            if merged and low <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-            else:
-                merged.append((low, high))
-        return Interval(tuple(merged))
+        return Interval(numbers.union(ranges))
 
     def contains(self, key: int) -> bool:
         at = bisect_right(self.ranges, (key, HASH_END)) - 1
@@ -83,20 +77,10 @@ class Interval:
         return Interval.of((*self.ranges, *_ranges(other)))
 
     def minus(self, other: Keys) -> Interval:
-        return self.intersection(_complement(other))
+        return Interval(numbers.intersection(self.ranges, numbers.complement(_ranges(other), HASH_END)))
 
     def intersection(self, other: Keys) -> Interval:
-        """Both lists of ranges ascend, so one pass over them is enough."""
-        ours, theirs = self.ranges, _ranges(other)
-        found: list[Range] = []
-        i = j = 0
-        while i < len(ours) and j < len(theirs):
-            found.append((max(ours[i][0], theirs[j][0]), min(ours[i][1], theirs[j][1])))
-            if ours[i][1] <= theirs[j][1]:
-                i += 1
-            else:
-                j += 1
-        return Interval.of(found)
+        return Interval(numbers.intersection(self.ranges, _ranges(other)))
 
     def is_empty(self) -> bool:
         return not self.ranges
@@ -116,7 +100,7 @@ def _singles(listed: Explicit) -> Interval:
     return Interval.of((key, key + 1) for key in listed.keys)
 
 
-def _ranges(keys: Keys) -> tuple[Range, ...]:
+def _ranges(keys: Keys) -> Ranges:
     match keys:
         case Explicit():
             return _singles(keys).ranges
@@ -124,10 +108,3 @@ def _ranges(keys: Keys) -> tuple[Range, ...]:
             return keys.ranges
         case _:
             assert_never(keys)
-
-
-def _complement(keys: Keys) -> Interval:
-    ranges = _ranges(keys)
-    starts = (0, *(high for _, high in ranges))
-    ends = (*(low for low, _ in ranges), HASH_END)
-    return Interval.of(zip(starts, ends, strict=True))

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from base.slots import NO_SLOTS, SLOTS, SlotSet
+from base.slots import SLOTS, SlotSet
 
 SHARDS_FIXED = 4096
 """Enough to divide the state evenly among some hundred workers: with 100 workers, shares differ by 2.5 %."""
@@ -84,11 +84,8 @@ class Layout:
 
     def with_members(self, members: Sequence[int]) -> Layout:
         """The next layout, which has these members and moves as little as possible."""
-        owners = self.owners
         needed = self.policy.needed(len(members))
-        while len(owners) < needed:
-            owners = doubled(owners)
-        owners = quota(owners, members)
+        owners = quota(stretched(self.owners, max(needed, self.shards)), members)
         while len(owners) > needed and (half := halved(owners)) is not None:
             owners = half
         return Layout(self.number + 1, self.policy, tuple(sorted(members)), owners)
@@ -105,8 +102,8 @@ class Layout:
 def quota(owners: Sequence[int], members: Iterable[int]) -> tuple[int, ...]:
     """The owner of each shard after a change of the members. Members that are not among `members` give up all their shards.
 
-    Each member's share is S // n, and those that own most keep one more, as many as there are shards left. Who owns more than its share gives up
-    its last shards; they go to those that own less, in ascending order of both."""
+    Each member's share is S // n, and those that own most keep one more, as many as there are shards left. A member that owns more than its
+    share gives up its last shards; they go to the members that own less, in ascending order of both."""
     everyone = sorted(members)
     owned = Counter(owners)
     share, left = divmod(len(owners), len(everyone))
@@ -126,9 +123,10 @@ def quota(owners: Sequence[int], members: Iterable[int]) -> tuple[int, ...]:
     return tuple(after)
 
 
-def doubled(owners: Sequence[int]) -> tuple[int, ...]:
-    """Twice as many shards with the same owners of all slots."""
-    return tuple(owner for owner in owners for _ in range(2))
+def stretched(owners: Sequence[int], shards: int) -> tuple[int, ...]:
+    """So many shards, a multiple of those of `owners`, with the same owners of all slots."""
+    times = shards // len(owners)
+    return tuple(owner for owner in owners for _ in range(times))
 
 
 def halved(owners: Sequence[int]) -> tuple[int, ...] | None:
@@ -142,25 +140,12 @@ def moves(origin: Layout, target: Layout) -> Mapping[tuple[int, int], SlotSet]:
     """The slots that go from one member to another, by (source, destination)."""
     shards = max(origin.shards, target.shards)
     each = SLOTS // shards
-    before, after = (_stretched(layout.owners, shards) for layout in (origin, target))
+    before, after = (stretched(layout.owners, shards) for layout in (origin, target))
     ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for shard, way in enumerate(zip(before, after, strict=True)):
         if way[0] != way[1]:
             ranges.setdefault(way, []).append((shard * each, (shard + 1) * each))
     return {way: SlotSet.of(ranges[way]) for way in sorted(ranges)}
-
-
-def moved_slots(origin: Layout, target: Layout) -> SlotSet:
-    """All slots that change their owner."""
-    everything = NO_SLOTS
-    for slots in moves(origin, target).values():
-        everything = everything.union(slots)
-    return everything
-
-
-def _stretched(owners: Sequence[int], shards: int) -> Sequence[int]:
-    times = shards // len(owners)
-    return [owner for owner in owners for _ in range(times)]
 
 
 def _power_of_two(least: float) -> int:

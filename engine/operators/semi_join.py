@@ -60,9 +60,9 @@ def _scaled(rows: pa.Table, factor: Int64s) -> pa.Table:
     return zset.build(rows.columns[:-1], zset.weights_of(rows) * factor)
 
 
-def _counts(trace: Trace, table: pa.Table, key: PlacedKey) -> Int64s:
-    """For every row of `table`, the number of stored rows with its key."""
-    return trace.probe(columns_at(table, key.columns), key.hashes(table)).totals(table.num_rows)
+def _counts(trace: Trace, table: pa.Table, key: PlacedKey, hashes: Hashes) -> Int64s:
+    """For every row of `table`, the number of stored rows with its key. `hashes`: of the rows' keys."""
+    return trace.probe(columns_at(table, key.columns), hashes).totals(table.num_rows)
 
 
 def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContext) -> list[pa.Table]:
@@ -71,19 +71,21 @@ def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     change, key = net_by_key(right, node.right_key), right_key.alone
     left_trace = context.trace(LEFT, node.types, node.left_key)
     right_trace = context.trace(RIGHT, _types(change), key.columns)
-    before = _counts(right_trace, change, key)
+    hashes = key.hashes(change)
+    before = _counts(right_trace, change, key, hashes)
     after = before + zset.weights_of(change)
-    right_trace.append(as_rows(change), key.hashes(change))
+    right_trace.append(as_rows(change), hashes)
     flip = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
     flipped = np.flatnonzero(flip)
     moved = zset.take_rows(change, flipped)
-    matches = left_trace.probe(columns_at(moved, key.columns), key.hashes(moved))
+    matches = left_trace.probe(columns_at(moved, key.columns), hashes[flipped])
     sign = -1 if node.anti else 1
     stored = as_zset(matches.rows)
     out = [_scaled(stored, sign * flip[flipped][matches.probe])]
-    present = _counts(right_trace, left, left_key) > 0
+    left_hashes = left_key.hashes(left)
+    present = _counts(right_trace, left, left_key, left_hashes) > 0
     out.append(only(left, present != node.anti))
-    left_trace.append(as_rows(left), left_key.hashes(left))
+    left_trace.append(as_rows(left), left_hashes)
     return out
 
 
@@ -95,9 +97,10 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     right_hashes = right_key.hashes(right)
     keys, hashes, _ = distinct_keys(right, node.right_key, right_hashes)
     touched = zset.consolidate(as_zset(left_trace.probe(keys, hashes).rows))
-    before = _match_counts(node, touched, left_key.hashes(touched), right_trace) > 0
+    touched_hashes = left_key.hashes(touched)
+    before = _match_counts(node, touched, touched_hashes, right_trace) > 0
     right_trace.append(as_rows(right), right_hashes)
-    after = _match_counts(node, touched, left_key.hashes(touched), right_trace) > 0
+    after = _match_counts(node, touched, touched_hashes, right_trace) > 0
     sign = -1 if node.anti else 1
     out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
     left_hashes = left_key.hashes(left)
@@ -189,7 +192,7 @@ def _stays(key: PlacedKey, left: pa.Table, right: _Summary, right_trace: Trace) 
     if right.nulls > 0:
         return np.zeros(left.num_rows, dtype=bool)
     known = matchable(left, key.columns, (False,))
-    stays: Bools = known & (_counts(right_trace, left, key) <= 0)
+    stays: Bools = known & (_counts(right_trace, left, key, key.hashes(left)) <= 0)
     return stays
 
 

@@ -282,7 +282,7 @@ class Worker:
         buffers: tuple[Buffer, ...] = ()
         try:
             self._outside.lower_priority()
-            version, tables = read_views(self._folder, self._setup.plan.circuit, order.views)
+            version, tables = read_views(self._folder, self._setup.plan, order.views)
             message: Message = Contents(version=version)
             buffers = tuple(to_buffer(table) for table in tables)
         except Exception as error:

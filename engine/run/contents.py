@@ -15,19 +15,20 @@ import pyarrow as pa
 from base.version import VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, View
+from engine.analysis.stages import Plan
+from engine.model.circuit import View
 from engine.operators.base import StepContext
 from engine.rows import zset
 from storage.database import Database
 
 
-def read_views(database: Path, circuit: Circuit, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
+def read_views(database: Path, plan: Plan, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
     """(version, one table for each named view): the rows that the worker owns, with the view's column names; a row of weight n occurs n times.
     The tables are copies. Raises KeyError for a name that is no view, and StorageError."""
+    circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
-    append_only, places = append_only_inputs(circuit), plan(circuit).input_places
+    append_only, places = append_only_inputs(circuit), plan.input_places
     with Database.read_committed(database) as (version, transaction):
         owns_keyless = 0 in transaction.get_owned()
 

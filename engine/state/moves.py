@@ -20,7 +20,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from base.slots import SLOTS, Range, SlotSet
+from base.ranges import Range
+from base.slots import SlotSet
 from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of
 from engine.state.store import Store
 from engine.state.trace import HASH, decode_run, encode_run, parse_run_key, run_key
@@ -50,10 +51,8 @@ def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
 def adopt(store: Store, table: int, span: Range, pieces: Iterable[Piece]) -> None:
     """Adds pieces, all of whose rows are in this range of slots. A piece becomes a run as it is, in the bucket that begins with its own first
     hash, or with the range's if the piece's bucket begins below it."""
-    cut_at(store, table, span[0])
-    cut_at(store, table, span[1])
     runs = _Runs(store, table)
-    low, high = _hashes(span)
+    low, high = _cut_around(runs, span)
     for piece in pieces:
         hashes = _hashes_of(decode_run(piece.rows))
         assert low <= int(hashes[0]) and int(hashes[-1]) < high, f"a piece has rows of other slots than {span}"
@@ -79,36 +78,39 @@ def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece])
 
 def drop(store: Store, table: int, slots: SlotSet) -> None:
     """Removes the rows of these slots."""
+    runs = _Runs(store, table)
     for span in slots.ranges:
-        cut_at(store, table, span[0])
-        cut_at(store, table, span[1])
-        runs = _Runs(store, table)
-        low, high = _hashes(span)
-        for first in [
-            first for first in runs.numbers if low <= first < high
-        ]:  # a bucket that begins below has no rows in it now
+        low, high = _cut_around(runs, span)
+        # A bucket that begins below the range has no rows in it now.
+        for first in [first for first in runs.numbers if low <= first < high]:
             for number in tuple(runs.numbers[first]):
                 runs.delete(first, number)
 
 
 def cut_at(store: Store, table: int, slot: int) -> None:
     """Makes the first hash of a slot the edge of a bucket. Runs with rows on both sides are split, and keep their order."""
-    if 0 < slot < SLOTS:
-        _cut(_Runs(store, table), first_hash_of(slot))
+    _cut(_Runs(store, table), first_hash_of(slot))
+
+
+def _cut_around(runs: _Runs, span: Range) -> Range:
+    """Makes both ends of a range of slots edges of buckets. Returns the first hash in it and the one after its last."""
+    low, high = _hashes(span)
+    _cut(runs, low)
+    _cut(runs, high)
+    return low, high
 
 
 def _cut(runs: _Runs, edge: int) -> None:
     below = max((first for first in runs.numbers if first <= edge), default=edge)
-    if below == edge:
+    if below == edge or edge == 1 << HASH_BITS:  # above the last slot there is nothing to cut off
         return
     is_split = False
     for number in tuple(runs.numbers[below]):
         rows = runs.rows(below, number)
         cut = int(np.searchsorted(_hashes_of(rows), np.uint64(edge), side="left"))
         is_split |= cut < rows.num_rows
-        if (
-            is_split
-        ):  # and all younger runs, which are the smaller ones, get new numbers too: the order of age has to stay
+        # All younger runs, which are the smaller ones, get new numbers too, so that the order of age stays.
+        if is_split:
             runs.delete(below, number)
             runs.put(below, rows.slice(0, cut))
             runs.put(edge, rows.slice(cut))

@@ -26,6 +26,7 @@ from base.fault import ExitCode
 from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
 from coordinator.start import check_same_circuit
+from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, View
 from engine.run.contents import read_views
 from stepwell.errors import StepwellError, did_you_mean
@@ -107,9 +108,10 @@ def read_contents(
     databases: HostFolder, owner: StateOwner, circuit: Circuit, names: Sequence[str]
 ) -> tuple[VersionId, list[pa.Table]]:
     """The views' content from all workers. Raises NoState if the workers do not reach the same version in time."""
+    planned = plan(circuit)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     while True:
-        parts = [read_views(databases.of_worker(worker), circuit, names) for worker in range(owner.workers)]
+        parts = [read_views(databases.of_worker(worker), planned, names) for worker in range(owner.workers)]
         versions = {version for version, _ in parts}
         if len(versions) == 1:
             return versions.pop(), [pa.concat_tables(p[i] for _, p in parts) for i in range(len(names))]

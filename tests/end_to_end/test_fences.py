@@ -286,7 +286,7 @@ def test_jobs_that_somebody_cancels_are_started_again(play: Playground) -> None:
 
 @pytest.mark.skipif(not hasattr(psutil.Process, "rlimit"), reason="limits of another process can be set on Linux only")
 def test_a_worker_without_memory_is_replaced(play: Playground) -> None:
-    """Whatever it was doing when an allocation failed: a step with long texts, and then a checkpoint."""
+    """Whatever it was doing when an allocation failed."""
     play.topic("in")
     resolved = sums.project(play, workers=2)
     with play.running(resolved) as run:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.slots import ALL_SLOTS, NO_SLOTS, SLOTS, SlotSet
-from engine.model.layout import Dynamic, Fixed, Layout, Policy, doubled, halved, moved_slots, moves, quota
+from engine.model.layout import Dynamic, Fixed, Layout, Policy, halved, moves, quota, stretched
 from engine.model.placement import Placement
 from engine.rows.hashing import slot_of
 
@@ -23,6 +23,11 @@ def shares(layout: Layout) -> list[int]:
     """The number of shards of each member."""
     owned = Counter(layout.owners)
     return [owned[member] for member in layout.members]
+
+
+def moved_slots(origin: Layout, target: Layout) -> SlotSet:
+    """All slots that change their owner."""
+    return SlotSet.of(span for slots in moves(origin, target).values() for span in slots.ranges)
 
 
 def least_to_move(before: Layout, members: Sequence[int], shards: int) -> int:
@@ -89,7 +94,7 @@ def test_new_members_get_the_lowest_free_numbers_and_the_highest_leave() -> None
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4))
 def test_twice_and_half_as_many_shards_move_nothing(pattern: list[int]) -> None:
     owners = tuple(pattern[: 1 << (len(pattern).bit_length() - 1)])
-    twice = doubled(owners)
+    twice = stretched(owners, 2 * len(owners))
     assert halved(twice) == owners
     one, two = (Layout(0, Fixed(), (0, 1, 2, 3), some) for some in (owners, twice))
     assert moved_slots(one, two) == NO_SLOTS
