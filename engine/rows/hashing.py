@@ -44,6 +44,8 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, see
 def placed_hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, place: Sequence[int]) -> Hashes:
     """As `hash_columns`, but the slot of each hash is that of the routing hash, which is the hash of the columns at `place` alone. It costs one
     pass more over the rows, unless `place` is all columns in their order."""
+    if length == 0:  # as one side of a join often is
+        return np.empty(0, dtype=np.uint64)
     if tuple(place) == tuple(range(len(columns))):
         return hash_columns(columns, length)
     hashed = [_hash_column(_flat(column)) for column in columns]
