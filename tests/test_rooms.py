@@ -154,6 +154,8 @@ CORES = (
     "coordinator/migration/damion.py",
     "coordinator/migration/damion_messages.py",
     "coordinator/migration/icadd.py",
+    "coordinator/migration/icadd_messages.py",
+    "coordinator/migration/icadd_operator.py",
     "coordinator/migration/keys.py",
     "engine/model/layout.py",
     "io_kafka/step_log/state.py",

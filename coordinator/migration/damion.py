@@ -1,6 +1,6 @@
 """Damion's protocol: moves the state of keys between running instances, a few keys at a time, while records of all other keys flow on.
 
-The algorithm is "Damions Awesome Rescaling Algorithm" with four rules mended. A *distributor* routes records by key to *instances*. An
+The algorithm is "Damions Awesome Rescaling Algorithm" with four rules corrected. A *distributor* routes records by key to *instances*. An
 instance is a chain of operators, each with state by key. `Distributor` and `Operator` are machines without I/O. A shell hands each message to
 `receive`, in the order of its channel, and carries out the instructions that come back, in their order, before the next message.
 
@@ -16,7 +16,7 @@ On REDISTRIBUTE, X moves the following keys from whitelist to hold and sends FIN
 key is left in whitelist or hold, Z has no state of a key that moves and gets no record of one. Scaling out and in differ in the assignments
 alone.
 
-The mended rules, and what would go wrong without them:
+The corrected rules, and what would go wrong without them:
 
 - **D1.** With explicit sets, X holds the records of keys that move from SHUTDOWN until SETS. Otherwise a new key could be made in Z after
   Z had listed its keys. Sets of hashes contain new keys too, so with them nothing is held before SETS.

@@ -1,18 +1,17 @@
-"""How a region moves its keys to other workers one by one while records flow: the protocol ICADD, as state machines without I/O, clock or
-randomness.
+"""The protocol ICADD moves the keys of a region to other workers one by one, while records flow. Its machines have no I/O, clock or randomness.
 
-The name stands for interrogate, collect, acquire, drop, done. The source is the document `icadd.txt`; the rules that it lacks are below.
+The name stands for interrogate, collect, acquire, drop, done. The source is the document `icadd.txt`; its corrected rules are below.
 A **region** is a group of operators that are placed by the same key, with the distributors in front of them. Every worker has one `Region`,
-which all its distributors share, and one `Operator` for each operator. A change leads from the routing F to the routing F'. Both are functions
-from a key to a worker, and nobody knows all keys.
+which all its distributors share, and one `Operator` (icadd_operator.py) for each operator. A change leads from the routing F to the routing F'.
+Both are functions from a key to a worker, and nobody knows all keys.
 
-Guarantees, at any delays:
+The protocol guarantees this, at any delays:
 
 - Each operator processes each record once, and processes the records of a key from one origin in the order in which the origin gave them.
 - A record of a key is processed where the whole state of the key is.
 - When all regions are settled, each key's state is on the worker that F' names, and nowhere else.
 
-What the shell provides: a FIFO channel from each worker to each other; a FIFO lane from each distributor to each operator of its worker; a FIFO
+The shell provides a FIFO channel from each worker to each other, a FIFO lane from each distributor to each operator of its worker, and a FIFO
 channel from each operator back to its region. It carries out all instructions of a call, in their order, before the next call of that machine.
 It starts a change on all members, at any moments, and only when every region has settled the change before. Names of workers are never reused.
 
@@ -26,7 +25,7 @@ It starts a change on all members, at any moments, and only when every region ha
   processes the record. Otherwise it returns it, behind the state if there was one. So a record from F(key) can be processed.
 - **DONE**: this worker has nothing more to give. It waits for the others.
 
-Rules that the document lacks, each with the schedule that forced it. A and B are the new and the old owner of a key K, and C is a third worker:
+The corrected rules follow, each with the schedule that forced it. A and B are the new and the old owner of a key K, and C is a third worker:
 
 - **Echo** (I1). A sends r1 on its detour to B. B says Done and then returns r1. A must not process r2 before. So A answers Done with a probe,
   holds what it would send on a detour to B, and goes on when B echoes the probe.
@@ -40,18 +39,49 @@ Rules that the document lacks, each with the schedule that forced it. A and B ar
   every record of a higher version, but the state of K is at B. So A takes it only from F(K), and sends other records to F(K).
 - **Origin's version.** A worker that forwards a record keeps its version if that is higher than its own, or B could not tell a detoured record
   of the next change from a late one of the last change.
-- **Drop before Done.** An operator behind several distributors gets Drop on several lanes. The last could arrive after the next change has
+- **Drop before Done.** An operator behind several distributors gets Forget on several lanes. The last could arrive after the next change has
   brought the key back. So a worker says Done only when all have arrived.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 from typing import assert_never
+
+from coordinator.migration.icadd_messages import (
+    Acquire,
+    Answer,
+    Change,
+    Collect,
+    Done,
+    Dropped,
+    Echo,
+    Forget,
+    Hold,
+    Interrogate,
+    Key,
+    KeysOf,
+    Lane,
+    Marker,
+    Origin,
+    PeerMessage,
+    Probe,
+    Process,
+    Record,
+    RegionInstruction,
+    Release,
+    Route,
+    Routed,
+    Send,
+    StateOf,
+    Take,
+    Tell,
+    Worker,
+)
 
 KEYS_HELD_MAX = 64
 """How many keys a region collects at once. Their records wait, so more keys mean more memory and longer waiting, and no less work."""
@@ -59,209 +89,9 @@ KEYS_HELD_MAX = 64
 STORY_EVENTS_MAX = 16
 """How many past inputs the text of an assertion lists. The move of one key has about eight."""
 
-Key = Hashable
-Worker = int
-Route = Callable[[Key], Worker]
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a record enters the region: a distributor on a worker."""
-
-    worker: Worker
-    distributor: int
-
-
-@dataclass(frozen=True)
-class Record:
-    """`serial` grows from record to record of one origin."""
-
-    key: Key
-    origin: Origin
-    serial: int
-
-
-@dataclass(frozen=True)
-class Lane:
-    """The path from a distributor to an operator of the same worker."""
-
-    distributor: int
-    operator: int
-
-
-@dataclass(frozen=True)
-class Change:
-    """`route` is F'. `old` are the workers that F can name; only they can have state. `members` are all that give records to the region while
-    the change lasts: the old workers and the new ones."""
-
-    route: Route
-    old: frozenset[Worker]
-    members: frozenset[Worker]
-
-
-# Messages between regions. The version is the number of changes of the routing that the sender has made.
-
-
-@dataclass(frozen=True)
-class Routed:
-    """A record, with the highest version of those that have sent it."""
-
-    record: Record
-    version: int
-
-
-@dataclass(frozen=True)
-class Marker:
-    """The sender has entered COLLECT: whatever comes behind it is routed by F'."""
-
-    version: int
-
-
-@dataclass(frozen=True)
-class Acquire:
-    """The whole state of a key: pairs of an operator and its part. An operator without a part has none."""
-
-    version: int
-    key: Key
-    states: tuple[tuple[int, object], ...]
-
-
-@dataclass(frozen=True)
-class Done:
-    """The sender has no state that belongs elsewhere, and gets no more records by F."""
-
-    version: int
-
-
-@dataclass(frozen=True)
-class Probe:
-    version: int
-
-
-@dataclass(frozen=True)
-class Echo:
-    """The sender has returned every record that it got before the probe."""
-
-    version: int
-
-
-PeerMessage = Routed | Marker | Acquire | Done | Probe | Echo
-
-# Messages down the lanes: records, and the following on every lane.
-
-
-@dataclass(frozen=True)
-class Interrogate:
-    pass
-
-
-@dataclass(frozen=True)
-class Collect:
-    key: Key
-
-
-@dataclass(frozen=True)
-class Take:
-    """What has come with an Acquire."""
-
-    acquired: Acquire
-
-
-@dataclass(frozen=True)
-class Forget:
-    """The state of the key has been sent away."""
-
-    key: Key
-
-
-Word = Interrogate | Collect | Take | Forget
-LaneMessage = Record | Word
-
-# Answers of the operators.
-
-
-@dataclass(frozen=True)
-class KeysOf:
-    lane: Lane
-    keys: tuple[Key, ...]
-
-
-@dataclass(frozen=True)
-class StateOf:
-    """`state` is None if the operator has none for the key."""
-
-    lane: Lane
-    key: Key
-    state: object | None
-
-
-@dataclass(frozen=True)
-class Dropped:
-    lane: Lane
-    key: Key
-
-
-Answer = KeysOf | StateOf | Dropped
-
-# Instructions
-
-
-@dataclass(frozen=True)
-class Send:
-    to: Worker
-    message: PeerMessage
-
-
-@dataclass(frozen=True)
-class Process:
-    """From a region: put the record on the lanes of its distributor. From an operator: process it."""
-
-    record: Record
-
-
-@dataclass(frozen=True)
-class Tell:
-    """Put the word on every lane."""
-
-    word: Word
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The region keeps the record, until a Release of it stands before the instruction that moves it on."""
-
-    record: Record
-
-
-@dataclass(frozen=True)
-class Release:
-    record: Record
-
-
-@dataclass(frozen=True)
-class Reply:
-    answer: Answer
-
-
-@dataclass(frozen=True)
-class Install:
-    """From now on `state` is the operator's state of the key."""
-
-    key: Key
-    state: object
-
-
-@dataclass(frozen=True)
-class Drop:
-    key: Key
-
-
-RegionInstruction = Send | Process | Tell | Hold | Release
-OperatorInstruction = Process | Reply | Install | Drop
-
 
 class Phase(Enum):
-    """See the diagram above."""
+    """The diagram above shows how the phases follow each other."""
 
     SETTLED = "settled"
     INTERROGATE = "interrogate"
@@ -271,7 +101,8 @@ class Phase(Enum):
 
 @dataclass
 class Collection:
-    """A key whose state is being collected. `missing`: the lanes on which Collect has not been answered. `records`: those that wait."""
+    """The state of a key is being collected. `missing` are the lanes on which Collect has not been answered. `states` are the parts that have
+    come, by operator. `records` are those that wait."""
 
     missing: set[Lane]
     states: dict[int, object] = field(default_factory=dict)
@@ -287,7 +118,7 @@ class Collection:
 
 @dataclass
 class Region:
-    """The distributors of one worker, and what they know. `route` is F, and `settled` its version; `version` is settled + 1 from COLLECT on.
+    """This is what the distributors of one worker know. `route` is F, and `settled` its version; `version` is settled + 1 from COLLECT on.
 
     `whitelist` are the keys that are here and must leave; it is a dict for its order. `hold` are those that are being collected. `given` are
     those that this change has sent away. `markers` are the workers whose marker has come, `finished` those whose Done has come, and `closed`
@@ -338,7 +169,7 @@ class Region:
         return self._instructions()
 
     def receive(self, sender: Worker, message: PeerMessage) -> list[RegionInstruction]:
-        """A message of the region on another worker."""
+        """A message has come from the region on another worker."""
         self.story.append((sender, message))
         match message:
             case Routed():
@@ -398,7 +229,7 @@ class Region:
         return Collection(set(self.lanes))
 
     def add_keys(self, keys: Iterable[Key]) -> None:
-        """Lists keys that are here. Lists of several lanes and operators unite. A key that stays need not be listed."""
+        """Lists the keys that are here and must leave. Lists of several lanes and operators unite. A key that stays need not be listed."""
         self.whitelist.update(dict.fromkeys(key for key in keys if self._new_owner(key) != self.me))
 
     # Routing
@@ -439,15 +270,15 @@ class Region:
             self._forward(old, routed)
 
     def _awaits_marker(self, routed: Routed, sender: Worker | None) -> bool:
-        """Whether older records of the same origin may still be on their way here by F. Only a record that came through another worker can
+        """Tells whether older records of the same origin may still be on their way here by F. Only a record that came through another worker can
         overtake them. A record whose version is settled here is a late detour of the last change, for which all markers came."""
         origin = routed.record.origin.worker
         detoured = sender is not None and sender != origin and self.route(routed.record.key) == self.me
         return detoured and routed.version > self.settled and origin not in self.markers
 
     def _must_take(self, routed: Routed, sender: Worker | None) -> bool:
-        """Whether the old owner has sent the record because it has given the key away, or never had it. It knows F', and this worker does not
-        use it yet."""
+        """Tells whether the old owner has sent the record because it has given the key away, or never had it. The old owner knows F', and this
+        worker does not use it yet."""
         return routed.version > self.version and sender == self.route(routed.record.key)
 
     def _awaits_echo(self, old: Worker) -> bool:
@@ -575,59 +406,3 @@ class Region:
                 assert self._has_given_all() and not self.early, self._with_story("a region is done too early")
             case _:
                 assert_never(self.phase)
-
-
-@dataclass
-class Operator:
-    """One operator on one worker, behind `distributors` lanes. `keys` are those that it has state of; it is a dict for its order. The shell
-    keeps the states: `state_of` returns that of a key in `keys`. `taken` counts the lanes on which each Take has come, until all have."""
-
-    operator: int
-    distributors: int
-    state_of: Callable[[Key], object]
-    keys: dict[Key, None] = field(default_factory=dict)
-    taken: dict[tuple[int, Key], int] = field(default_factory=dict)
-
-    def receive(self, distributor: int, message: LaneMessage) -> list[OperatorInstruction]:
-        """A message from one lane."""
-        lane = Lane(distributor, self.operator)
-        match message:
-            case Record():
-                self.keys[message.key] = None
-                return [Process(message)]
-            case Interrogate():
-                return [Reply(KeysOf(lane, tuple(self.keys)))]
-            case Collect():
-                return [
-                    Reply(StateOf(lane, message.key, self.state_of(message.key) if message.key in self.keys else None))
-                ]
-            case Take():
-                return self._install(message.acquired)
-            case Forget():
-                had = message.key in self.keys
-                self.keys.pop(message.key, None)
-                return [*([Drop(message.key)] if had else []), Reply(Dropped(lane, message.key))]
-            case _:
-                assert_never(message)
-
-    def _install(self, acquired: Acquire) -> list[OperatorInstruction]:
-        state = self.take(acquired)
-        if state is None:
-            return []
-        assert acquired.key not in self.keys, f"operator {self.operator} gets a state of {acquired.key} and has one"
-        self.keys[acquired.key] = None
-        return [Install(acquired.key, state)]
-
-    def take(self, acquired: Acquire) -> object | None:
-        """The operator's part, the first time only: behind the first lane's Take, records may have changed the state already."""
-        name = (acquired.version, acquired.key)
-        seen = self.taken.pop(name, 0)
-        if seen + 1 < self.distributors:
-            self.taken[name] = seen + 1
-        return dict(acquired.states).get(self.operator) if seen == 0 else None
-
-    def check(self) -> None:
-        """Asserts the invariants. That a key is not installed over another state is asserted at each Take."""
-        assert all(0 < lanes < self.distributors for lanes in self.taken.values()), (
-            f"operator {self.operator}: a Take came too often"
-        )

@@ -1,4 +1,4 @@
-"""The breakages, by what they break; a new one is an entry in one of the five lists."""
+"""The breakages, by what they break; a new one is an entry in one of the seven lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.kafka_breakages import KAFKA
+from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 
-BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *KAFKA, *ENGINE, *FRONT_END, *TEXT, *STORAGE)
+BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *MIGRATION, *KAFKA, *ENGINE, *FRONT_END, *TEXT, *STORAGE)

@@ -1,7 +1,7 @@
 """Damion's protocol (coordinator/migration/damion.py) over channels that a seed delays.
 
-region.py    the shells of the machines, and the channels between them
-world.py     one seed: who sends what, which channel goes on, which change comes
-oracle.py    what must hold
-unmended.py  the rules of the source document, which fail
+region.py       the shells of the machines, and the channels between them
+world.py        one seed: who sends what, which channel goes on, which change comes
+oracle.py       what must hold
+uncorrected.py  the rules of the source document, which fail
 """

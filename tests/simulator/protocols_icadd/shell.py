@@ -8,19 +8,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.migration.icadd import (
+from coordinator.migration.icadd import Region
+from coordinator.migration.icadd_messages import (
     Change,
     Drop,
     Hold,
     Install,
     Key,
     Lane,
-    Operator,
     OperatorInstruction,
     Origin,
     Process,
     Record,
-    Region,
     RegionInstruction,
     Release,
     Reply,
@@ -28,6 +27,7 @@ from coordinator.migration.icadd import (
     Send,
     Tell,
 )
+from coordinator.migration.icadd_operator import Operator
 from tests.simulator.protocols_icadd.oracle import Oracle, State
 
 STORY_EVENTS_MAX = 40

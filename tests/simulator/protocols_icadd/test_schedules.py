@@ -1,4 +1,5 @@
-"""The schedules that forced the mended rules, one by one: each rule of the source document fails on its schedule, and the mended one does not.
+"""The schedules that forced the corrected rules, one by one. Each rule of the source document fails on its schedule, and the corrected one does
+not.
 
 Worker A is the new owner of the key K, B is the old one, and C is neither."""
 
@@ -8,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.migration.icadd import (
-    KEYS_HELD_MAX,
+from coordinator.migration.icadd import KEYS_HELD_MAX, Region
+from coordinator.migration.icadd_messages import (
     Acquire,
     Change,
     Collect,
@@ -20,12 +21,11 @@ from coordinator.migration.icadd import (
     Interrogate,
     Key,
     Lane,
-    Operator,
-    Region,
     Reply,
     Take,
 )
-from tests.simulator.protocols_icadd import unmended
+from coordinator.migration.icadd_operator import Operator
+from tests.simulator.protocols_icadd import uncorrected
 from tests.simulator.protocols_icadd.shell import AnswersOf, Channel, LaneOf, Peers, Shell
 
 A, B, C = 0, 1, 2
@@ -142,26 +142,26 @@ def _third_party_behind_an_old_routing(shell: Shell) -> None:
 
 
 SCHEDULES: dict[str, tuple[Callable[[Shell], None], type[Region], str]] = {
-    "I1": (_detour_behind_done, unmended.WithoutEcho, "^order: "),
-    "I2": (_new_key_behind_the_question, unmended.WithoutListing, "^owner: .* on \\[1\\], not on 0"),
-    "I3": (_old_routing_behind_a_detour, unmended.WithoutMarker, "^order: "),
-    "a known key": (_old_routing_behind_a_detour_of_a_known_key, unmended.OnlyReturnsWait, "^order: "),
-    "done": (_old_routing_behind_done, unmended.DoneBeforeMarkers, "^order: "),
-    "a third party": (_third_party, unmended.TakesFromAnybody, "^state: "),
-    "versions": (_third_party_behind_an_old_routing, unmended.ForwardsWithItsOwnVersion, "^order: "),
+    "I1": (_detour_behind_done, uncorrected.WithoutEcho, "^order: "),
+    "I2": (_new_key_behind_the_question, uncorrected.WithoutListing, "^owner: .* on \\[1\\], not on 0"),
+    "I3": (_old_routing_behind_a_detour, uncorrected.WithoutMarker, "^order: "),
+    "a known key": (_old_routing_behind_a_detour_of_a_known_key, uncorrected.OnlyReturnsWait, "^order: "),
+    "done": (_old_routing_behind_done, uncorrected.DoneBeforeMarkers, "^order: "),
+    "a third party": (_third_party, uncorrected.TakesFromAnybody, "^state: "),
+    "versions": (_third_party_behind_an_old_routing, uncorrected.ForwardsWithItsOwnVersion, "^order: "),
 }
-"""By name: the schedule, the unmended rule, and the assertion that it fails with."""
+"""By name: the schedule, the uncorrected rule, and the assertion that it fails with."""
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_the_unmended_rule_fails(name: str) -> None:
+def test_the_uncorrected_rule_fails(name: str) -> None:
     schedule, region, assertion = SCHEDULES[name]
     with pytest.raises(AssertionError, match=assertion):
         schedule(_shell(region, distributors=2))
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_the_mended_rules_stand(name: str) -> None:
+def test_the_corrected_rules_stand(name: str) -> None:
     schedule, _, _ = SCHEDULES[name]
     schedule(_shell(Region, distributors=2))
 

@@ -1,25 +1,24 @@
-"""The protocol ICADD with one rule of the source document in place of the mended one, or broken in one place. See `icadd.py` for the schedules.
+"""The protocol ICADD with one rule of the source document in place of the corrected one, or broken in one place. The docstring of `icadd.py` has
+the schedules.
 
-The first three are the document's rules I1 to I3. The next ones are half mended: each leaves out one part that proved necessary. The operators
-break what must hold behind several lanes."""
+The first three are the document's rules I1 to I3. The next ones are half corrected: each leaves out one part that proved necessary. The
+operators break what must hold behind several lanes."""
 
 from __future__ import annotations
 
-from coordinator.migration.icadd import (
+from coordinator.migration.icadd import Collection, Phase, Region
+from coordinator.migration.icadd_messages import (
     Acquire,
     Answer,
     Change,
-    Collection,
     Dropped,
     KeysOf,
     Lane,
-    Operator,
-    Phase,
-    Region,
     RegionInstruction,
     Routed,
     Worker,
 )
+from coordinator.migration.icadd_operator import Operator
 
 
 class WithoutEcho(Region):

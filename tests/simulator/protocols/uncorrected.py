@@ -1,7 +1,7 @@
-"""The rules of the source document, where the protocol has mended ones. The simulator must find that each of them fails.
+"""The rules of the source document, where the protocol has corrected ones. The simulator must find that each of them fails.
 
-Each variant breaks one rule alone and keeps the others. Where a machine asserts the mended rule, the variant does as the document says instead,
-so that it is the harm which is found.
+Each variant breaks one rule alone and keeps the others. Where a machine asserts the corrected rule, the variant does as the document says
+instead, so that it is the harm which is found.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ObeysAnySets(Distributor):
         return super()._place_before_sets(key)
 
 
-UNMENDED = {
+UNCORRECTED = {
     "D1": Rules(distributor=SendsOnBeforeSets),
     "D2": Rules(distributor=PassesStatesOn, operator=GivesStatesToDistributors),
     "D3": Rules(distributor=TakesAnyKey, operator=FirstAloneNames),

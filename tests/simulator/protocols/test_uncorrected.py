@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coordinator.migration.assignment import Naming
-from tests.simulator.protocols.unmended import UNMENDED
+from tests.simulator.protocols.uncorrected import UNCORRECTED
 from tests.simulator.protocols.world import Failure, Region, World, failure_of
 
 SEEDS, COMPARED_SEEDS = 500, 200
@@ -29,12 +29,12 @@ NEEDS: dict[str, Callable[[Region], bool]] = {
     "D3": lambda region: any(len(chain) > 1 for chain in region.instances.values()),
     "D4": lambda region: any(len(change.givers()) > 1 for change in region.changes),
 }
-"""Without it, the unmended rule does no harm: so it is the rule that fails, and not the variant."""
+"""Without it, the uncorrected rule does no harm: so it is the rule that fails, and not the variant."""
 
 
 def failures(rule: str, seeds: int) -> Iterator[Failure]:
     for seed in range(seeds):
-        failure = failure_of(World(seed, UNMENDED[rule]))
+        failure = failure_of(World(seed, UNCORRECTED[rule]))
         if failure is not None:
             yield failure
 
@@ -45,15 +45,15 @@ def failed_region(failure: Failure) -> Region:
     return failure.world.regions[int(named[1])]
 
 
-@pytest.mark.parametrize("rule", UNMENDED)
-def test_an_unmended_rule_is_found(rule: str) -> None:
+@pytest.mark.parametrize("rule", UNCORRECTED)
+def test_an_uncorrected_rule_is_found(rule: str) -> None:
     told = next((failure for failure in failures(rule, SEEDS) if re.match(TELLS[rule], failure.text)), None)
-    assert told is not None, f"no seed below {SEEDS} shows that the unmended {rule} fails"
-    assert failure_of(World(told.world.seed)) is None, "the mended rule passes the same seed"
+    assert told is not None, f"no seed below {SEEDS} shows that the uncorrected {rule} fails"
+    assert failure_of(World(told.world.seed)) is None, "the corrected rule passes the same seed"
 
 
-@pytest.mark.parametrize("rule", UNMENDED)
-def test_an_unmended_rule_fails_only_where_it_can(rule: str) -> None:
+@pytest.mark.parametrize("rule", UNCORRECTED)
+def test_an_uncorrected_rule_fails_only_where_it_can(rule: str) -> None:
     found = [failed_region(failure) for failure in failures(rule, COMPARED_SEEDS)]
     assert len(found) > 5
     assert all(NEEDS[rule](region) for region in found)
