@@ -6,7 +6,7 @@ Guarantee: a `SlotSet` has one form for one set, so sets are equal exactly where
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from base import ranges as numbers
@@ -41,6 +41,18 @@ class SlotSet:
 
     def __contains__(self, slot: int) -> bool:
         return any(first <= slot < end for first, end in self.ranges)
+
+    def __iter__(self) -> Iterator[int]:
+        return (slot for first, end in self.ranges for slot in range(first, end))
+
+    def first(self, count: int) -> SlotSet:
+        """The lowest slots of the set."""
+        taken: list[Range] = []
+        for first, end in self.ranges:
+            if count > 0:
+                taken.append((first, min(end, first + count)))
+                count -= end - first
+        return SlotSet(tuple(taken))
 
     def __str__(self) -> str:
         if not self.ranges:

@@ -1,6 +1,7 @@
 """Two versions of Stepwell, measured in pairs: a run of the one, then the same run of the other, in rounds.
 
     python -m bench.pairs BEFORE W2:1000 W3:100000 W1:default [--rounds 3] [--rows 2] [--set stepwell.workers=4]
+    python -m bench.pairs . W2:1000 --set-after stepwell.workers=4        one version with two settings
 
 BEFORE is a checkout of the other version in which `make` has made the virtual environment; this checkout is the version after it. A machine that
 is shared changes its speed by a third within minutes, so only the ratio of neighbours means something. The tables show the median ratio of the
@@ -56,11 +57,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=float, default=4.0, metavar="M", help="millions of rows in each topic")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of both versions")
+    parser.add_argument(
+        "--set-after", action="append", default=[], metavar="NAME=VALUE", help="a setting of the version after alone"
+    )
     given = parser.parse_args(arguments)
     rows = max(1, round(given.rows * M / CHUNK_ROWS)) * CHUNK_ROWS  # a changelog begins with a whole chunk
     cases = [_case(cell, rows) for cell in given.cells]
     checkouts = {"before": ours.checkout_of(given.before), "after": HERE}
-    extra = tuple(word for setting in given.set for word in ("--conf", setting))
+    extra = {"before": _flags(given.set), "after": _flags([*given.set, *given.set_after])}
     folder = BUILD / "pairs"
     shutil.rmtree(folder, ignore_errors=True)
     (BUILD / "runs").mkdir(parents=True, exist_ok=True)
@@ -75,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
         for _ in range(given.rounds):
             for case in cases:
                 sides = {
-                    name: _run(bench, case, broker.pid, extra, checkout, answers)
+                    name: _run(bench, case, broker.pid, extra[name], checkout, answers)
                     for name, checkout in checkouts.items()
                 }
                 right &= _is_right(sides)
@@ -86,6 +90,10 @@ def main(arguments: Sequence[str]) -> int:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 0 if right else 1
+
+
+def _flags(settings: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for setting in settings for word in ("--conf", setting))
 
 
 def _case(cell: str, rows: int) -> Case:

@@ -7,6 +7,7 @@
     ... without any step, and the log has checkpoints   BLANK         never bound: it was created twice, or replaced
     one of an older generation                          REPLACED      removed before databases are created
     one of this pipeline under another step log         OTHER_LOG     while the log has no checkpoint, the run is refused
+    one of a worker that is in no version of the log    LEFT          removed after a version was opened
     anything else: another pipeline's, unreadable       OBSTACLE      a last resort: its fence names the fault
 
 Guarantees of `bind`: every number is given once, and every task gets at most one. A number whose database is HELD somewhere is given to a task
@@ -15,6 +16,10 @@ depends on the tasks and what they report alone.
 
 An older database is a last resort in local mode, where it is there because somebody has put back a backup of the storage folder: the run replays
 from it. On a cluster the newer one is most likely on a host that is away, so the run waits for it and then ends.
+
+**Versions with other workers.** While the layout changes, the last complete checkpoint and the one that is intended may have other owners of
+slots. Then the run gives out the numbers of the owners in the latest version of which every owner's database is there. Members without slots are
+not asked for.
 
 **Copies.** Somebody may have copied a database to another host, or a run that never reached its first checkpoint may have created it there. Then
 several hosts hold the database of one number. Only one copy is bound, and the others are left alone. Which one: the copies count that can open
@@ -26,46 +31,65 @@ It loads no I/O, clock or randomness.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from base.term import Term
 from base.version import EMPTY, VersionId
 from storage.identity import FoundDatabase, Identity
+
+Databases = tuple[tuple[int, str, Identity | None], ...]
+"""Databases of a host: the worker's number and birth, and the identity that was found; None if it cannot be read."""
+
+
+_NAME = re.compile(r"(.*)/(\d+)/(\d+)/(0|\d+\.\d+\.\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)
 class DatabaseName:
-    """What the uuid of a database says: the topic id of the step log, the number of full refreshes before it, and the worker."""
+    """What the uuid of a database says: the topic id of the step log, the number of full refreshes before it, the worker, and its birth (see
+    `birth_of`)."""
 
     log_id: str
     generation: int
     worker: int
+    birth: str
 
     @property
     def text(self) -> str:
-        return f"{self.log_id}/{self.generation}/{self.worker}"
+        return f"{self.log_id}/{self.generation}/{self.worker}/{self.birth}"
 
     @staticmethod
     def of(text: str) -> DatabaseName | None:
         """None if it is no such text."""
-        log_id, *numbers = text.rsplit("/", 2)
-        if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
-            return None
-        return DatabaseName(log_id, int(numbers[0]), int(numbers[1]))
+        found = _NAME.fullmatch(text)
+        return None if found is None else DatabaseName(found[1], int(found[2]), int(found[3]), found[4])
+
+    @property
+    def epoch(self) -> int:
+        """That of the run that made the worker; -1 for the workers of a new state, which any run may make."""
+        return int(self.birth.split(".")[1]) if "." in self.birth else -1
+
+
+def birth_of(change: int, term: Term) -> str:
+    """Of a worker that a change of the layout makes. No other worker has it, because no other attempt of a run has this term."""
+    return f"{change}.{term.epoch}.{term.attempt}"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the step log says of the databases. `is_fresh`: it has not even the intent of a checkpoint, so no database holds a step durably, and
-    missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log has only the intent.
-    `accepts_older`: see STALE."""
+    """What the step log says of the databases. `owners`: the births of the workers that own slots, by number, in each version that may be
+    opened; that of EMPTY is there while no checkpoint is complete. `is_fresh`: it has not even the intent of a checkpoint, so no database holds
+    a step durably, and missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log
+    has only the intent. `accepts_older`: see STALE."""
 
     pipeline: str
     log_id: str
     generation: int
-    workers: int
+    owners: Mapping[VersionId, Mapping[int, str]]
     is_fresh: bool
     complete: VersionId | None
     pending: VersionId | None
@@ -76,8 +100,27 @@ class Rules:
         """Whether a full refresh has ended and no checkpoint is complete since: whatever was there before is replaced."""
         return self.complete is None and self.generation > 0
 
-    def identity(self, worker: int) -> Identity:
-        return Identity(self.pipeline, worker, DatabaseName(self.log_id, self.generation, worker).text)
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Of all workers of which a database may be needed."""
+        return frozenset(number for births in self.owners.values() for number in births)
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks a run needs, whichever version it opens."""
+        return max(len(births) for births in self.owners.values())
+
+    def identity(self, worker: int, birth: str) -> Identity:
+        return Identity(self.pipeline, worker, DatabaseName(self.log_id, self.generation, worker, birth).text)
+
+    def database(self, worker: int, birth: str) -> tuple[str, str]:
+        """The birth of a worker, and the uuid of its database."""
+        return birth, self.identity(worker, birth).database
+
+    def is_own(self, found: FoundDatabase) -> bool:
+        """Whether a version that may be opened has slots in this database."""
+        is_member = any(births.get(found.worker) == found.birth for births in self.owners.values())
+        return is_member and found.identity == self.identity(found.worker, found.birth)
 
 
 @dataclass(frozen=True)
@@ -97,12 +140,13 @@ class Claim(Enum):
     OBSTACLE = 2
     BLANK = 3
     OTHER_LOG = 4
-    REPLACED = 5
+    LEFT = 5
+    REPLACED = 6
 
 
 def judge(found: FoundDatabase, rules: Rules) -> Claim:
     """What a database that was found under the number of a worker is for this run."""
-    if found.worker < rules.workers and found.identity == rules.identity(found.worker):
+    if rules.is_own(found):
         return _judge_own(found, rules)
     if found.identity is None:
         return Claim.REPLACED if rules.is_after_reset else Claim.OBSTACLE
@@ -111,6 +155,9 @@ def judge(found: FoundDatabase, rules: Rules) -> Claim:
     name = DatabaseName.of(found.identity.database)
     if name is not None and name.log_id == rules.log_id:
         # A higher generation belongs to a run that has replaced this one.
+        is_named = (name.generation, name.worker, name.birth) == (rules.generation, found.worker, found.birth)
+        if is_named and not rules.is_after_reset:
+            return Claim.LEFT
         is_older = name.generation < rules.generation or (rules.is_after_reset and name.generation == rules.generation)
         return Claim.REPLACED if is_older else Claim.OBSTACLE
     if rules.is_after_reset:
@@ -134,6 +181,7 @@ class Copy:
     """The database of one worker on one host, as all tasks of that host report it."""
 
     host: str
+    birth: str
     claim: Claim
     versions: frozenset[VersionId]
     disk_bytes: int
@@ -141,10 +189,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Bound:
-    """`workers`: from each number to the serial number of its task. `created`: the numbers whose databases are to be created. `copies`: the
-    hosts of copies that are left alone, by number. `versions`: what the database of each number can open, as its host has reported it."""
+    """`workers`: from each number to the serial number of its task. `births`: theirs. `created`: the numbers whose databases are to be created.
+    `copies`: the hosts of copies that are left alone, by number. `versions`: what the database of each number can open, as its host has reported
+    it."""
 
     workers: Mapping[int, int]
+    births: Mapping[int, str]
     created: frozenset[int]
     copies: Mapping[int, tuple[str, ...]]
     versions: Mapping[int, frozenset[VersionId]]
@@ -159,12 +209,13 @@ class Missing:
 
 def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missing:
     """`final`: no more tasks will come, so a last resort is better than nothing. There are at least as many offers as workers."""
-    assert len(offers) >= rules.workers, f"{len(offers)} tasks for {rules.workers} workers"
-    copies = copies_of(offers, rules)
+    assert len(offers) >= rules.tasks, f"{len(offers)} tasks for {rules.tasks} workers"
+    births = births_of(offers, rules)
+    copies = _of_births(copies_of(offers, rules), births, rules)
     allowed = {Claim.HELD}
     if final:
         allowed |= {Claim.STALE, Claim.OBSTACLE} if rules.accepts_older else {Claim.OBSTACLE}
-    pools = {number: _pool(copies.get(number, ()), allowed) for number in range(rules.workers)}
+    pools = {number: _pool(copies.get(number, ()), allowed) for number in births}
     tasks = _Tasks(offers)
     missing: dict[int, tuple[str, ...]] = {}
     if not final or not rules.accepts_older:
@@ -187,39 +238,85 @@ def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missi
     left = {n: tuple(c.host for c in copies[n] if c.claim is Claim.HELD and c.host != tasks.host_of[n]) for n in chosen}
     versions = {n: next(c.versions for c in chosen[n] if c.host == tasks.host_of[n]) for n in chosen}
     versions.update(dict.fromkeys(created, frozenset({EMPTY})))
-    return Bound(tasks.given, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
+    return Bound(tasks.given, births, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
 
 
-def replaced(offers: Sequence[Offer], rules: Rules) -> dict[str, tuple[tuple[int, Identity | None], ...]]:
+def births_of(offers: Sequence[Offer], rules: Rules) -> Mapping[int, str]:
+    """The workers that the run needs, by number: the owners in the latest version of which every owner's database was found. If there is none,
+    they are those of the last complete one."""
+    held = copies_of(offers, rules)
+    for version, births in sorted(rules.owners.items(), reverse=True):
+        if all(
+            any(copy.birth == birth and version in copy.versions for copy in held.get(number, ()))
+            for number, birth in births.items()
+        ):
+            return births
+    return rules.owners[rules.complete or EMPTY]
+
+
+def _of_births(
+    copies: Mapping[int, tuple[Copy, ...]], births: Mapping[int, str], rules: Rules
+) -> dict[int, tuple[Copy, ...]]:
+    """The copies without those of other workers that had the same number, and without versions that have other owners."""
+    others = {version for version, owners in rules.owners.items() if owners != births}
+    return {
+        number: tuple(
+            replace(copy, versions=copy.versions - others) for copy in copies.get(number, ()) if copy.birth == birth
+        )
+        for number, birth in births.items()
+    }
+
+
+def left(offers: Sequence[Offer], rules: Rules, kept: Mapping[int, str], epoch: int) -> dict[str, Databases]:
+    """The databases of this generation, by host, that no version can need any more after a version was opened in which these births own all
+    slots. Those that a newer run has made are not among them."""
+    found: dict[str, dict[tuple[int, str], Identity]] = {}
+    for offer in offers:
+        for each in offer.databases:
+            name = None if each.identity is None else DatabaseName.of(each.identity.database)
+            if each.identity is None or each.identity.pipeline != rules.pipeline or name is None:
+                continue
+            is_named = (name.worker, name.birth) == (each.worker, each.birth)
+            is_ours = is_named and (name.log_id, name.generation) == (rules.log_id, rules.generation)
+            if is_ours and kept.get(each.worker) != each.birth and name.epoch <= epoch:
+                found.setdefault(offer.host, {})[each.worker, each.birth] = each.identity
+    return {
+        host: tuple((*place, databases[place]) for place in sorted(databases))
+        for host, databases in sorted(found.items())
+    }
+
+
+def replaced(offers: Sequence[Offer], rules: Rules) -> dict[str, Databases]:
     """The databases to be removed, by host."""
     found = {
-        (offer.host, each.worker): each.identity
+        (offer.host, each.worker, each.birth): each.identity
         for offer in offers
         for each in offer.databases
         if judge(each, rules) is Claim.REPLACED
     }
-    hosts = sorted({host for host, _ in found})
-    return {host: tuple((n, found[at, n]) for at, n in sorted(found) if at == host) for host in hosts}
+    hosts = sorted({host for host, _, _ in found})
+    return {host: tuple((n, b, found[at, n, b]) for at, n, b in sorted(found) if at == host) for host in hosts}
 
 
 def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ...]]:
     """All that hosts have under each number, in the order of the hosts. Tasks of one host may report different versions, because an older run
     may still be folding: all of them count."""
-    merged: dict[tuple[int, str], Copy] = {}
+    merged: dict[tuple[int, str, str], Copy] = {}
     for offer in offers:
         for found in offer.databases:
-            copy = Copy(offer.host, judge(found, rules), frozenset(found.versions), found.disk_bytes)
-            former = merged.get((found.worker, offer.host))
-            merged[found.worker, offer.host] = copy if former is None else _merged(former, copy)
+            claim, place = judge(found, rules), (found.worker, offer.host, found.birth)
+            copy = Copy(offer.host, found.birth, claim, frozenset(found.versions), found.disk_bytes)
+            former = merged.get(place)
+            merged[place] = copy if former is None else _merged(former, copy)
     by_number: dict[int, tuple[Copy, ...]] = {}
-    for (number, _), copy in sorted(merged.items()):
+    for (number, _, _), copy in sorted(merged.items()):
         by_number[number] = (*by_number.get(number, ()), copy)
     return by_number
 
 
 def _merged(one: Copy, two: Copy) -> Copy:
     claim = min(one.claim, two.claim, key=lambda claim: claim.value)
-    return Copy(one.host, claim, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
+    return Copy(one.host, one.birth, claim, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
 
 
 def _pool(copies: Iterable[Copy], allowed: Set[Claim]) -> tuple[Copy, ...]:

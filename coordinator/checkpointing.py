@@ -8,12 +8,13 @@ core.py decides when each part is due. This module carries it out first and repo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 import structlog
 
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
+from coordinator.layouts import completion_records, placed_of
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from coordinator.truncation import snapshot_due, truncate
@@ -23,7 +24,7 @@ from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.records import CheckpointComplete, CheckpointIntent
+from io_kafka.step_log.records import CheckpointIntent
 
 _log = structlog.get_logger("coordinator.checkpointing")
 
@@ -44,13 +45,15 @@ class Checkpointing:
         """Whether a fold is under way."""
         self.failed_in_a_row = 0
 
-    def do(self, action: CheckpointAction, core: Core, crew: Crew) -> None:
-        """Carries out the action, then reports it to the core."""
+    def do(self, action: CheckpointAction, core: Core, crew: Crew, births: Mapping[int, str]) -> None:
+        """Carries out the action, then reports it to the core. `births`: of the workers."""
         match action:
             case LogIntent(version):
                 self._began_at = self._monotonic()
                 reached("checkpoint.paused")
-                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version)])
+                assert crew.placement is not None
+                placed = placed_of(crew.placement, births, self._writer.state)
+                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
                 crew.freeze(version)
@@ -100,7 +103,9 @@ class Checkpointing:
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
         writer = self._writer
-        writer.append([CheckpointComplete(epoch=writer.epoch, version=action.version)])
+        writer.append(
+            completion_records(action.version, writer.state, writer.epoch, is_moved=core.change.is_moved(writer.state))
+        )
         core.completed(writer.state)
         reached("checkpoint.completed")
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):

@@ -1,6 +1,6 @@
 """The file `circuit.json`, which says what the databases of a storage folder belong to.
 
-Guarantee: a reader of the folder knows the circuit, the workers and the shards of the state without asking Kafka. The step log stays the
+Guarantee: a reader of the folder knows the circuit and the databases of the state without asking Kafka. The step log stays the
 authority: every run writes the file from it before its first step, and replaces the file as a whole.
 """
 
@@ -17,13 +17,13 @@ CIRCUIT_FILE = "circuit.json"
 
 @dataclass(frozen=True)
 class StateOwner:
-    """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text."""
+    """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `databases`: the names of the
+    folders of the workers' databases."""
 
     pipeline: str
     fingerprint: str
     circuit: str
-    workers: int
-    shards: int
+    databases: tuple[str, ...]
 
     def write(self, folder: Path, pid: int) -> None:
         """Writes the file, unless it has this content already. `pid` is this process's."""
@@ -41,8 +41,7 @@ def read_owner(folder: Path) -> StateOwner | None:
             str(found["pipeline"]),
             str(found["fingerprint"]),
             str(found["circuit"]),
-            int(found["workers"]),
-            int(found["shards"]),
+            tuple(str(name) for name in found["databases"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -14,20 +14,26 @@ how far a checkpoint has got in them, and what was requested.
     Freeze(version)             set every worker's changes aside as `version` (fast)           frozen
     Fold(version)               begin to fold in the background                                folding; folded when it has ended
     Complete(version, former)   write into the log that every worker has `version`             completed
+    LogChange(wanted)           write the intent of a change of the layout into the log        change_intended
+    Staff(new, step)            make workers, and connect all of them to each other            staffed
+    Cut(slots, from, to)        let slots go from one worker to another                        cut
+    Bury(leaving)               let workers leave                                              buried
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
 If the log has the division of step s+1, the workers run s+1 while the shell settles s. So two steps can be under way: one whose results are not
 settled, and one that was given. A boundary is **drained** if no step is under way. Whatever must not see half of a step happens at drained
-boundaries only: a checkpoint, a pause and the end of the run. If one of them is due, no step is given until those that are under way are
-settled.
+boundaries only: a checkpoint, a pause, the end of the run, and what a change of the layout does (change.py). If one of them is due, no step is
+given until those that are under way are settled.
 
 Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 
 - A step is given only if the log holds its division (1).
 - A step whose output is in the log is compared and never written again. A step whose output is not there is written (2, 4).
 - A checkpoint is taken at a drained boundary, one at a time, and holds only steps whose output is committed. Its intent is in the log before
-  the freeze, and its completion is written only after every worker has the version (6).
+  the freeze, and its completion is written only after every worker has the version (6). While the log's steps are replayed, checkpoints are
+  taken too, so a long replay need not begin again after a crash.
+- Slots change their owner at a drained boundary, and never between the intent of a checkpoint and its freeze (7).
 """
 
 from __future__ import annotations
@@ -39,7 +45,9 @@ from enum import Enum
 from typing import assert_never
 
 from base.fault import ExitCode, Fault
+from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
+from coordinator.change import Change, ChangeAction
 from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
@@ -136,7 +144,7 @@ class Exit:
 
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = Divide | Give | Collect | Settle | CheckpointAction | Wait | Exit
+Action = Divide | Give | Collect | Settle | CheckpointAction | ChangeAction | Wait | Exit
 
 
 class Checkpoint(Enum):
@@ -156,10 +164,11 @@ class Core:
     settled; each is None if there is none. `new_checkpoint_id` returns an id that no checkpoint ever had.
 
     `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
-    is frozen. `check` states the invariants."""
+    is frozen. `change`: that of the layout. `check` states the invariants."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
+    change: Change
     available_now: bool = False
     step: int = field(init=False)
     running: int | None = None
@@ -198,11 +207,17 @@ class Core:
             return checkpoint
         if self.stopping:
             return self._stop_action(log)
-        if self.paused:
+        change = self.change.next(log, self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
+        if change is not None:
+            return change
+        if self.paused or self.change.holds_steps(log):
             return Wait()
         if self.step < log.division_next:
             return self._give(self.step, log)
         if self.available_now and self.exhausted:
+            if not self.change.is_idle(log):
+                self.change.stepped()
+                return Wait()
             self.request_stop()
             return self._stop_action(log)
         return Divide(self.step)
@@ -222,7 +237,14 @@ class Core:
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
-        return self.stopping or self.paused or (self.checkpoint is Checkpoint.WANTED and not self.replaying(log))
+        if self.stopping or self.paused or self.checkpoint is Checkpoint.WANTED:
+            return True
+        return self.change.is_due(log, is_folding=self._is_under_way, is_replaying=self.replaying(log))
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether a checkpoint is."""
+        return self.checkpoint is not Checkpoint.NONE
 
     def _fold_action(self) -> CheckpointAction | None:
         """The parts of a checkpoint that do not need a drained boundary, because its version is frozen."""
@@ -237,18 +259,25 @@ class Core:
                 assert_never(self.checkpoint)
 
     def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
-        """Begins a checkpoint that is wanted. While the log's steps are replayed it waits, and it stays wanted."""
-        if self.checkpoint is not Checkpoint.WANTED or self.replaying(log):
-            return None
-        return self._begin_checkpoint(log)
+        """Begins a checkpoint that is wanted. One that settles a change of the layout is wanted by itself."""
+        if self.checkpoint is Checkpoint.NONE and self.change.is_moved(log):
+            self.checkpoint = Checkpoint.WANTED
+        return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None
 
     def _stop_action(self, log: StepLogState) -> Action:
         if self.checkpoint is Checkpoint.FOLDING:
             return Wait()
-        if self.step > self.version.step and not self.replaying(log):
+        if not self.replaying(log) and (self.step > self.version.step or self._has_moved(log)):
             self.checkpoint = Checkpoint.WANTED
             return self._begin_checkpoint(log)
         return Exit()
+
+    def _has_moved(self, log: StepLogState) -> bool:
+        """Whether slots have other owners than in the last version."""
+        placed = log.placed.get(self.version, log.layout.placed if log.layout is not None else None)
+        assert placed is not None
+        owned = placed.owned
+        return any(owned.get(worker, NO_SLOTS) != slots for worker, slots in self.change.owned.items())
 
     def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
         """Asks for the intent until the log has it. Only then may a database be frozen."""
@@ -262,9 +291,9 @@ class Core:
 
     # Requests
 
-    def request_checkpoint(self) -> bool:
-        """Asks for a checkpoint. Returns False if there is no new step to keep or if a checkpoint is under way."""
-        if self.checkpoint is not Checkpoint.NONE or self.step == self.version.step:
+    def request_checkpoint(self, *, forced: bool = False) -> bool:
+        """Asks for a checkpoint. Returns False if a checkpoint is under way, or if there is no new step to keep and it is not `forced`."""
+        if self.checkpoint is not Checkpoint.NONE or (self.step == self.version.step and not forced):
             return False
         self.checkpoint = Checkpoint.WANTED
         return True
@@ -284,12 +313,14 @@ class Core:
 
     def nothing_to_read(self) -> None:
         self.exhausted = True
+        self.change.stepped()
 
     def given(self, step: int, log: StepLogState) -> None:
         """The workers have the step."""
         assert self.running is None, self._with_story(f"step {step} is given, and step {self.running} is running")
         assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
         assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
+        assert not self.change.holds_steps(log), self._with_story(f"step {step} is given during a cold change")
         self._report("given")
         self.running = step
 
@@ -306,6 +337,7 @@ class Core:
         self._report("settled")
         self.ran = None
         self.step += 1
+        self.change.stepped()
 
     def frozen(self, log: StepLogState) -> None:
         assert self._made() == log.intent, self._with_story("a freeze without an intent in the log")
@@ -327,6 +359,35 @@ class Core:
         assert log.checkpoints[-1:] == (self._made(),), self._with_story(f"{self.pending} is not complete in the log")
         self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
         self.version, self.pending = self._made(), None
+        if log.change is None:
+            self.change.settled(log)
+
+    def change_intended(self, log: StepLogState) -> None:
+        """The intent of the change is in the log."""
+        self._report_of_change("intended")
+        self.change.intended(log)
+
+    def staffed(self, owned: Mapping[int, SlotSet]) -> None:
+        """The workers of the target are there, and all are connected."""
+        assert self.checkpoint is Checkpoint.NONE, self._with_story("workers are made while a checkpoint is under way")
+        self._report_of_change("staffed")
+        self.change.staffed(owned)
+
+    def cut(self, owned: Mapping[int, SlotSet]) -> None:
+        """Some slots have another owner."""
+        self._report_of_change("cut")
+        self.change.cut(owned)
+
+    def buried(self, owned: Mapping[int, SlotSet]) -> None:
+        """The workers that were to leave are gone."""
+        self._report_of_change("buried")
+        self.change.buried(owned)
+
+    def _report_of_change(self, event: str) -> None:
+        assert self.drained, self._with_story(f"{event} while a step is under way")
+        is_named = self.pending is not None and self.checkpoint is Checkpoint.WANTED
+        assert not is_named, self._with_story(f"{event} between the intent of a checkpoint and its freeze")
+        self._report(event)
 
     def _advance(self, source: Checkpoint, target: Checkpoint) -> None:
         assert self.checkpoint is source, self._with_story(f"checkpoint is {self.checkpoint.value}, not {source.value}")

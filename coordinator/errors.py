@@ -15,10 +15,6 @@ class CircuitChanged(CoordinatorError):
     """The project lowers to another circuit than the one that the state belongs to."""
 
 
-class LayoutChanged(CoordinatorError):
-    """The run asks for another number of workers or shards than the state was made with."""
-
-
 class WorkersUnknown(CoordinatorError):
     """Nothing says how many workers a new pipeline has."""
 

@@ -133,6 +133,12 @@ class Inputs:
             positions = {**positions, **{r.where: r.end for r in division.ranges}}
         return chosen
 
+    @property
+    def partitions(self) -> dict[str, int]:
+        """The number of partitions of each input topic."""
+        known = {identity.topic: identity.partitions for identity in self._identities}
+        return {name: known[name] for name in self._spec.input_topics}
+
     def record(self, log: StepLogState, epoch: int, division: Division) -> DivisionRecord:
         """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities

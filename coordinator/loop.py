@@ -11,6 +11,7 @@ an attempt of its own, with new workers.
     inputs.py          where to read: positions, growth of topics, divisions
     stepping.py        what a division and a step do
     checkpointing.py   what a checkpoint does
+    changing.py        what a change of the layout does
 """
 
 from __future__ import annotations
@@ -22,17 +23,30 @@ from typing import assert_never
 import structlog
 
 from base.term import Term
+from coordinator.change import Bury, Change, Cut, LogChange, Staff
+from coordinator.changing import Changing
 from coordinator.checkpointing import Checkpointing
 from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.errors import RecoveryFailed
 from coordinator.inputs import Inputs
+from coordinator.layout_requests import ChangeRefused
 from coordinator.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
-from coordinator.start import bind_workers, first_needed, open_latest, prepare, record_completion
+from coordinator.start import (
+    bind_workers,
+    first_needed,
+    open_latest,
+    prepare,
+    record_completion,
+    remove_left,
+    rules_of,
+    write_owner,
+)
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
+from engine.model.placement import Placement
 from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
@@ -40,7 +54,7 @@ from engine.run.tasks import TaskSetup
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
-from storage.errors import StaleEpoch
+from storage.errors import NoDatabase, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
 
@@ -61,6 +75,8 @@ class Pipeline:
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
+        self._changing = Changing(spec, cluster.launcher.slots, self._writer, board)
+        self._layout_written = -1  # the number of the layout that circuit.json has
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -97,16 +113,20 @@ class Pipeline:
             self._recover_and_loop(setup, inputs, log_facts.topic_id)
         except StaleEpoch as fault:
             raise self._fenced() from fault
+        except NoDatabase:
+            # A run that has taken over removes the databases of workers that a change of the layout has just made.
+            self._writer.confirm()
+            raise
         finally:
             self._writer.close()
-            self._requests.questions.end()
+            self._requests.end()
             self._board.update(phase="stopped")
 
     def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs, log_id: str) -> None:
         recoveries, attempt = Recoveries(), 0
         while True:
             try:
-                with closing(self._crew(setup, attempt)) as crew:
+                with closing(self._crew(setup, attempt, log_id)) as crew:
                     core = self._recover(crew, inputs, log_id)
                     self._outside.settle_memory()
                     self._loop(core, crew, inputs)
@@ -119,10 +139,11 @@ class Pipeline:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _crew(self, setup: TaskSetup, attempt: int) -> Crew:
+    def _crew(self, setup: TaskSetup, attempt: int, log_id: str) -> Crew:
         term, spec = Term(self._writer.epoch, attempt), self._spec
         limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
-        return Crew(setup, term, self._cluster.launcher, self._cluster.make_transport(), limits)
+        tasks = rules_of(spec, self._writer.state, log_id).tasks
+        return Crew(setup, tasks, term, self._cluster.launcher, self._cluster.make_transport(), limits)
 
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
         """Counts a lost worker. Raises RecoveryFailed if too many were lost in a row without progress."""
@@ -141,9 +162,11 @@ class Pipeline:
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        reported = bind_workers(crew, self._spec, self._writer.state, log_id)
-        self._board.update(workers=[{"host": m.host, "pid": m.pid, "folder": m.folder} for m in crew.members])
-        version = open_latest(crew, self._writer.state, reported)
+        found = bind_workers(crew, self._spec, self._writer.state, log_id)
+        version, owned = open_latest(crew, self._writer.state, found)
+        remove_left(crew, found, self._writer.epoch)
+        crew.join(Placement.first(owned, inputs.partitions))
+        self._show_workers(crew)
         record_completion(self._writer, version)
         self._writer.state.forget(first_needed(version, self._writer.state.checkpoints))
         self._board.update(
@@ -151,10 +174,19 @@ class Pipeline:
             checkpoint_version=version.version,
             checkpoint_step=version.step,
         )
-        core = Core(version, self._outside.new_id, inputs.ends_now)
+        core = Core(version, self._outside.new_id, Change(owned), inputs.ends_now)
+        self._changing.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
+
+    def _show_workers(self, crew: Crew) -> None:
+        self._board.update(
+            workers=[
+                {"worker": number, "host": m.host, "pid": m.pid, "folder": m.folder}
+                for number, m in crew.members.items()
+            ]
+        )
 
     def _fenced(self) -> Fenced:
         """The fault of a run whose databases were fenced. The step log says which run has taken over."""
@@ -166,9 +198,11 @@ class Pipeline:
         steps = Stepping(self._spec, self._writer, inputs, self._requests, self._board)
         checkpoint_at = monotonic()
         while True:
-            self._take_requests(core)
+            self._take_requests(core, crew)
             if monotonic() - checkpoint_at >= interval_s and core.request_checkpoint():
                 checkpoint_at = monotonic()
+            self._changing.look(core, crew)
+            self._write_owner()
             action = core.next(self._writer.state)
             self._board.update(phase=self._phase(core))
             match action:
@@ -179,6 +213,7 @@ class Pipeline:
                     if core.paused and core.drained:
                         crew.pause(core.step)
                     is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
+                    is_asked = is_asked or not core.change.is_idle(self._writer.state)
                     self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
@@ -191,27 +226,49 @@ class Pipeline:
                 case Settle():
                     steps.settle(action, core, crew)
                 case LogIntent() | Freeze() | Fold() | Complete():
-                    self._checkpoints.do(action, core, crew)
+                    self._checkpoints.do(action, core, crew, self._changing.births)
+                case LogChange() | Staff() | Cut() | Bury():
+                    self._changing.do(action, core, crew)
+                    self._show_workers(crew)
                 case _:
                     assert_never(action)
             self._checkpoints.notice_fold(core, crew)
             self._requests.questions.serve(crew)
 
+    def _write_owner(self) -> None:
+        """Keeps circuit.json as the step log has it. It is written before workers leave."""
+        layout = self._writer.state.layout
+        if layout is not None and layout.number != self._layout_written:
+            write_owner(self._spec, self._writer.state)
+            self._layout_written = layout.number
+
     def _phase(self, core: Core) -> str:
         if core.stopping:
             return "stopping"
+        if core.change.holds_steps(self._writer.state):
+            return "changing"
         if core.replaying(self._writer.state):
             return "recovering"
         return "paused" if core.paused else "run"
 
-    def _take_requests(self, core: Core) -> None:
+    def _take_requests(self, core: Core, crew: Crew) -> None:
+        for asked in self._requests.take_layout():
+            try:
+                self._changing.request(asked.request, core, crew)
+            except ChangeRefused as fault:
+                asked.settle(fault)
+            else:
+                asked.settle(None)
         for what in self._requests.take():
             _log.info("asked", what=what)
             if what in ("stop", "pause", "resume") and self._request_in_force != "stop":
                 self._request_in_force = None if what == "resume" else what
-            {
-                "pause": core.request_pause,
-                "resume": core.request_resume,
-                "stop": core.request_stop,
-                "checkpoint": core.request_checkpoint,
-            }[what]()
+            match what:
+                case "pause":
+                    core.request_pause()
+                case "resume":
+                    core.request_resume()
+                case "stop":
+                    core.request_stop()
+                case _:
+                    core.request_checkpoint()

@@ -22,6 +22,7 @@ from base.fault import ExitCode, Fault
 from base.version import VersionId
 from engine.resident.crew import RECOVERABLE, Crew
 from engine.resident.frames import Buffer
+from engine.run.contents import is_whole
 
 _log = structlog.get_logger("coordinator.questions")
 
@@ -110,7 +111,7 @@ class Questions:
             return
         self._asked_of = None
         versions = {contents.version for contents, _ in found.values()}
-        if len(versions) == 1:
+        if len(versions) == 1 and is_whole(contents.owned for contents, _ in found.values()):
             parts = tuple(zip(*(buffers for _, buffers in found.values()), strict=True))
             self._settle(question, ViewRows(versions.pop(), parts))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 
+from coordinator.layout_requests import Asked, ChangeRefused, LayoutRequest
 from coordinator.questions import Questions
 
 
@@ -17,6 +18,8 @@ class Requests:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._wanted: list[str] = []
+        self._layout: list[Asked] = []
+        self._is_over = False
         self.questions = Questions(self.wake)
 
     def ask(self, what: str) -> None:
@@ -25,6 +28,36 @@ class Requests:
         with self._lock:
             self._wanted.append(what)
         self._event.set()
+
+    def ask_layout(self, request: LayoutRequest, seconds: float) -> None:
+        """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises ChangeRefused."""
+        asked = Asked(request)
+        with self._lock:
+            if self._is_over:
+                raise ChangeRefused("the service is ending.", "Start it again with `stepwell run`.")
+            self._layout.append(asked)
+        self._event.set()
+        if not asked.done.wait(seconds):
+            raise ChangeRefused(
+                f"the service has not answered within {seconds:g} s: it starts or recovers.",
+                "`stepwell layout show` tells whether the change has begun.",
+            )
+        if asked.fault is not None:
+            raise asked.fault
+
+    def take_layout(self) -> list[Asked]:
+        """What was asked of the layout since the last call, in order."""
+        with self._lock:
+            taken, self._layout = self._layout, []
+        return taken
+
+    def end(self) -> None:
+        """The run is over: nobody answers any more."""
+        with self._lock:
+            self._is_over = True
+        for asked in self.take_layout():
+            asked.settle(ChangeRefused("the service has ended.", "Start it again with `stepwell run`."))
+        self.questions.end()
 
     def wake(self) -> None:
         self._event.set()

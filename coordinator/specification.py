@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.options import OnError
+from coordinator.layouts import WorkersWanted
 from coordinator.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from engine.model.circuit import Circuit
-from engine.model.layout import SHARDS_FIXED
+from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.step_log.division import Limits
@@ -56,8 +57,9 @@ class Pace:
 @dataclass(frozen=True)
 class PipelineSpec:
     """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
-    is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`: the number that the run
-    asks for; None means that of the state, or `workers_default` for a new state. `replication` is the replication factor of topics that are
+    is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`, `workers_now` and
+    `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one.
+    `replication` is the replication factor of topics that are
     created; -1 is the broker's default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see
     engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
 
@@ -69,8 +71,10 @@ class PipelineSpec:
     kafka: KafkaSettings
     limits: Limits
     workers: int | None = None
+    workers_now: int | None = None
     workers_default: int | None = 1
     shards: int = SHARDS_FIXED
+    inaccuracy: float | None = None
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
     replication: int = -1
@@ -89,6 +93,15 @@ class PipelineSpec:
     @property
     def transactional_id(self) -> str:
         return f"stepwell.{self.name}"
+
+    @property
+    def policy(self) -> Policy:
+        """How a new state is divided into shards."""
+        return Fixed(self.shards) if self.inaccuracy is None else Dynamic(self.inaccuracy)
+
+    @property
+    def wanted(self) -> WorkersWanted:
+        return WorkersWanted(self.workers_now, self.workers, self.workers_default, self.policy)
 
     @property
     def input_topics(self) -> tuple[str, ...]:

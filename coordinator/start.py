@@ -3,48 +3,51 @@
     claim of the next epoch -> circuit and layout as recorded -> topics as recorded -> tasks register with what their hosts hold
                             -> numbers given by that (binding.py) -> databases created the first time
                             -> databases fenced -> versions of all workers, intersected -> the latest one opened everywhere
+                            -> their slots compared with the log's -> databases that no version needs removed -> workers connected
 
 The coordinator looks at no database itself, because the hosts of the workers have them.
 
 Guarantees: no database is touched before the claim is committed. State is used only with the circuit, the layout, the topics and the step
-log that it was made with. The version that is opened holds no step whose output is not committed.
+log that it was made with. The version that is opened holds no step whose output is not committed. In it, each slot has one owner, the one that
+the step log says.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
+from coordinator.binding import Bound, Claim, Missing, Offer, Rules, bind, judge, left, replaced
 from coordinator.circuit_file import StateOwner
 from coordinator.core import NoCommonVersion, common_version
 from coordinator.errors import (
     CircuitChanged,
     DatabaseMissing,
-    LayoutChanged,
     StateLost,
     TopicChanged,
-    WorkersUnknown,
 )
+from coordinator.layouts import completion_records, first_layout, owners_by_version
 from coordinator.refresh import refuse_foreign_messages
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit
-from engine.model.layout import Fixed, Layout
-from engine.model.placement import Placement
 from engine.resident.crew import Crew
+from engine.resident.messages import NewDatabase
 from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.records import CheckpointComplete, CircuitRecord, LayoutRecord, TopicIdentity
+from io_kafka.step_log.records import CircuitRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
+from storage.host_folder import database_folder
 from storage.identity import FoundDatabase
 
 _log = structlog.get_logger("coordinator.start")
@@ -55,39 +58,49 @@ def prepare(
 ) -> tuple[TaskSetup, tuple[TopicIdentity, ...]]:
     """Checks circuit, layout and topics, and records or creates what is missing. It runs after the claim and touches no database. `log_id` is
     the topic id of the step log, which is part of the identity of the databases."""
+    refuse_former(writer.state)
     check_circuit(spec.circuit, writer.state)
-    workers = workers_of(spec, writer.state)
     if writer.state.layout is None:
         circuit = CircuitRecord(
             epoch=writer.epoch, fingerprint=spec.circuit.fingerprint, circuit=spec.circuit.to_json()
         )
-        layout = LayoutRecord(epoch=writer.epoch, number=0, workers=workers, shards=spec.shards)
-        writer.append([circuit, layout])
-    owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), workers, spec.shards)
-    owner.write(spec.storage, spec.kafka.outside.pid())
+        writer.append([circuit, first_layout(spec.wanted, writer.epoch)])
+    write_owner(spec, writer.state)
     facts = _topics(spec, topics, writer, log_id)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
     )
     setup = TaskSetup(
         plan=plan(spec.circuit),
-        placement=Placement.of(Layout.first(Fixed(spec.shards), workers)),
         kafka=spec.kafka,
         tables={source.table.handle: source.table for source in spec.inputs},
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
-        input_partitions={name: facts[name].partitions for name in spec.input_topics},
         place=spec.place,
-        uuids={worker: DatabaseName(log_id, writer.state.generation, worker).text for worker in range(workers)},
         append_only=append_only_inputs(spec.circuit),
     )
     return setup, identities
 
 
-def bind_workers(
-    crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str
-) -> Mapping[int, frozenset[VersionId]]:
+def write_owner(spec: PipelineSpec, state: StepLogState) -> None:
+    """Writes `circuit.json`, when the log has the layout."""
+    assert state.layout is not None
+    folders = tuple(database_folder(*member) for member in state.layout.placed.births.items())
+    owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), folders)
+    owner.write(spec.storage, spec.kafka.outside.pid())
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the start has found out of the databases. `offers`: what all tasks have reported."""
+
+    rules: Rules
+    offers: Sequence[Offer]
+    bound: Bound
+
+
+def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str) -> Found:
     """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
-    that are missing at the first start. Returns what each database can open, as its host has reported it.
+    that are missing at the first start.
 
     If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. Raises
     StateLost if none does before the deadline of registration, and at once in local mode, where all tasks see the same folder."""
@@ -105,12 +118,15 @@ def bind_workers(
         if final:
             raise _lost(outcome, crew, spec)
         final = not crew.wait_for_another()
-    crew.bind(outcome.workers)
+    databases = {number: rules.database(number, birth) for number, birth in outcome.births.items()}
+    crew.bind(outcome.workers, databases)
     for number, hosts in outcome.copies.items():
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
     _remove_replaced(crew, offers, outcome, rules)
-    crew.create(outcome.created)
-    return outcome.versions
+    assert state.layout is not None
+    owned = state.layout.placed.owned
+    crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
+    return Found(rules, offers, outcome)
 
 
 def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
@@ -120,7 +136,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
         pipeline=spec.name,
         log_id=log_id,
         generation=state.generation,
-        workers=state.layout.workers,
+        owners=owners_by_version(state),
         is_fresh=not state.checkpoints and state.intent is None and state.first == 0,
         complete=max(state.checkpoints, default=None),
         pending=state.intent,
@@ -141,9 +157,22 @@ def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: R
     """One worker of each host removes the databases of older generations. Right after a full refresh it also looks for what a run that was
     killed has begun to remove."""
     found = replaced(offers, rules)
-    host_of = {offer.serial: offer.host for offer in offers}
-    first = {host_of[serial]: number for number, serial in sorted(bound.workers.items(), reverse=True)}
+    first = _first_of_host(offers, bound)
     crew.remove({first[host]: found.get(host, ()) for host in first if rules.is_after_reset or host in found})
+
+
+def _first_of_host(offers: Sequence[Offer], bound: Bound) -> dict[str, int]:
+    """One worker of each host."""
+    host_of = {offer.serial: offer.host for offer in offers}
+    return {host_of[serial]: number for number, serial in sorted(bound.workers.items(), reverse=True)}
+
+
+def remove_left(crew: Crew, found: Found, epoch: int) -> None:
+    """After a version was opened: one worker of each host removes the databases that no version needs any more. They belonged to workers that
+    have left, or that a change of the layout had made before it was interrupted."""
+    databases = left(found.offers, found.rules, found.bound.births, epoch)
+    first = _first_of_host(found.offers, found.bound)
+    crew.remove({first[host]: databases[host] for host in databases if host in first})
 
 
 def refuse_other_log(
@@ -152,7 +181,7 @@ def refuse_other_log(
     """Raises StateLost if a database of this pipeline was created under another step log, and this log has no checkpoints. Then the old log was
     lost."""
     for found in databases:
-        if found.worker < rules.workers and judge(found, rules) is Claim.OTHER_LOG:
+        if found.worker in rules.numbers and judge(found, rules) is Claim.OTHER_LOG:
             raise StateLost(
                 f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
                 "which was deleted and created again.",
@@ -184,19 +213,24 @@ def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     )
 
 
-def open_latest(crew: Crew, state: StepLogState, reported: Mapping[int, Set[VersionId]]) -> VersionId:
-    """Fences every database, and opens the latest version that all workers have. `reported`: the versions by which the databases were bound.
+def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionId, Mapping[int, SlotSet]]:
+    """Fences every database, and opens the latest version that all workers have and that has no other owners. Returns it, and the slots that
+    each worker owns in it.
 
     Raises StateLost if the step log does not reach that version: no version may hold a step whose output is not committed (invariant 6). Raises
     NoCommonVersion, or TaskLost if the databases must be bound again."""
     fenced = crew.fence()
     reached("recovery.versions")
-    versions = {worker: found.versions for worker, found in fenced.items()}
+    owners, bound = found.rules.owners, found.bound
+    versions = {
+        worker: tuple(v for v in held.versions if owners.get(v, bound.births) == bound.births)
+        for worker, held in fenced.items()
+    }
     try:
         version = common_version(versions)
     except NoCommonVersion as fault:
         # The run before may have opened a checkpoint in some databases after their hosts had reported them, and before the fence.
-        changed = sorted(worker for worker, held in versions.items() if set(held) != reported[worker])
+        changed = sorted(worker for worker, held in fenced.items() if set(held.versions) != bound.versions[worker])
         if changed:
             raise TaskLost(
                 f"the database of worker {changed[0]} has changed since its host reported it: {fault}"
@@ -213,16 +247,40 @@ def open_latest(crew: Crew, state: StepLogState, reported: Mapping[int, Set[Vers
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
-    crew.open(version, fenced)
+    owned = crew.open(version, fenced)
     reached("recovery.opened")
-    return version
+    check_owned(version, owned, state)
+    return version, owned
+
+
+def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLogState) -> None:
+    """Raises StateLost unless each slot has one owner, and the one that the step log says. It says nothing of a version that is older than its
+    last checkpoints, such as a backup of the storage folder."""
+    assert state.layout is not None
+    recorded = state.placed.get(version, state.layout.placed if version == EMPTY else None)
+    union = NO_SLOTS
+    for worker, slots in sorted(owned.items()):
+        if (both := union.intersection(slots)) != NO_SLOTS:
+            raise _not_placed(version, f"two workers, one of them worker {worker}, own {both}")
+        union = union.union(slots)
+        if recorded is not None and (said := recorded.owned[worker]) != slots:
+            raise _not_placed(version, f"worker {worker} owns {slots}, and the step log says {said}")
+    if union != ALL_SLOTS:
+        raise _not_placed(version, f"no worker owns {ALL_SLOTS.minus(union)}")
+
+
+def _not_placed(version: VersionId, what: str) -> StateLost:
+    return StateLost(
+        f"the databases at version {version.version} (step {version.step}) do not belong together: {what}.",
+        "Restore the storage folder that belongs to this pipeline, or rebuild the state with `stepwell run --full-refresh`.",
+    )
 
 
 def record_completion(writer: PipelineWriter, version: VersionId) -> None:
     """Writes the completion of `version`, which was just opened everywhere, if the log has only its intent. Every worker had folded the
     version, and the run before ended before it could write that."""
     if writer.state.intent == version:
-        writer.append([CheckpointComplete(epoch=writer.epoch, version=version)])
+        writer.append(completion_records(version, writer.state, writer.epoch, is_moved=True))
 
 
 def first_needed(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
@@ -269,26 +327,13 @@ def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) ->
     return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
 
 
-def workers_of(spec: PipelineSpec, state: StepLogState) -> int:
-    """The number of workers of the run: that of the state, or for a new state the one that the run asks for. Raises LayoutChanged if the run
-    asks for another layout than that of the state, and WorkersUnknown if nothing says how many there are to be."""
-    layout = state.layout
-    if layout is None:
-        asked = spec.workers if spec.workers is not None else spec.workers_default
-        if asked is None:
-            raise WorkersUnknown(
-                "the number of workers of a new pipeline on a cluster must be set: the driver's cores say nothing about the executors'.",
-                "Set stepwell.workers, or run with --workers N. Each worker needs one task slot.",
-            )
-        return asked
-    asked = layout.workers if spec.workers is None else spec.workers
-    if (layout.workers, layout.shards) != (asked, spec.shards):
-        raise LayoutChanged(
-            f"the state was made with {layout.workers} workers and {layout.shards} shards, and this run asks for "
-            f"{asked} and {spec.shards}.",
-            f"Run with --workers {layout.workers}; changing the layout of a state is not supported yet.",
+def refuse_former(state: StepLogState) -> None:
+    """Raises StateLost if the state was made by a version of Stepwell with another format of the step log."""
+    if state.is_former:
+        raise StateLost(
+            f"the step log {state.topic} has the records of a former version of Stepwell, whose state this version cannot open.",
+            "Run that version, or rebuild the state with `stepwell run --full-refresh`.",
         )
-    return layout.workers
 
 
 def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str) -> dict[str, TopicFacts]:

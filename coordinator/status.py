@@ -29,7 +29,8 @@ class StepTimes:
 @dataclass
 class Status:
     """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id and
-    the folder of databases of each. `skipped` counts malformed messages by source handle."""
+    the folder of databases of each. `skipped` counts malformed messages by source handle. `layout`: who owns how many slots, and the change
+    under way; `layout_fault`: why the last one could not begin."""
 
     pipeline: str
     epoch: int = 0
@@ -49,6 +50,8 @@ class Status:
     disk_bytes: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     workers: list[dict[str, str | int]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=dict)
+    layout_fault: str | None = None
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

@@ -77,7 +77,20 @@ CheckpointPoint = Literal[
     "checkpoint.snapshot",
     "checkpoint.truncated",
 ]
-Point = Literal[StartPoint, RecoveryPoint, StepPoint, CheckpointPoint]
+LayoutPoint = Literal[
+    "layout.intended",
+    "born",  # the databases of a change's new workers are made and opened
+    "joined",
+    "cut.exported",
+    "absorb.inside",
+    "absorb.done",
+    "release.inside",
+    "release.done",
+    "cut.done",
+    "settle.completed",
+    "bury.renamed",  # the folder of a database that nobody needs any more
+]
+Point = Literal[StartPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
 START: tuple[Point, ...] = get_args(StartPoint)

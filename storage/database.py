@@ -96,9 +96,10 @@ class Database:
         self._opened = opened  # a later `open` ends this handle, even one of the same epoch
 
     @staticmethod
-    def create(path: Path, identity: Identity, epoch: int, owned: SlotSet) -> None:
-        """Creates a database with version 0, which is empty but for the record of the slots that it owns. It is durable
-        on return. After a crash it exists completely or not at all. Raises DatabaseExists, StorageFull."""
+    def create(path: Path, identity: Identity, epoch: int, owned: SlotSet, base: VersionId = EMPTY) -> None:
+        """Creates a database with the version `base`, which is empty but for the records of its step and of the slots that
+        it owns. It is durable on return. After a crash it exists completely or not at all. Raises DatabaseExists,
+        StorageFull."""
         path = path.resolve()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise DatabaseExists(path)
@@ -109,8 +110,9 @@ class Database:
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
             with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
-                checksum = folding.put_first(writer, keys.OWNED_KEY, records.encode(keys.OWNED_KEY, owned.to_bytes()))
-                described.save(writer, Description(identity, epoch, (EMPTY,), record_set_checksums=(checksum,)))
+                first = {keys.OWNED_KEY: owned.to_bytes(), keys.STEP_KEY: base.step.to_bytes(8)}
+                checksum = folding.put_first(writer, {key: records.encode(key, value) for key, value in first.items()})
+                described.save(writer, Description(identity, epoch, (base,), record_set_checksums=(checksum,)))
             environments.retire_except(draft)
             sync(draft / COMMITTED)
             sync(draft)

@@ -11,7 +11,7 @@ all that it changes, beside the undo log. In pieces it needs that space only for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from storage import keys, parts, records, undo
@@ -34,10 +34,11 @@ PIECE_RECORDS_MAX = 1 << 14
 """The number of records that one transaction walks over. This takes about 10 ms, in which no other process can write."""
 
 
-def put_first(writer: Writer, key: bytes, stored: bytes) -> int:
-    """Writes the first record of a new database. Returns the checksum of the record set."""
+def put_first(writer: Writer, stored: Mapping[bytes, bytes]) -> int:
+    """Writes the first records of a new database. Returns the checksum of the record set."""
     committed = _CommittedRecords(writer, 0)
-    committed.put(key, stored)
+    for key, value in stored.items():
+        committed.put(key, value)
     return committed.checksum_change % MODULUS
 
 

@@ -2,6 +2,7 @@
 
     <root>/host.json              names the folder; it is made once
     <databases>/NNNN/             the database of worker NNNN
+    <databases>/NNNN-bBIRTH/      that of a worker which a change of the layout has made
     <databases>/.NNNN.old/        a database that is being removed
 
 In local mode the databases are in the project's storage folder, and the folder needs no name. With `stepwell.local.dir` the root is that
@@ -18,15 +19,17 @@ the same moment, they may return different ones for one start. Then the database
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from faults.points import reached
 from storage import database
 from storage.database import Database
 from storage.errors import NoDatabase, OtherFormat, StorageError
-from storage.identity import FoundDatabase, Identity
+from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
 
 LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
 """Of the process of an executor: it goes before the setting, because each host of a cluster may have another folder."""
@@ -34,6 +37,8 @@ LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
 HOST_FILE = "host.json"
 
 WORKERS_FOLDER = "workers"
+
+_FOLDER = re.compile(r"(?P<worker>\d+)(-b(?P<birth>.+))?", re.ASCII)
 
 REMOVED_SUFFIX = ".old"
 """The suffix of a folder that is being removed."""
@@ -76,8 +81,9 @@ class HostFolder:
     root: Path
     databases: Path
 
-    def of_worker(self, worker: int) -> Path:
-        return self.databases / f"{worker:04d}"
+    def of_worker(self, worker: int, birth: str = FIRST_BIRTH) -> Path:
+        """The folder of a worker's database."""
+        return self.databases / database_folder(worker, birth)
 
     def name(self, new_id: Callable[[], str]) -> str:
         """The name of the folder, which is made if it has none. It differs from the name of every other folder, also of a copy on this machine
@@ -113,23 +119,27 @@ class HostFolder:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
+    def names(self) -> list[str]:
+        """Of the folders of databases that are here, in order."""
+        if not self.databases.exists():
+            return []
+        return sorted(folder.name for folder in self.databases.iterdir() if _FOLDER.fullmatch(folder.name))
+
     def look(self) -> tuple[FoundDatabase, ...]:
         """The databases that are here, by worker. Empty folders do not count. Raises OSError if the folder itself cannot be read."""
-        if not self.databases.exists():
-            return ()
-        numbers = {int(folder.name) for folder in self.databases.iterdir() if folder.name.isdigit()}
-        found = (_look_at(self.of_worker(worker)) for worker in sorted(numbers))
+        found = (_look_at(self.databases / name) for name in self.names())
         return tuple(each for each in found if each is not None)
 
-    def remove(self, worker: int, expected: Identity | None) -> bool:
+    def remove(self, worker: int, birth: str, expected: Identity | None) -> bool:
         """Removes the database of a worker if its identity is `expected`; None stands for one that cannot be read. Returns whether it was."""
-        folder = self.of_worker(worker)
+        folder = self.of_worker(worker, birth)
         found = _look_at(folder)
         if found is None or found.identity != expected:
             return False
         removed = folder.with_name(f".{folder.name}{REMOVED_SUFFIX}")
         shutil.rmtree(removed, ignore_errors=True)
         folder.rename(removed)
+        reached("bury.renamed", worker)
         shutil.rmtree(removed, ignore_errors=True)
         return True
 
@@ -141,20 +151,27 @@ class HostFolder:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
+def database_folder(worker: int, birth: str) -> str:
+    """The name of the folder of a worker's database."""
+    return f"{worker:04d}" if birth == FIRST_BIRTH else f"{worker:04d}-b{birth}"
+
+
 def _look_at(folder: Path) -> FoundDatabase | None:
     """None if there is no database."""
-    worker = int(folder.name)
+    named = _FOLDER.fullmatch(folder.name)
+    assert named is not None, f"{folder} is no folder of a database"
+    worker, birth = int(named["worker"]), named["birth"] or FIRST_BIRTH
     try:
         if not folder.exists() or not any(folder.iterdir()):
             return None
-        return FoundDatabase(worker, *Database.look(folder))
+        return FoundDatabase(worker, *Database.look(folder), birth=birth)
     except OtherFormat as other:
-        return FoundDatabase(worker, other.owner, (), 0, str(other))
+        return FoundDatabase(worker, other.owner, (), 0, str(other), birth)
     except NoDatabase as fault:
         # Another process may have removed it just now.
-        return FoundDatabase(worker, None, (), 0, str(fault)) if folder.exists() else None
+        return FoundDatabase(worker, None, (), 0, str(fault), birth) if folder.exists() else None
     except (StorageError, OSError) as fault:
-        return FoundDatabase(worker, None, (), 0, str(fault))
+        return FoundDatabase(worker, None, (), 0, str(fault), birth)
     finally:
         Database.close(folder)  # most of them are another worker's
 

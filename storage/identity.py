@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from base.version import VersionId
 
+FIRST_BIRTH = "0"
+"""The birth of the workers of a new state. A worker that a change of the layout makes has a birth of its own, which distinguishes its database
+from all others that ever had its number."""
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -18,7 +22,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class FoundDatabase:
-    """A database that a process has found in a folder. `worker` is the number that the folder's name says.
+    """A database that a process has found in a folder. `worker` and `birth` are what the folder's name says.
 
     `identity` is None if the description cannot be read; `fault` then says why. Both are set if another version of Stepwell wrote the database:
     its identity can be read, and its `versions` cannot. `disk_bytes`: of the committed records; 0 if they cannot be read."""
@@ -28,3 +32,4 @@ class FoundDatabase:
     versions: tuple[VersionId, ...]
     disk_bytes: int
     fault: str | None = None
+    birth: str = FIRST_BIRTH

@@ -34,7 +34,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "operators": {"rows", "accumulators", "state", "model", "expressions"},
         "analysis": {"rows", "state", "model", "expressions", "operators"},
         "run": {"rows", "state", "model", "expressions", "operators", "analysis"},
-        "resident": {"analysis", "expressions", "operators", "run"},
+        "resident": {"analysis", "expressions", "model", "operators", "run", "state"},
     },
     "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
     "stepwell": {

@@ -82,6 +82,10 @@ class Layout:
         each = SLOTS // self.shards
         return SlotSet.of((s * each, (s + 1) * each) for s, owner in enumerate(self.owners) if owner == member)
 
+    def with_policy(self, policy: Policy) -> Layout:
+        """The same owners under another policy. The next change of the members obeys it."""
+        return Layout(self.number, policy, self.members, self.owners)
+
     def with_members(self, members: Sequence[int]) -> Layout:
         """The next layout, which has these members and moves as little as possible."""
         needed = self.policy.needed(len(members))

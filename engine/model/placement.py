@@ -1,12 +1,12 @@
 """The placement: slot -> worker, input partition -> worker. All workers of a step have the same one.
 
 A placement is what routing needs of a layout. Every slot has exactly one owner. While a layout changes, placements follow each other from one
-layout to the next.
+layout to the next, and each has a number of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from base.slots import ALL_SLOTS, NO_SLOTS, SLOT_BITS, SlotSet
-from engine.model.layout import Layout
+from engine.model.layout import Layout, quota
 from engine.rows.hashing import HASH_BITS, Hashes
 
 Workers = npt.NDArray[np.int32]
@@ -22,13 +22,43 @@ Workers = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Placement:
-    """`owned[worker]`: the slots of a worker; the keys are the workers' numbers, which may have gaps."""
+    """`number`: counts the placements of a term from 0 on. `owned[worker]`: the slots of a worker; the keys are the workers' numbers, which may
+    have gaps. A worker that has just joined owns no slots. `readers[topic][partition]`: the worker that reads it. That changes no output, so it
+    is not recorded."""
 
+    number: int
     owned: Mapping[int, SlotSet]
+    readers: Mapping[str, tuple[int, ...]]
 
     @staticmethod
-    def of(layout: Layout) -> Placement:
-        return Placement({member: layout.slots_of(member) for member in layout.members})
+    def first(owned: Mapping[int, SlotSet], partitions: Mapping[str, int]) -> Placement:
+        """The first one of a term. `partitions`: the number of partitions of each input topic. They are given to the workers in turn, in the
+        order of topic and number."""
+        workers = sorted(owned)
+        every = [(topic, number) for topic in sorted(partitions) for number in range(partitions[topic])]
+        return Placement(0, owned, _by_topic(every, [workers[i % len(workers)] for i in range(len(every))]))
+
+    @staticmethod
+    def of(layout: Layout, partitions: Mapping[str, int]) -> Placement:
+        """The first one of a layout to which nothing has to be moved."""
+        return Placement.first({member: layout.slots_of(member) for member in layout.members}, partitions)
+
+    def with_members(self, members: Iterable[int]) -> Placement:
+        """The next one, with other workers. Those that are new own no slots yet, and those that leave own none any more. Partitions move as
+        rarely as they can, because the worker that reads one reads ahead."""
+        owned = {member: self.owned.get(member, NO_SLOTS) for member in sorted(members)}
+        every = [(topic, number) for topic in sorted(self.readers) for number in range(len(self.readers[topic]))]
+        readers = quota([self.readers[topic][number] for topic, number in every], owned)
+        return Placement(self.number + 1, owned, _by_topic(every, readers))
+
+    def with_moved(self, slots: SlotSet, source: int, destination: int) -> Placement:
+        """The next one, after a cut."""
+        owned = {
+            **self.owned,
+            source: self.owned[source].minus(slots),
+            destination: self.owned[destination].union(slots),
+        }
+        return Placement(self.number + 1, owned, self.readers)
 
     @cached_property
     def workers(self) -> tuple[int, ...]:
@@ -46,6 +76,8 @@ class Placement:
             assert union.intersection(slots) == NO_SLOTS, f"worker {worker} owns slots of another one"
             union = union.union(slots)
         assert union == ALL_SLOTS, f"nobody owns {ALL_SLOTS.minus(union)}"
+        readers = {worker for workers in self.readers.values() for worker in workers}
+        assert readers <= self.owned.keys(), f"{readers} read, and the workers are {self.workers}"
 
     def worker_of(self, routing: Hashes) -> Workers:
         """The worker of each routing hash."""
@@ -60,8 +92,14 @@ class Placement:
                 table[first:end] = worker
         return table
 
-    def partition_owners(self, partitions: Mapping[str, int]) -> dict[tuple[str, int], int]:
-        """(topic, partition) -> worker. `partitions`: the number of partitions of each topic. Partitions are assigned to the workers in turn,
-        in the order of topic and number. The assignment changes no output, so it is not recorded."""
-        every = [(topic, number) for topic in sorted(partitions) for number in range(partitions[topic])]
-        return {partition: self.workers[index % len(self.workers)] for index, partition in enumerate(every)}
+    def reader_of(self, topic: str, partition: int) -> int:
+        """The worker that reads a partition. One that was added after the term began is given out by its number."""
+        readers = self.readers.get(topic, ())
+        return readers[partition] if partition < len(readers) else self.workers[partition % len(self.workers)]
+
+
+def _by_topic(every: Iterable[tuple[str, int]], workers: Iterable[int]) -> dict[str, tuple[int, ...]]:
+    readers: dict[str, tuple[int, ...]] = {}
+    for (topic, _), worker in zip(every, workers, strict=True):
+        readers[topic] = (*readers.get(topic, ()), worker)
+    return readers

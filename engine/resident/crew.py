@@ -1,14 +1,17 @@
 """The workers of one term, as the coordinator sees them: it starts them, gives them orders, and takes their answers.
 
-    launch -> wait_for_candidates -> bind -> [remove, create] -> fence -> open -> give, collect | freeze | begin_fold, folded | pause ... ->
-    stop; close in any case
+    launch -> wait_for_candidates -> bind -> [remove, create] -> fence -> open -> join -> give, collect | freeze | begin_fold, folded | pause ...
+    -> stop; close in any case
+
+    recruit -> recruits -> admit -> enter -> join          while steps run: workers that a change of the layout adds
+    give_slots -> place                                    at a drained boundary: slots with their state go from one worker to another
+    join -> leave                                          workers that own nothing any more
 
 A task that has registered is a *candidate*. It becomes a worker only when enough candidates are there, because the coordinator gives the numbers
 by the databases that the candidates' hosts hold (coordinator/binding.py).
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
-TaskLost is raised. Every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is
-rejected.
+TaskLost is raised. What a worker of another term sends is rejected. roster.py says how workers are watched.
 
 One thread uses it. Threads of its own only send pings (pulse.py) and wait for Spark's jobs (spark_launcher.py).
 """
@@ -16,27 +19,27 @@ One thread uses it. Threads of its own only send pings (pulse.py) and wait for S
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
 
 import structlog
 
+from base.slots import SlotSet
 from base.term import Term
 from base.version import VersionId
-from engine.errors import StaleTask, TaskLost
+from engine.errors import TaskLost
+from engine.model.placement import Placement
 from engine.resident import faults
 from engine.resident.entry import Assignment
-from engine.resident.frames import Buffer, Frame
+from engine.resident.frames import Buffer
 from engine.resident.launcher import Job, Launcher
-from engine.resident.liveness import Limits, Liveness, Verdict
+from engine.resident.liveness import Limits
 from engine.resident.messages import (
-    Answer,
-    Beat,
     Contents,
     Create,
     Created,
+    Enter,
+    Entered,
     Failed,
     Fence,
     Fenced,
@@ -44,16 +47,23 @@ from engine.resident.messages import (
     Folded,
     Freeze,
     Frozen,
+    Given,
+    GiveSlots,
     Join,
     Joined,
-    Message,
+    Leave,
+    Left,
+    NewDatabase,
     Open,
     Opened,
     Order,
     Pause,
     Paused,
+    Place,
     Read,
     Register,
+    Released,
+    ReleaseSlots,
     Remove,
     Removed,
     Resume,
@@ -63,31 +73,29 @@ from engine.resident.messages import (
     StepDone,
     Stop,
     Stopped,
+    Taken,
+    TakeSlots,
+    Weigh,
+    Weighed,
     Welcome,
 )
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.registration import ENOUGH, Candidate, Registration
+from engine.resident.roster import POLL_SECONDS, RECOVERABLE, A, Roster
 from engine.resident.start_faults import NoSlots
-from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
+from engine.resident.transport import Connection, Event, Events, Transport
 from engine.run.tasks import StepInput, TaskSetup
 from io_kafka.errors import StepTooLarge
 from storage.database import FencedState
-from storage.errors import NotOpen
 from storage.identity import Identity
+from storage.transaction import CutNumber
+
+__all__ = ["RECOVERABLE", "Crew", "CrewLimits", "WorkerOutput"]
 
 _log = structlog.get_logger("engine.resident.crew")
 
-POLL_SECONDS = 0.5
-"""The longest wait of one call, after which heartbeats are judged."""
-
 FAILURE_CHARACTERS_MAX = 2000
 """Of the text about a failed job. Spark's has the stack traces of the JVM."""
-
-STEPS_REMEMBERED = 100
-"""Of which the slowest says how long a worker may make no progress."""
-
-RECOVERABLE = (StaleTask, TaskLost, NotOpen)
-"""Faults after which a crew is replaced. They are raised as soon as they arrive, for the other workers may wait for ever."""
 
 STEP = "run_step"
 """The kind of order that a step's answers belong to."""
@@ -99,11 +107,6 @@ EXTRA_SECONDS = 1.0
 """Between two additional tasks, after the first ones: as many as there are workers come as fast as they register. Spark may go on placing tasks
 where they do not help, so the later ones only wait for a host that comes back."""
 
-BESIDE = ("fold", "read")
-"""The kinds of order that a worker carries out beside the steps."""
-
-A = TypeVar("A", bound=Answer)
-
 
 @dataclass(frozen=True)
 class WorkerOutput:
@@ -112,16 +115,6 @@ class WorkerOutput:
     worker: int
     done: StepDone
     buffers: tuple[Buffer, ...]
-
-
-@dataclass
-class _Member:
-    """A worker. `answers`: what it has sent and nobody has taken yet, by kind."""
-
-    number: int
-    connection: Connection
-    registered: Register
-    answers: dict[str, tuple[Answer, tuple[Buffer, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -133,50 +126,58 @@ class CrewLimits:
 
 
 class Crew:
-    """As many workers as `setup.placement` has."""
+    """`tasks`: how many tasks the start needs."""
 
     def __init__(
-        self, setup: TaskSetup, term: Term, launcher: Launcher, transport: Transport, limits: CrewLimits
+        self, setup: TaskSetup, tasks: int, term: Term, launcher: Launcher, transport: Transport, limits: CrewLimits
     ) -> None:
         self.setup, self.term = setup, term
+        self.placement: Placement | None = None
+        """None until the workers have joined each other."""
+        self._tasks = tasks
         self._outside = setup.kafka.outside
         self._launcher, self._transport, self._limits = launcher, transport, limits
-        self._events = Events(transport)
         self._token = secrets.token_hex(16)
-        self._liveness = Liveness(limits.liveness)
         self._jobs: list[Job] = []
         self._registration = Registration(term, self._token, self._outside.monotonic)
         self._register_until = 0.0
-        self._members: dict[int, _Member] = {}
+        self._roster = Roster(
+            term, Events(transport), limits.liveness, self._outside, self._take_stranger, self._expire_strangers
+        )
+        self._seniority: list[int] = []
         self._given_at: float | None = None
         self._serial = -1
-        # How long the slowest worker took for each of the last steps.
-        self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._paused = False
         self._pulse = CoordinatorPulse(self._connections, term, self._outside)
 
     def _connections(self) -> list[Connection]:
         """Of all workers and candidates; another thread asks."""
-        return [member.connection for member in list(self._members.values())] + self._registration.connections
+        return [member.connection for member in list(self._roster.members.values())] + self._registration.connections
+
+    def _take_stranger(self, event: Event) -> None:
+        self._registration.take(event)
+
+    def _expire_strangers(self) -> None:
+        self._registration.expire()
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Of the workers, ascending."""
-        return self.setup.placement.workers
+        """Of the workers, ascending: those that have joined each other, and before that those that are bound."""
+        return self.placement.workers if self.placement is not None else tuple(sorted(self._roster.members))
 
     @property
-    def members(self) -> list[Register]:
+    def members(self) -> dict[int, Register]:
         """What the workers have said of themselves, in the order of their numbers."""
-        return [self._members[number].registered for number in sorted(self._members)]
+        return {number: self._roster.members[number].registered for number in sorted(self._roster.members)}
 
     # From the start to the first step
 
     def launch(self) -> None:
         """Starts the workers' jobs. Raises NoSlots if it is known that there are too few task slots."""
         slots = self._launcher.slots
-        if slots is not None and slots < len(self.numbers):
-            raise NoSlots(len(self.numbers), 0, slots, 0.0)
-        for _ in self.numbers:
+        if slots is not None and slots < self._tasks:
+            raise NoSlots(self._tasks, 0, slots, 0.0)
+        for _ in range(self._tasks):
             self._start_task()
         self._pulse.start()
 
@@ -195,19 +196,19 @@ class Crew:
         return self._registration.candidates
 
     def wait_for_candidates(self) -> None:
-        """Waits until there are as many candidates as workers. Raises NoSlots or TaskLost."""
+        """Waits until there are as many candidates as the start needs. Raises NoSlots or TaskLost."""
         self._register_until = self._outside.monotonic() + self._limits.register_s
-        if not self._wait_for_count(len(self.numbers)):
+        if not self._wait_for_count(self._tasks):
             registered, slots = len(self.candidates), self._launcher.slots
-            raise NoSlots(len(self.numbers), registered, slots, self._limits.register_s)
+            raise NoSlots(self._tasks, registered, slots, self._limits.register_s)
 
     def wait_for_another(self) -> bool:
         """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all, or if there
         are SPARES_MAX already. Raises TaskLost."""
         count = len(self.candidates)
-        if count >= len(self.numbers) + SPARES_MAX:
+        if count >= self._tasks + SPARES_MAX:
             return False
-        if count >= 2 * len(self.numbers):
+        if count >= 2 * self._tasks:
             self._wait_for_count(count + 1, self._outside.monotonic() + EXTRA_SECONDS)  # a late one may come
         self._start_task()
         return self._wait_for_count(count + 1)
@@ -220,52 +221,69 @@ class Crew:
             if left <= 0:
                 return False
             self._check_jobs()
-            self._poll(min(POLL_SECONDS, left))
+            self._roster.poll(min(POLL_SECONDS, left))
         return True
 
-    def bind(self, workers: Mapping[int, int]) -> None:
-        """Makes candidates workers: from each worker's number to the candidate's serial number. All other candidates are sent away."""
-        assert not self._members, "the workers have their numbers already"
-        assert workers.keys() == set(self.numbers) and len(set(workers.values())) == len(workers), f"{workers}"
+    def _check_jobs(self) -> None:
+        for job in self._jobs:
+            if job.failure is not None:
+                text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
+                raise TaskLost(
+                    f"the Spark job of a worker ended before all workers had registered: {text}"
+                ) from job.failure
+
+    def bind(self, workers: Mapping[int, int], databases: Mapping[int, tuple[str, str]]) -> None:
+        """Makes candidates workers: from each worker's number to the candidate's serial number. All other candidates are sent away. `databases`:
+        the birth of each worker, and the uuid of its database."""
+        assert workers.keys() == databases.keys() and len(set(workers.values())) == len(workers), f"{workers}"
         by_serial = {candidate.serial: candidate for candidate in self._registration.end()}
-        now = self._outside.monotonic()
-        for number in self.numbers:
+        for number in sorted(workers):
             candidate = by_serial.pop(workers[number])
             registered = candidate.registered
-            self._members[number] = _Member(number, candidate.connection, registered)
-            self._liveness.heard(number, now, candidate.connection.bytes_arrived())
-            candidate.connection.send(Frame(self.term, Welcome(worker=number)))
+            self._roster.add(number, candidate.connection, registered)
+            self._seniority.append(number)
+            self._roster.send(number, Welcome(worker=number, birth=databases[number][0], database=databases[number][1]))
             _log.info("worker bound", worker=number, pid=registered.pid, host=registered.host, term=str(self.term))
         for spare in by_serial.values():
             self._registration.refuse(spare.connection, ENOUGH)
 
-    def remove(self, databases: Mapping[int, Sequence[tuple[int, Identity | None]]]) -> None:
-        """Has some workers remove databases of older generations from their hosts."""
+    def remove(self, databases: Mapping[int, Sequence[tuple[int, str, Identity | None]]]) -> None:
+        """Has some workers remove databases from their hosts that no run will open again."""
         orders = {number: Remove(databases=tuple(found)) for number, found in databases.items()}
-        for number, answer in self._ask_each(orders, Removed).items():
-            _log.info("databases of an older generation removed", by=number, of_workers=list(answer.workers))
+        for number, answer in self._roster.ask_each(orders, Removed).items():
+            _log.info("databases removed that nobody needs", by=number, of_workers=list(answer.workers))
 
-    def create(self, numbers: Iterable[int]) -> None:
+    def create(self, databases: Mapping[int, NewDatabase]) -> None:
         """Has these workers create their databases."""
-        for number in self._ask_each(dict.fromkeys(sorted(numbers), Create()), Created):
-            folder = self._members[number].registered.folder
-            _log.info("database created", worker=number, host=self._members[number].registered.host, folder=folder)
+        for number in self._roster.ask_each({n: Create(new=new) for n, new in databases.items()}, Created):
+            registered = self._roster.members[number].registered
+            _log.info("database created", worker=number, host=registered.host, folder=registered.folder)
 
-    def fence(self) -> dict[int, FencedState]:
-        """Fences every worker's database: no older run can change it from now on. Returns what each of them can open."""
-        found = self._ask(Fence(), Fenced)
+    def fence(self, numbers: Iterable[int] | None = None) -> dict[int, FencedState]:
+        """Fences the databases of these workers, or of all: no older run can change them from now on. Returns what each of them can open."""
+        asked = self.numbers if numbers is None else tuple(numbers)
+        found = self._roster.ask_each(dict.fromkeys(asked, Fence()), Fenced)
         return {number: FencedState(answer.versions, answer.number) for number, answer in found.items()}
 
-    def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> None:
-        """Every database opens `version`, durably, and discards the other one. Then the workers connect to each other."""
-        self._ask_each({number: Open(version=version, fenced=fenced[number].number) for number in self.numbers}, Opened)
-        self._ask(Join(members={number: self._members[number].registered.address for number in self.numbers}), Joined)
+    def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> dict[int, SlotSet]:
+        """The databases that were fenced open `version`, durably, and discard the other one. Returns the slots that each of them owns."""
+        orders = {number: Open(version=version, fenced=fenced[number].number) for number in sorted(fenced)}
+        return {number: answer.owned for number, answer in self._roster.ask_each(orders, Opened).items()}
+
+    def join(self, placement: Placement) -> None:
+        """Connects the workers of the placement to each other, and makes it that of the next step. Those that are connected stay so."""
+        placement.check()
+        self.placement = placement
+        self._seniority = [number for number in self._seniority if number in placement.owned]
+        members = tuple((number, self._roster.members[number].registered.address) for number in self._seniority)
+        self._ask(Join(members=members, placement=placement), Joined)
 
     # Steps
 
     def give(self, given: StepInput) -> None:
         """Gives a step to all workers. `collect` takes its results; at most one step is under way."""
         assert self._given_at is None, f"step {given.step} is given before the step before was collected"
+        assert self.placement is not None, "a step before the workers have joined each other"
         if self._paused:
             self._ask(Resume(), Resumed)
             self._paused = False
@@ -274,6 +292,7 @@ class Crew:
         self._send_to_all(
             RunStep(
                 serial=self._serial,
+                placement=self.placement.number,
                 step=given.step,
                 ranges=given.ranges,
                 on_error=dict(given.on_error),
@@ -286,28 +305,28 @@ class Crew:
         """The results of the step that was given. Waits until every worker has answered. If several failed, a StepTooLarge goes first, then the
         fault of the lowest worker. Recoverable faults and mistakes are raised as soon as they arrive."""
         assert self._given_at is not None, f"step {step} was not given"
-        self._wait_for(STEP, f"step {step}", self.numbers)
+        self._roster.wait_for(STEP, f"step {step}", self.numbers)
         self._given_at = None
-        taken = {number: self._take_step(self._members[number], step) for number in self.numbers}
+        taken = {number: self._take_step(number, step) for number in self.numbers}
         failed = [answer for answer in taken.values() if isinstance(answer, Exception)]
         if failed:
             raise next((fault for fault in failed if isinstance(fault, StepTooLarge)), failed[0])
         outputs = [answer for answer in taken.values() if isinstance(answer, WorkerOutput)]
         if len(outputs) < len(taken):
             raise TaskLost(f"step {step}: workers abandoned it, and none has said why")
-        self._step_s.append(max(_seconds_of(output.done) for output in outputs))
+        self._roster.took(max(_seconds_of(output.done) for output in outputs))
         return outputs
 
-    def _take_step(self, member: _Member, step: int) -> WorkerOutput | Exception | None:
-        answer, buffers = member.answers.pop(STEP)
+    def _take_step(self, number: int, step: int) -> WorkerOutput | Exception | None:
+        answer, buffers = self._roster.pop(number, STEP)
         match answer:
             case StepDone() if answer.step == step:
-                return WorkerOutput(member.number, answer, buffers)
+                return WorkerOutput(number, answer, buffers)
             case StepAbandoned() if answer.step == step:
                 return None
             case Failed(fault=fault):
-                return faults.from_wire(fault, member.number)
-        raise TaskLost(f"worker {member.number} answered step {step} with {answer}")
+                return faults.from_wire(fault, number)
+        raise TaskLost(f"worker {number} answered step {step} with {answer}")
 
     # Checkpoints
 
@@ -322,18 +341,16 @@ class Crew:
     def folded(self) -> dict[int, Folded] | None:
         """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed."""
         self.check()
-        answers = {number: self._members[number].answers.get("fold") for number in self.numbers}
-        for number, answer in answers.items():
-            if answer is not None and isinstance(answer[0], Failed):
-                raise faults.from_wire(answer[0].fault, number)
-        if any(answer is None for answer in answers.values()):
+        for number in self.numbers:
+            self._roster.raise_failure(number, "fold")
+        if self.folding:
             return None
-        return {number: self._taken(number, "fold", Folded) for number in self.numbers}
+        return {number: self._roster.taken(number, "fold", Folded) for number in self.numbers}
 
     @property
     def folding(self) -> list[int]:
         """The workers that have not answered `begin_fold`."""
-        return [number for number in self.numbers if "fold" not in self._members[number].answers]
+        return [number for number in self.numbers if not self._roster.has_answered(number, "fold")]
 
     # Views
 
@@ -344,9 +361,9 @@ class Crew:
     def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
         """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
         self.check()
-        if any("read" not in self._members[number].answers for number in self.numbers):
+        if not all(self._roster.has_answered(number, "read") for number in self.numbers):
             return None
-        answers = {number: self._members[number].answers.pop("read") for number in self.numbers}
+        answers = {number: self._roster.pop(number, "read") for number in self.numbers}
         found: dict[int, tuple[Contents, tuple[Buffer, ...]]] = {}
         for number, (answer, buffers) in answers.items():
             match answer:
@@ -357,6 +374,68 @@ class Crew:
                 case _:
                     raise TaskLost(f"worker {number} answered read with {answer.kind}")
         return found
+
+    # Changes of the layout
+
+    def recruit(self, count: int) -> None:
+        """Starts so many tasks that are to become workers. `candidates` has those that are ready."""
+        self._registration = Registration(self.term, self._token, self._outside.monotonic)
+        for _ in range(count):
+            self._start_task()
+
+    def dismiss(self) -> None:
+        """Sends the recruits away: no worker is needed."""
+        for candidate in self._registration.end():
+            self._registration.refuse(candidate.connection, ENOUGH)
+
+    def admit(self, workers: Mapping[int, int], databases: Mapping[int, tuple[str, str]], new: NewDatabase) -> None:
+        """Makes recruits workers, with databases that are created and opened at `new.base`. They take part when they have joined."""
+        self.bind(workers, databases)
+        self.create(dict.fromkeys(sorted(workers), new))
+        self.open(new.base, self.fence(sorted(workers)))
+
+    def enter(self, numbers: Iterable[int], step: int) -> None:
+        """The databases of these workers, which have no state, take their place before the step."""
+        self._roster.ask_each(dict.fromkeys(sorted(numbers), Enter(step=step)), Entered)
+
+    def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
+        """Has workers estimate the bytes of some of their slots, beside the steps. `weighed` tells when that is over."""
+        for number, its in slots.items():
+            self._roster.send(number, Weigh(slots=its))
+
+    def weighed(self, numbers: Iterable[int]) -> dict[int, int] | None:
+        """The bytes of these slots of each worker; None until all have answered."""
+        self.check()
+        asked = tuple(numbers)
+        for number in asked:
+            self._roster.raise_failure(number, "weigh")
+        if not all(self._roster.has_answered(number, "weigh") for number in asked):
+            return None
+        return {number: self._roster.taken(number, "weigh", Weighed).total_bytes for number in asked}
+
+    def give_slots(
+        self, number: CutNumber, slots: SlotSet, source: int, destination: int, bytes_max: int
+    ) -> tuple[SlotSet, int]:
+        """A cut: some of the slots, with their state, go from one worker to the other. Returns which ones, and the bytes of their state. At a
+        drained boundary."""
+        assert self.placement is not None
+        self._roster.send(destination, TakeSlots(number=number, giver=source))
+        give = GiveSlots(number=number, slots=slots, to=destination, bytes_max=bytes_max)
+        given = self._roster.ask_each({source: give}, Given)[source]
+        self._roster.wait_for("take_slots", "a cut", [destination])
+        self._roster.raise_failure(destination, "take_slots")
+        taken = self._roster.taken(destination, "take_slots", Taken)
+        if taken.slots != given.slots:
+            raise TaskLost(f"worker {source} gave {given.slots}, and worker {destination} took {taken.slots}")
+        self._roster.ask_each({source: ReleaseSlots(number=number, slots=given.slots)}, Released)
+        self.placement = self.placement.with_moved(given.slots, source, destination)
+        self._send_to_all(Place(placement=self.placement))
+        return given.slots, given.moved_bytes
+
+    def leave(self, numbers: Iterable[int]) -> None:
+        """These workers, which have joined nobody, remove their databases and end."""
+        for number in self._roster.ask_each(dict.fromkeys(sorted(numbers), Leave()), Left):
+            self._roster.remove(number)
 
     # The end of a step, and of all
 
@@ -382,138 +461,16 @@ class Crew:
 
     def check(self) -> None:
         """Takes what has arrived, without waiting. Raises TaskLost if a worker was lost."""
-        self._poll(0.0)
-
-    # Orders and answers
+        self._roster.poll(0.0)
 
     def _ask(self, order: Order, kind: type[A]) -> dict[int, A]:
-        return self._ask_each(dict.fromkeys(self.numbers, order), kind)
-
-    def _ask_each(self, orders: Mapping[int, Order], kind: type[A]) -> dict[int, A]:
-        """Gives each worker an order and waits for all answers. Raises the fault of the lowest worker that had one."""
-        for number, order in orders.items():
-            self._members[number].connection.send(Frame(self.term, order))
-        if not orders:
-            return {}
-        name, asked = next(iter(orders.values())).kind, sorted(orders)
-        self._wait_for(name, name, asked)
-        for number in asked:
-            answer, _ = self._members[number].answers[name]
-            if isinstance(answer, Failed):
-                raise faults.from_wire(answer.fault, number)
-        return {number: self._taken(number, name, kind) for number in asked}
-
-    def _taken(self, number: int, name: str, kind: type[A]) -> A:
-        answer, _ = self._members[number].answers.pop(name)
-        if not isinstance(answer, kind):
-            raise TaskLost(f"worker {number} answered {name} with {answer.kind}")
-        return answer
+        return self._roster.ask_each(dict.fromkeys(self.numbers, order), kind)
 
     def _send_to_all(self, order: Order) -> None:
         for number in self.numbers:
-            self._members[number].connection.send(Frame(self.term, order))
-
-    def _wait_for(self, name: str, what: str, asked: Sequence[int]) -> None:
-        """Until all workers that were asked have answered orders of the kind `name`. `what` names what they do."""
-        asked_at = self._outside.monotonic()
-        while unanswered := [number for number in asked if name not in self._members[number].answers]:
-            self._poll(POLL_SECONDS)
-            unanswered = [number for number in unanswered if name not in self._members[number].answers]
-            now = self._outside.monotonic()
-            self._judge(self._liveness.stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
-
-    # Events
-
-    def _poll(self, seconds: float) -> None:
-        """Takes everything that has arrived, and then looks whether a worker is silent."""
-        event = self._events.next(seconds)
-        while event is not None:
-            self._take(event)
-            event = self._events.next(0.0)
-        self._registration.expire()
-        now = self._outside.monotonic()
-        for member in self._members.values():
-            self._liveness.heard(member.number, now, member.connection.bytes_arrived())
-        self._judge(self._liveness.silent(now), "waiting for it")
-
-    def _judge(self, verdict: Verdict | None, doing: str) -> None:
-        """Raises TaskLost if there is a verdict."""
-        if verdict is not None:
-            _log.warning("a worker is given up", worker=verdict.worker, term=str(self.term), reason=verdict.reason)
-            raise TaskLost(f"{doing}: worker {verdict.worker}: {verdict.reason}")
-
-    def _take(self, event: Event) -> None:
-        member = next((m for m in self._members.values() if m.connection is event.connection), None)
-        if member is None:
-            self._registration.take(event)
-            return
-        match event:
-            case Arrived(_, frame):
-                if frame.term == self.term:
-                    self._heard(member, frame)
-            case Ended(_, reason):
-                if "stop" not in member.answers:
-                    registered = member.registered
-                    raise TaskLost(f"worker {member.number} (process {registered.pid} on {registered.host}): {reason}")
-
-    def _heard(self, member: _Member, frame: Frame) -> None:
-        now, message = self._outside.monotonic(), frame.message
-        if isinstance(message, Beat):
-            self._liveness.beat(member.number, message, now)
-            return
-        # `folded` and `contents` raise the faults of what runs beside the steps. Any other recoverable fault or mistake is raised here: other
-        # workers may never answer.
-        if isinstance(message, Failed) and message.doing not in BESIDE:
-            fault = faults.from_wire(message.fault, member.number)
-            if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
-                raise fault
-        name = _question_of(message)
-        if name in member.answers:
-            raise TaskLost(f"worker {member.number} has answered {name} twice")
-        member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
-
-    def _check_jobs(self) -> None:
-        for job in self._jobs:
-            if job.failure is not None:
-                text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
-                raise TaskLost(
-                    f"the Spark job of a worker ended before all workers had registered: {text}"
-                ) from job.failure
+            self._roster.send(number, order)
 
 
 def _seconds_of(done: StepDone) -> float:
     """How long a worker took for a step, without what it waited for its peers."""
     return 1e-3 * (done.read_ms + sum(stage.compute_ms + stage.state_ms for stage in done.stages))
-
-
-def _question_of(message: Message) -> str:
-    """The kind of order that a message answers."""
-    match message:
-        case Failed(doing=doing):
-            return doing
-        case StepDone() | StepAbandoned():
-            return STEP
-        case Removed():
-            return "remove"
-        case Created():
-            return "create"
-        case Fenced():
-            return "fence"
-        case Opened():
-            return "open"
-        case Joined():
-            return "join"
-        case Frozen():
-            return "freeze"
-        case Folded():
-            return "fold"
-        case Contents():
-            return "read"
-        case Paused():
-            return "pause"
-        case Resumed():
-            return "resume"
-        case Stopped():
-            return "stop"
-        case _:
-            raise TaskLost(f"a worker has sent {message.kind}, which answers nothing")

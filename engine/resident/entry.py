@@ -30,7 +30,7 @@ from engine.resident.worker import CoordinatorGone, Progress, Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
 from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
-from storage.identity import FoundDatabase
+from storage.identity import FoundDatabase, Identity
 
 CONNECT_SECONDS_MAX = 10.0
 """For the connection to the coordinator, which listens before it starts a task."""
@@ -98,7 +98,10 @@ def live(
             return answer.reason
         assert folder is not None, "a task without a folder became a worker"
         setup, term, token = assignment.setup, assignment.term, assignment.token
-        worker = Worker(setup, answer.worker, folder, term, token, transport, events, control, make_reader, progress)
+        identity = Identity(setup.place.pipeline, answer.worker, answer.database)
+        worker = Worker(
+            setup, identity, answer.birth, folder, term, token, transport, events, control, make_reader, progress
+        )
         worker.run()
         pulse.over = True
         linger(events, control)

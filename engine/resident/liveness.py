@@ -64,6 +64,10 @@ class Liveness:
             seen.progressed_at = now
         seen.progress, seen.is_waiting = progress, beat.waiting
 
+    def forget(self, worker: int) -> None:
+        """The worker has ended as it should."""
+        self._seen.pop(worker, None)
+
     def silent(self, now: float) -> Verdict | None:
         """The worker from which nothing has come for too long, if there is one."""
         for worker, seen in sorted(self._seen.items()):

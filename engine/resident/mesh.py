@@ -1,12 +1,15 @@
 """A worker's connections to its peers, and the exchange of a stage over them.
 
 Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of another term, of a
-stage that is over, or a second one from the same peer is a mistake that ends the worker's step. Messages of an older order are dropped. While a
-worker waits it goes on sending.
+stage that is over, or a second one from the same peer is a mistake that ends the worker's step. Messages of an older order are dropped. A
+message cannot belong to another placement, because each order to run a step has a number of its own. While a worker waits it goes on sending.
+
+The state of slots travels over the same connections (slots.py): `send` and `pieces_of`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -15,7 +18,7 @@ from base.term import Term
 from engine.analysis.stages import Channel
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
-from engine.resident.messages import Address, Hello, Rows
+from engine.resident.messages import Address, Hello, Pieces, Rows
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
@@ -51,23 +54,32 @@ class Mesh:
         self._peers: dict[int, Connection] = {}
         self._strangers = Strangers(now)
         self._inbox: dict[tuple[int, int], dict[int, ExchangeMessage]] = {}
+        self._pieces: dict[int, deque[tuple[Pieces, tuple[Buffer, ...]]]] = {}
         self._lost: str | None = None
         self._serial = -1  # of the order to run the present step
         self._stage = 0  # the first stage of that order whose messages may still arrive
         self._worker = -1
 
-    def join(self, worker: int, members: Mapping[int, Address]) -> None:
-        """Connects to the peers below `worker`, and waits for those above it. Raises TaskLost if that fails."""
+    def join(self, worker: int, members: Sequence[tuple[int, Address]]) -> None:
+        """Connects to the peers before `worker`, and waits for those behind it, as far as they are not connected yet. Connections to workers
+        that are no members end. Raises TaskLost if that fails."""
         self._worker = worker
-        for peer in sorted(number for number in members if number < worker):
-            try:
-                connection = self._transport.connect(members[peer], CONNECT_SECONDS_MAX)
-            except OSError as fault:
-                raise TaskLost(f"worker {worker} cannot connect to worker {peer} at {members[peer]}: {fault}") from None
-            connection.send(Frame(self._term, Hello(token=self._token, worker=worker)))
-            self._peers[peer] = connection
+        order = [number for number, _ in members]
+        for gone in self._peers.keys() - set(order):
+            self._peers.pop(gone).close()
+        for peer, address in members[: order.index(worker)]:
+            if peer not in self._peers:
+                self._peers[peer] = self._connected(peer, address)
         deadline = self._now() + JOIN_SECONDS_MAX
-        self._wait(lambda: self._peers.keys() == members.keys() - {worker}, deadline, "all peers to connect")
+        self._wait(lambda: self._peers.keys() == set(order) - {worker}, deadline, "all peers to connect")
+
+    def _connected(self, peer: int, address: Address) -> Connection:
+        try:
+            connection = self._transport.connect(address, CONNECT_SECONDS_MAX)
+        except OSError as fault:
+            raise TaskLost(f"worker {self._worker} cannot connect to worker {peer} at {address}: {fault}") from None
+        connection.send(Frame(self._term, Hello(token=self._token, worker=self._worker)))
+        return connection
 
     def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
         """See engine/run/tasks.py, Peers."""
@@ -83,6 +95,16 @@ class Mesh:
         if any(message.broken for message in inbox.values()):
             raise StepAbandoned(f"step {step}, stage {stage}")
         return tuple(inbox.values())
+
+    def send(self, peer: int, message: Pieces, buffers: Sequence[Buffer]) -> None:
+        """Sends a part of a cut to one peer."""
+        self._peers[peer].send(Frame(self._term, message, tuple(buffers)))
+
+    def pieces_of(self, giver: int) -> tuple[Pieces, tuple[Buffer, ...]]:
+        """The next part of a cut that a peer sends. Waits for it."""
+        waiting = self._pieces.setdefault(giver, deque())
+        self._wait(lambda: bool(waiting), None, f"slots of worker {giver}")
+        return waiting.popleft()
 
     def abandon(self, step: int, stage: int) -> None:
         """See engine/run/tasks.py, Peers."""
@@ -108,9 +130,12 @@ class Mesh:
                 peer = self._number_of(connection)
                 if peer is None:
                     return False
-                if term != self._term or not isinstance(message, Rows):
+                if term == self._term and isinstance(message, Rows):
+                    self._deliver(peer, message, buffers)
+                elif term == self._term and isinstance(message, Pieces):
+                    self._pieces.setdefault(peer, deque()).append((message, buffers))
+                else:
                     raise TaskLost(f"worker {self._worker} got {message.kind} of term {term} from worker {peer}")
-                self._deliver(peer, message, buffers)
                 return True
             case Ended(connection, reason):
                 if self._strangers.remove(connection):

@@ -1,9 +1,10 @@
 """Everything that travels between the coordinator and its workers, and between two workers, as one closed union.
 
-    coordinator -> worker    Welcome, Refuse, Remove, Create, Fence, Open, Join, RunStep, Freeze, Fold, Read, Pause, Resume, Stop, Ping
-    worker -> coordinator    Register, Holds, Removed, Created, Fenced, Opened, Joined, StepDone, StepAbandoned, Failed, Frozen, Folded,
-                             Contents, Paused, Resumed, Stopped, Beat
-    worker -> worker         Hello, Rows
+    coordinator -> worker    Welcome, Refuse, Remove, Create, Fence, Open, Enter, Join, RunStep, Freeze, Fold, Read, Pause, Resume, Weigh,
+                             GiveSlots, TakeSlots, ReleaseSlots, Leave, Stop, Ping
+    worker -> coordinator    Register, Holds, Removed, Created, Fenced, Opened, Entered, Joined, StepDone, StepAbandoned, Failed, Frozen,
+                             Folded, Contents, Paused, Resumed, Weighed, Given, Taken, Released, Left, Stopped, Beat
+    worker -> worker         Hello, Rows, Pieces
 
 A message is small and typed. Rows do not travel in it but in the buffers of its frame (frames.py), as Arrow IPC streams. Nothing here is
 unpickled: a frame that does not have the form of one of these classes is rejected.
@@ -16,11 +17,14 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from base.options import OnError
+from base.slots import SlotSet
 from base.version import VersionId
+from engine.model.placement import Placement
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
 from storage.identity import FoundDatabase, Identity
+from storage.transaction import CutNumber
 
 
 class Address(NamedTuple):
@@ -36,10 +40,12 @@ class _Message(BaseModel):
 
 
 class Welcome(_Message):
-    """The sender of `Register` is `worker` from now on."""
+    """The sender of `Register` is `worker` from now on. `birth` and `database`: the birth of the worker, and the uuid of its database."""
 
     kind: Literal["welcome"] = "welcome"
     worker: int
+    birth: str
+    database: str
 
 
 class Refuse(_Message):
@@ -50,17 +56,25 @@ class Refuse(_Message):
 
 
 class Remove(_Message):
-    """Removes databases from the worker's host that no run will ever open again: those of an older generation. Each is removed only if its
-    identity is still the one that is named here; None stands for a database that cannot be read."""
+    """Removes databases from the worker's host that no run will ever open again. Each is named by its worker's number and birth, and is removed
+    only if its identity is still the one that is named here; None stands for a database that cannot be read."""
 
     kind: Literal["remove"] = "remove"
-    databases: tuple[tuple[int, Identity | None], ...]
+    databases: tuple[tuple[int, str, Identity | None], ...]
+
+
+class NewDatabase(NamedTuple):
+    """A database that is to be created: without state, at version `base`, and owning these slots."""
+
+    owned: SlotSet
+    base: VersionId
 
 
 class Create(_Message):
-    """Creates the worker's database, which holds no step. If there is one already, nothing is changed: the fence looks whose it is."""
+    """Creates the worker's database. If there is one already, nothing is changed: the fence looks whose it is."""
 
     kind: Literal["create"] = "create"
+    new: NewDatabase
 
 
 class Fence(_Message):
@@ -75,19 +89,36 @@ class Open(_Message):
     fenced: int
 
 
+class Enter(_Message):
+    """The database, which has no state, takes its place before `step`."""
+
+    kind: Literal["enter"] = "enter"
+    step: int
+
+
 class Join(_Message):
-    """The addresses of all workers of the term, by worker. A worker connects to those below it and waits for those above it."""
+    """The workers with their addresses, in the order in which they joined. A worker connects to those before it and waits for those behind it;
+    connections that there are stay, and those to workers that are not named end."""
 
     kind: Literal["join"] = "join"
-    members: dict[int, Address]
+    members: tuple[tuple[int, Address], ...]
+    placement: Placement
+
+
+class Place(_Message):
+    """The placement from now on. It has no answer, because each step names the placement that it has."""
+
+    kind: Literal["place"] = "place"
+    placement: Placement
 
 
 class RunStep(_Message):
     """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
-    is run again, and messages of the two tries must not mix."""
+    is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has."""
 
     kind: Literal["run_step"] = "run_step"
     serial: int
+    placement: int
     step: int
     ranges: tuple[OffsetRange, ...]
     on_error: dict[str, OnError]
@@ -119,6 +150,46 @@ class Pause(_Message):
 
 class Resume(_Message):
     kind: Literal["resume"] = "resume"
+
+
+class Weigh(_Message):
+    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
+
+    kind: Literal["weigh"] = "weigh"
+    slots: SlotSet
+
+
+class GiveSlots(_Message):
+    """Sends the state of some of these slots to worker `to`: of the first ones that have `bytes_max` together, and at least of one. The sender's
+    state stays as it is."""
+
+    kind: Literal["give_slots"] = "give_slots"
+    number: CutNumber
+    slots: SlotSet
+    to: int
+    bytes_max: int
+
+
+class TakeSlots(_Message):
+    """Takes over the slots that worker `giver` sends, with their state."""
+
+    kind: Literal["take_slots"] = "take_slots"
+    number: CutNumber
+    giver: int
+
+
+class ReleaseSlots(_Message):
+    """Gives up slots that another worker has taken over."""
+
+    kind: Literal["release_slots"] = "release_slots"
+    number: CutNumber
+    slots: SlotSet
+
+
+class Leave(_Message):
+    """The worker owns nothing any more, and no version needs its database. It removes that and ends."""
+
+    kind: Literal["leave"] = "leave"
 
 
 class Stop(_Message):
@@ -177,7 +248,15 @@ class Fenced(_Message):
 
 
 class Opened(_Message):
+    """`owned`: the slots of which the database has the state."""
+
     kind: Literal["opened"] = "opened"
+    step: int
+    owned: SlotSet
+
+
+class Entered(_Message):
+    kind: Literal["entered"] = "entered"
     step: int
 
 
@@ -237,10 +316,11 @@ class Folded(_Message):
 
 
 class Contents(_Message):
-    """The frame's buffers are the worker's rows of the views that were asked for, in that order."""
+    """The frame's buffers are the worker's rows of the views that were asked for, in that order. `owned`: the worker's slots in the version."""
 
     kind: Literal["contents"] = "contents"
     version: VersionId
+    owned: SlotSet
 
 
 class Paused(_Message):
@@ -251,6 +331,36 @@ class Paused(_Message):
 class Resumed(_Message):
     kind: Literal["resumed"] = "resumed"
     step: int
+
+
+class Weighed(_Message):
+    """`total_bytes`: of the slots that the order names."""
+
+    kind: Literal["weighed"] = "weighed"
+    total_bytes: int
+
+
+class Given(_Message):
+    """The slots whose state was sent, and its bytes."""
+
+    kind: Literal["given"] = "given"
+    slots: SlotSet
+    moved_bytes: int
+
+
+class Taken(_Message):
+    """The slots that were taken over."""
+
+    kind: Literal["taken"] = "taken"
+    slots: SlotSet
+
+
+class Released(_Message):
+    kind: Literal["released"] = "released"
+
+
+class Left(_Message):
+    kind: Literal["left"] = "left"
 
 
 class Stopped(_Message):
@@ -293,6 +403,16 @@ class Rows(_Message):
     broken: bool = False
 
 
+class Pieces(_Message):
+    """A part of the state that one cut moves. `places`: the table of each piece, and the first hash of its bucket; the frame's buffers are their
+    rows. `slots`: set in the last frame of the cut, and only there."""
+
+    kind: Literal["pieces"] = "pieces"
+    number: CutNumber
+    places: tuple[tuple[int, int], ...]
+    slots: SlotSet | None
+
+
 Order = (
     Welcome
     | Refuse
@@ -300,13 +420,20 @@ Order = (
     | Create
     | Fence
     | Open
+    | Enter
     | Join
+    | Place
     | RunStep
     | Freeze
     | Fold
     | Read
     | Pause
     | Resume
+    | Weigh
+    | GiveSlots
+    | TakeSlots
+    | ReleaseSlots
+    | Leave
     | Stop
     | Ping
 )
@@ -317,6 +444,7 @@ Answer = (
     | Created
     | Fenced
     | Opened
+    | Entered
     | Joined
     | StepDone
     | StepAbandoned
@@ -326,11 +454,61 @@ Answer = (
     | Contents
     | Paused
     | Resumed
+    | Weighed
+    | Given
+    | Taken
+    | Released
+    | Left
     | Stopped
     | Beat
 )
-PeerMessage = Hello | Rows
+PeerMessage = Hello | Rows | Pieces
 Message = Order | Answer | PeerMessage
 
 ANY_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 """Reads a message of any kind, and refuses everything else."""
+
+
+def question_of(message: Message) -> str | None:
+    """The kind of order that a message answers; None if it answers none."""
+    match message:
+        case Failed(doing=doing):
+            return doing
+        case StepDone() | StepAbandoned():
+            return "run_step"
+        case Removed():
+            return "remove"
+        case Created():
+            return "create"
+        case Fenced():
+            return "fence"
+        case Opened():
+            return "open"
+        case Entered():
+            return "enter"
+        case Joined():
+            return "join"
+        case Frozen():
+            return "freeze"
+        case Folded():
+            return "fold"
+        case Contents():
+            return "read"
+        case Paused():
+            return "pause"
+        case Resumed():
+            return "resume"
+        case Weighed():
+            return "weigh"
+        case Given():
+            return "give_slots"
+        case Taken():
+            return "take_slots"
+        case Released():
+            return "release_slots"
+        case Left():
+            return "leave"
+        case Stopped():
+            return "stop"
+        case _:
+            return None

@@ -1,6 +1,6 @@
 """The states of a worker: a state machine without I/O.
 
-    Opened ──start──> Run ──pause──> Paused ──resume──> Run
+    Opened ──start──> Run ──pause──> Paused ──resume──> Run          enter(step): a worker without state, in Run, stands before a later step
                        │               │
                        └─────stop──────┴──> Stopping(at) ──at step `at`──> Stopped
 
@@ -35,6 +35,11 @@ class Life:
         """The database was opened, and its state is that before `step`."""
         assert self.state is State.CLOSED, self._text("start")
         self.state, self.step = State.RUN, step
+
+    def enter(self, step: int) -> None:
+        """The database, which has no state, takes its place before a later step."""
+        assert self.state is State.RUN and step >= self.step, self._text(f"enter before step {step}")
+        self.step = step
 
     def begin_step(self, step: int) -> None:
         assert self.state in (State.RUN, State.STOPPING), self._text(f"step {step}")

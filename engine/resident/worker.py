@@ -1,10 +1,11 @@
 """One worker: carries out the coordinator's orders one after the other, and answers each.
 
-    bound -> [Remove, Create] -> Fence -> Open(version) -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ... -> Stop(step)
+    bound -> [Remove, Create] -> Fence -> Open(version) -> [Enter(step)] -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ...
+    -> Stop(step) | Leave
 
 Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, so does a read of
-views; and another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator is gone, or after an exception
-that is no Fault, because its state is then unknown. It never decides anything else by itself.
+views, and so does weighing (slots.py); and another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator
+is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -20,8 +21,10 @@ from typing import Any
 import pyarrow as pa
 
 from base.fault import Fault
+from base.slots import NO_SLOTS
 from base.term import Term
 from engine.errors import StaleTask
+from engine.model.placement import Placement
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import WAIT_SECONDS, Mesh
@@ -30,6 +33,8 @@ from engine.resident.messages import (
     Contents,
     Create,
     Created,
+    Enter,
+    Entered,
     Failed,
     Fence,
     Fenced,
@@ -37,15 +42,21 @@ from engine.resident.messages import (
     Folded,
     Freeze,
     Frozen,
+    GiveSlots,
     Join,
     Joined,
+    Leave,
+    Left,
     Message,
     Open,
     Opened,
     Pause,
     Paused,
     Ping,
+    Place,
     Read,
+    Released,
+    ReleaseSlots,
     Remove,
     Removed,
     Resume,
@@ -54,11 +65,15 @@ from engine.resident.messages import (
     StepDone,
     Stop,
     Stopped,
+    TakeSlots,
+    Weigh,
+    Weighed,
     WireFault,
 )
 from engine.resident.messages import (
     StepAbandoned as Abandoned,
 )
+from engine.resident.slots import SlotMover
 from engine.resident.states import Life, State
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.contents import read_views
@@ -97,13 +112,14 @@ class Progress:
 
 
 class Worker:
-    """`control`: the connection to the coordinator, which has made this process worker `number`. `folder`: that of the host, with the databases
-    of all its workers. `make_reader` makes the worker's reader of Kafka."""
+    """`control`: the connection to the coordinator, which has made this process the worker of this identity. `folder`: that of the host, with
+    the databases of all its workers. `make_reader` makes the worker's reader of Kafka."""
 
     def __init__(
         self,
         setup: TaskSetup,
-        number: int,
+        identity: Identity,
+        birth: str,
         folder: HostFolder,
         term: Term,
         token: str,
@@ -113,12 +129,15 @@ class Worker:
         make_reader: Callable[[], Reader],
         progress: Progress,
     ) -> None:
-        self._setup, self._number, self._term = setup, number, term
-        self._host_folder, self._folder = folder, folder.of_worker(number)
+        self._setup, self._identity, self._number, self._term = setup, identity, identity.worker, term
+        self._host_folder, self._folder = folder, folder.of_worker(identity.worker, birth)
+        self._birth = birth
+        self._placement: Placement | None = None
         self._events, self._control, self._outside = events, control, setup.kafka.outside
         now = self._outside.monotonic
         self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, now)
         self._reader = make_reader()
+        self._slots = SlotMover(self._mesh, identity.worker)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
         self.life = Life()
@@ -175,31 +194,44 @@ class Worker:
                 self._step(order)
             case Remove(databases=databases):
                 self._answer(Removed(workers=self._remove(databases)))
-            case Create():
+            case Create(new=new):
                 # A worker of an older run may have been faster; the fence tells whose database it is.
                 with suppress(DatabaseExists):
-                    owned = self._setup.placement.owned[self._number]
-                    Database.create(self._folder, self._setup.identity(self._number), self._term.number, owned)
+                    Database.create(self._folder, self._identity, self._term.number, new.owned, new.base)
                 self._answer(Created())
             case Fence():
-                found = Database.fence(
-                    self._folder, epoch=self._term.number, identity=self._setup.identity(self._number)
-                )
+                found = Database.fence(self._folder, epoch=self._term.number, identity=self._identity)
                 self._answer(Fenced(versions=found.versions, number=found.number))
             case Open(version=version, fenced=fenced):
                 self._database = Database.open(
-                    self._folder,
-                    version,
-                    epoch=self._term.number,
-                    identity=self._setup.identity(self._number),
-                    fenced=fenced,
+                    self._folder, version, epoch=self._term.number, identity=self._identity, fenced=fenced
                 )
                 self.life.start(version.step)
                 self._outside.settle_memory()
-                self._answer(Opened(step=version.step))
-            case Join(members=members):
+                with self._database.read() as state:
+                    self._answer(Opened(step=version.step, owned=state.get_owned()))
+            case Enter(step=step):
+                self.life.enter(step)
+                with self._open_database.transaction() as transaction:
+                    transaction.set_step(step)
+                self._answer(Entered(step=step))
+            case Join(members=members, placement=placement):
                 self._mesh.join(self._number, members)
+                self._placement = placement
                 self._answer(Joined())
+            case Place(placement=placement):
+                self._placement = placement
+            case Weigh():
+                self._outside.start_thread("weigh", lambda: self._weigh(order))
+            case GiveSlots():
+                self._answer(self._slots.give(order, self._open_database))
+            case TakeSlots():
+                self._answer(self._slots.take(order, self._open_database))
+            case ReleaseSlots():
+                self._slots.release(order, self._open_database)
+                self._answer(Released())
+            case Leave():
+                self._leave()
             case Freeze(version=version):
                 assert self.life.at_boundary and version.step == self.life.step, f"{order} before step {self.life.step}"
                 self._freeze(order)
@@ -218,9 +250,18 @@ class Worker:
             case _:
                 raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
 
-    def _remove(self, databases: tuple[tuple[int, Identity | None], ...]) -> tuple[int, ...]:
+    def _remove(self, databases: tuple[tuple[int, str, Identity | None], ...]) -> tuple[int, ...]:
         self._host_folder.finish_removals()
-        return tuple(worker for worker, identity in databases if self._host_folder.remove(worker, identity))
+        return tuple(found[0] for found in databases if self._host_folder.remove(*found))
+
+    def _leave(self) -> None:
+        with self._open_database.read() as state:
+            assert state.get_owned() == NO_SLOTS, f"worker {self._number} is to leave and owns {state.get_owned()}"
+        self._database = None
+        Database.close(self._folder)
+        self._host_folder.remove(self._number, self._birth, self._identity)
+        self.life.stop(self.life.step)
+        self._answer(Left())
 
     @property
     def _open_database(self) -> Database:
@@ -234,8 +275,14 @@ class Worker:
             self.life.repeat_step(order.step)
         self.life.begin_step(order.step)
         self._mesh.begin_step(order.serial)
+        placement = self._placement
+        if placement is None or placement.number != order.placement:
+            raise StaleTask(
+                f"worker {self._number} has placement {placement and placement.number}, and step {order.step} has {order.placement}; "
+                "nothing was changed."
+            )
         given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max)
-        task = StepTask(self._setup, given, self._number, _Watched(self._mesh, self.progress))
+        task = StepTask(self._setup, placement, given, self._number, _Watched(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0
         try:
             outcome = task.run(self._reader, self._open_database)
@@ -277,14 +324,23 @@ class Worker:
             message = Failed(doing="fold", fault=self._wire_fault(error))
         self._control.send_now(Frame(self._term, message))
 
+    def _weigh(self, order: Weigh) -> None:
+        """In a thread of its own, beside the steps. Every fault is an answer."""
+        try:
+            self._outside.lower_priority()
+            message: Message = Weighed(total_bytes=self._slots.weigh(self._open_database, order.slots))
+        except Exception as error:
+            message = Failed(doing="weigh", fault=self._wire_fault(error))
+        self._control.send_now(Frame(self._term, message))
+
     def _read(self, order: Read) -> None:
         """In a thread of its own, beside the steps. Every fault is an answer."""
         buffers: tuple[Buffer, ...] = ()
         try:
             self._outside.lower_priority()
-            version, tables = read_views(self._folder, self._setup.plan, order.views)
-            message: Message = Contents(version=version)
-            buffers = tuple(to_buffer(table) for table in tables)
+            found = read_views(self._folder, self._setup.plan, order.views)
+            message: Message = Contents(version=found.version, owned=found.owned)
+            buffers = tuple(to_buffer(table) for table in found.tables)
         except Exception as error:
             message, buffers = Failed(doing="read", fault=self._wire_fault(error)), ()
         self._control.send_now(Frame(self._term, message, buffers))

@@ -6,12 +6,14 @@ database is open or not, and while steps and folds run: the committed layer alon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from base.slots import ALL_SLOTS, SlotSet
 from base.version import VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
@@ -22,22 +24,39 @@ from engine.rows import zset
 from storage.database import Database
 
 
-def read_views(database: Path, plan: Plan, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-    """(version, one table for each named view): the rows that the worker owns, with the view's column names; a row of weight n occurs n times.
-    The tables are copies. Raises KeyError for a name that is no view, and StorageError."""
+@dataclass(frozen=True)
+class WorkerContents:
+    """What one worker holds of some views as of `version`: one table for each view, with its column names; a row of weight n occurs n times.
+    `owned`: the slots that the worker owns in this version."""
+
+    version: VersionId
+    owned: SlotSet
+    tables: Sequence[pa.Table]
+
+
+def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerContents:
+    """The contents of the named views. The tables are copies. Raises KeyError for a name that is no view, and StorageError."""
     circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
     append_only, places = append_only_inputs(circuit), plan.input_places
     with Database.read_committed(database) as (version, transaction):
-        owns_keyless = 0 in transaction.get_owned()
+        owned = transaction.get_owned()
 
         def context_of(index: int) -> StepContext:
             return StepContext(
-                transaction, version.step, index, append_only[index], places[index], owns_keyless=owns_keyless
+                transaction, version.step, index, append_only[index], places[index], owns_keyless=0 in owned
             )
 
-        return version, [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
+        tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
+        return WorkerContents(version, owned, tables)
+
+
+def is_whole(owned: Iterable[SlotSet]) -> bool:
+    """Whether each slot is in exactly one of the sets. Then they are all that own something in their version."""
+    sets = list(owned)
+    union = SlotSet.of(span for slots in sets for span in slots.ranges)
+    return union == ALL_SLOTS and sum(map(len, sets)) == len(ALL_SLOTS)
 
 
 def _rows(scanned: pa.Table, node: View) -> pa.Table:

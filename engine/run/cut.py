@@ -14,9 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from base.slots import NO_SLOTS, SlotSet
+import numpy as np
+
+from base.arrays import Int64s
+from base.slots import NO_SLOTS, SLOT_BITS, SLOTS, SlotSet
 from engine.errors import StaleTask
 from engine.operators.base import TABLE_FIRST
+from engine.rows.hashing import HASH_BITS
 from engine.state import moves
 from engine.state.moves import Piece
 from storage.keys import key_table
@@ -72,6 +76,16 @@ def release(transaction: Transaction, number: CutNumber, slots: SlotSet) -> bool
 def tables_of(transaction: Transaction) -> list[int]:
     """The tables that hold state of operators, ascending."""
     return sorted({table for key in transaction.keys(b"") if (table := key_table(key)) >= TABLE_FIRST})
+
+
+def slot_bytes(transaction: Transaction) -> Int64s:
+    """The bytes of the state of every slot, about: each row of a run counts for the run's mean."""
+    sizes = np.zeros(SLOTS, np.int64)
+    for table in tables_of(transaction):
+        for hashes, run_bytes in moves.runs_of(transaction, table):
+            rows = np.bincount((hashes >> np.uint64(HASH_BITS - SLOT_BITS)).astype(np.intp), minlength=SLOTS)
+            sizes += rows * max(1, run_bytes // len(hashes))
+    return sizes
 
 
 def _check_owned(transaction: Transaction, slots: SlotSet, doing: str) -> None:

@@ -28,7 +28,7 @@ class InProcess:
     def __init__(self, circuit: Circuit, workers: int = 1, partitions: Mapping[str, int] | None = None) -> None:
         circuit.check()
         self.plan = plan(circuit)
-        self.placement = Placement.of(Layout.first(Fixed(), workers))
+        self.placement = Placement.of(Layout.first(Fixed(), workers), {})
         self.stores = [DictStore() for _ in range(workers)]
         self.partitions = dict(partitions or {})
         self.append_only = append_only_inputs(circuit)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from base.options import OnError
 from engine.errors import DataError
 from engine.model.circuit import Circuit, Source
+from engine.model.placement import Placement
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Decoded, SourceFormat, decode
@@ -90,16 +91,9 @@ def read_sources(
     return rows, report
 
 
-def of_worker(
-    ranges: Sequence[OffsetRange], owners: Mapping[tuple[str, int], int], worker: int, workers: Sequence[int]
-) -> list[OffsetRange]:
-    """The ranges that `worker`, one of `workers`, reads. A partition that is not in `owners`, because it was added later, is assigned by its
-    number."""
-    return [
-        r
-        for r in ranges
-        if r.length and owners.get((r.topic, r.partition), workers[r.partition % len(workers)]) == worker
-    ]
+def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) -> list[OffsetRange]:
+    """The ranges that `worker` reads."""
+    return [r for r in ranges if r.length and placement.reader_of(r.topic, r.partition) == worker]
 
 
 class _Messages(NamedTuple):

@@ -29,32 +29,26 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
-from storage.identity import Identity
 
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `input_partitions`: that of
-    each input topic, by topic. `place`: where each host keeps the databases. `uuids`: the uuid of each worker's database, by its number.
-    `append_only`: see StageTask."""
+    """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `place`: where each
+    host keeps the databases. `append_only`: see StageTask."""
 
     plan: Plan
-    placement: Placement
     kafka: KafkaSettings
     tables: Mapping[str, SourceTable]
     partitions: Mapping[str, int]
-    input_partitions: Mapping[str, int]
     place: StatePlace
-    uuids: Mapping[int, str]
     append_only: Mapping[int, tuple[bool, ...]]
 
-    def task(self, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()) -> StageTask:
+    def task(
+        self, placement: Placement, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()
+    ) -> StageTask:
         """`grown`: the input topics that have more partitions than when the state began."""
         handles = frozenset(handle for handle, table in self.tables.items() if table.topic in grown)
-        return StageTask(self.plan, self.placement, step, stage, worker, self.partitions, self.append_only, handles)
-
-    def identity(self, worker: int) -> Identity:
-        return Identity(self.place.pipeline, worker, self.uuids[worker])
+        return StageTask(self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles)
 
     def owner_of_table(self, table: int) -> str:
         """The name for users of the view, source or output whose state a table holds."""
@@ -134,8 +128,9 @@ class StepOutcome:
 class StepTask:
     """One step on one worker. `stage` is the stage that is under way; `-1` before the input is read."""
 
-    def __init__(self, setup: TaskSetup, given: StepInput, worker: int, peers: Peers) -> None:
-        self._setup, self._given, self._worker, self._peers = setup, given, worker, peers
+    def __init__(self, setup: TaskSetup, placement: Placement, given: StepInput, worker: int, peers: Peers) -> None:
+        self._setup, self._placement = setup, placement
+        self._given, self._worker, self._peers = given, worker, peers
         self._outcome = StepOutcome()
         self._is_swapping = False
         self.stage = -1
@@ -158,15 +153,14 @@ class StepTask:
     def _source(self, reader: Reader) -> StageResult:
         """Stage 0: reads the ranges of the worker's partitions, decodes them, and runs the operators that need no key."""
         setup, given, began = self._setup, self._given, time.perf_counter()
-        owners = setup.placement.partition_owners(setup.input_partitions)
-        mine = of_worker(given.ranges, owners, self._worker, setup.placement.workers)
+        mine = of_worker(given.ranges, self._placement, self._worker)
         batches = reader.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
         self.stage = 0
         reached("source.read", self._worker)
         rows, self._outcome.report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
         read = time.perf_counter()
         batches.clear()  # a later stage needs the memory
-        result = run_stage(setup.task(given.step, 0, self._worker, given.grown), DictStore(), (), rows)
+        result = run_stage(setup.task(self._placement, given.step, 0, self._worker, given.grown), DictStore(), (), rows)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
         self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0, 0.0))
@@ -183,7 +177,7 @@ class StepTask:
                 raise StaleTask(
                     f"worker {self._worker} is at step {at}, but the task is for step {self._given.step}; nothing was changed."
                 )
-            placed = self._setup.placement.owned[self._worker]
+            placed = self._placement.owned[self._worker]
             if (owned := transaction.get_owned()) != placed:
                 raise StaleTask(
                     f"worker {self._worker} has the state of {owned}, but step {self._given.step} sends it the rows of {placed}; "
@@ -194,7 +188,7 @@ class StepTask:
                 if stage > 1:
                     inbox, waited_ms = self._swap(result)
                 began = time.perf_counter()
-                task = self._setup.task(self._given.step, stage, self._worker, self._given.grown)
+                task = self._setup.task(self._placement, self._given.step, stage, self._worker, self._given.grown)
                 result = run_stage(task, transaction, inbox, {})
                 self._outcome.add(result)
                 self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms, waited_ms))

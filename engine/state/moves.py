@@ -76,6 +76,15 @@ def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece])
         adopt(store, table, slots.ranges[number], mine)
 
 
+def runs_of(store: Store, table: int) -> Iterator[tuple[Hashes, int]]:
+    """The hashes of each run, and its bytes."""
+    runs = _Runs(store, table)
+    for first, numbers in sorted(runs.numbers.items()):
+        for number in numbers:
+            rows = runs.rows(first, number)
+            yield _hashes_of(rows), rows.nbytes
+
+
 def drop(store: Store, table: int, slots: SlotSet) -> None:
     """Removes the rows of these slots."""
     runs = _Runs(store, table)

@@ -12,7 +12,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     step                 the output of step s: digests, and the end of every output partition
     checkpoint_intent    databases may begin to hold this version
     checkpoint_complete  every database holds this version
-    layout               the numbers of workers and shards, from here on
+    layout, layout_*     which worker owns which slots (layout_records.py)
     circuit              the circuit that the state belongs to
     refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
     taken_back           tombstones were written to upsert topics, up to these ends
@@ -25,18 +25,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from base.options import OnError
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
-
-FORMAT_VERSION = 1
-"""It grows when a record changes its meaning. A reader refuses records of a newer format."""
-
-Natural = Annotated[int, Field(ge=0)]
+from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
+from io_kafka.step_log.former_records import Former, as_present
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed
 
 
 class BadLogRecord(KafkaFault):
@@ -50,18 +48,7 @@ class BadLogRecord(KafkaFault):
         )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class _Record(_Part):
-    """The fields of every record. `epoch` is that of the run that wrote it."""
-
-    format: Literal[1] = 1
-    epoch: Natural
-
-
-class TopicIdentity(_Part):
+class TopicIdentity(Part):
     """A topic as it was found. A topic with the same name and another `id` holds other messages."""
 
     topic: str
@@ -69,7 +56,7 @@ class TopicIdentity(_Part):
     partitions: Natural
 
 
-class InputRange(_Part):
+class InputRange(Part):
     """The offsets start <= o < end of one input partition."""
 
     topic: str
@@ -82,7 +69,7 @@ class InputRange(_Part):
         return TopicPartition(self.topic, self.partition)
 
 
-class InputChecksum(_Part):
+class InputChecksum(Part):
     """The number of messages in one input range, and a checksum of them. A replay must find the same ones."""
 
     topic: str
@@ -91,7 +78,7 @@ class InputChecksum(_Part):
     checksum: str
 
 
-class OutputPart(_Part):
+class OutputPart(Part):
     """One output partition after step s: the number and the digest of the step's messages, even if there are none, and the partition's end.
     A consumer that reads the partition up to `end` has exactly the output of the steps <= s."""
 
@@ -107,7 +94,7 @@ class OutputPart(_Part):
         return TopicPartition(self.topic, self.partition)
 
 
-class PartitionOffset(_Part):
+class PartitionOffset(Part):
     """An offset in one partition. For an input it is the start of the next division, and for an output it is the end."""
 
     topic: str
@@ -115,7 +102,7 @@ class PartitionOffset(_Part):
     offset: Natural
 
 
-class Claim(_Record):
+class Claim(RecordBase):
     """The first record of a run. `epoch` is one more than any before. `run_id` is unique, so that a run recognises its own claim. `endpoint` is
     the address of its control endpoint."""
 
@@ -127,7 +114,7 @@ class Claim(_Record):
     endpoint: str | None = None
 
 
-class DivisionRecord(_Record):
+class DivisionRecord(RecordBase):
     """The input of a step, and all else that decides what its output is.
 
     `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
@@ -191,7 +178,7 @@ class DivisionRecord(_Record):
         )
 
 
-class StepRecord(_Record):
+class StepRecord(RecordBase):
     """A committed step. `outputs` has one part for every (handle, partition), in that order. `skipped` counts the malformed messages that the
     step left out, by source."""
 
@@ -212,28 +199,20 @@ class StepRecord(_Record):
         return {part.where: part.end for part in self.outputs}
 
 
-class CheckpointIntent(_Record):
+class CheckpointIntent(RecordBase):
+    """`placed`: who owns what in this version."""
+
     kind: Literal["checkpoint_intent"] = "checkpoint_intent"
     version: VersionId
+    placed: Placed
 
 
-class CheckpointComplete(_Record):
+class CheckpointComplete(RecordBase):
     kind: Literal["checkpoint_complete"] = "checkpoint_complete"
     version: VersionId
 
 
-class LayoutRecord(_Record):
-    """`hosts[w]` is the host of worker w. `owners[i]` is the worker of shard i; it is empty if the shards are divided evenly."""
-
-    kind: Literal["layout"] = "layout"
-    number: Natural
-    workers: Annotated[int, Field(ge=1)]
-    shards: Annotated[int, Field(ge=1)]
-    hosts: tuple[str, ...] = ()
-    owners: tuple[Natural, ...] = ()
-
-
-class CircuitRecord(_Record):
+class CircuitRecord(RecordBase):
     """`circuit` is the circuit's own JSON, as text, so that its fingerprint can be computed from it again."""
 
     kind: Literal["circuit"] = "circuit"
@@ -241,7 +220,7 @@ class CircuitRecord(_Record):
     circuit: str
 
 
-class Refresh(_Record):
+class Refresh(RecordBase):
     """A full refresh has begun. `topics` are the output topics to empty. Those in `tombstones` get a tombstone for every live key. From the
     others, messages below `ends` are deleted; the ends are fixed here so that a late request of a fenced run deletes nothing newer."""
 
@@ -252,7 +231,7 @@ class Refresh(_Record):
     ends: tuple[PartitionOffset, ...]
 
 
-class TakenBack(_Record):
+class TakenBack(RecordBase):
     """Tombstones were written; this record is in their transaction. `ends` are the new ends of the partitions."""
 
     kind: Literal["taken_back"] = "taken_back"
@@ -260,7 +239,7 @@ class TakenBack(_Record):
     ends: tuple[PartitionOffset, ...]
 
 
-class Reset(_Record):
+class Reset(RecordBase):
     """The refresh of this generation is done, and no earlier step counts any more. `topics` are those output topics of the refresh that still
     exist. They keep their recorded ends."""
 
@@ -269,7 +248,14 @@ class Reset(_Record):
     topics: tuple[TopicIdentity, ...] = ()
 
 
-class Snapshot(_Record):
+class VersionPlaced(Part):
+    """Who owns what in a version."""
+
+    version: VersionId
+    placed: Placed
+
+
+class Snapshot(RecordBase):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions, and
     not with the number of steps."""
 
@@ -280,22 +266,28 @@ class Snapshot(_Record):
     positions: tuple[PartitionOffset, ...]
     ends: tuple[PartitionOffset, ...]
     topics: tuple[TopicIdentity, ...]
-    intent: VersionId | None
-    checkpoints: tuple[VersionId, ...]
+    intent: VersionPlaced | None
+    checkpoints: tuple[VersionPlaced, ...]
     layout: LayoutRecord | None
+    change: LayoutIntent | None
+    turns: tuple[LayoutTurn, ...]
     circuit: CircuitRecord | None
     generation: Natural = 0
     refresh: Refresh | None = None
     grown: tuple[str, ...] = ()
+    is_former: bool = False
 
 
 Record = (
-    Claim
+    Former
+    | Claim
     | DivisionRecord
     | StepRecord
     | CheckpointIntent
     | CheckpointComplete
     | LayoutRecord
+    | LayoutIntent
+    | LayoutTurn
     | CircuitRecord
     | Refresh
     | TakenBack
@@ -316,7 +308,7 @@ def decode(value: bytes | None, topic: str, offset: int) -> Record:
     if value is None:
         raise BadLogRecord(topic, offset, "it has no value")
     try:
-        return _FORM.validate_json(value)
+        return _FORM.validate_json(as_present(value))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the message"

@@ -13,7 +13,10 @@ them. So a log that was read to its end without an error is one that correct run
     and no state has seen it. A division after it is void, because it began where this one ended. Other input than a part of
     the same is refused.
 
-    circuit, layout: once each in a generation, before division(0)
+    circuit: once in a generation, before division(0)
+
+    layout(0) ----> layout_intent(1) ----> [layout_turn(1)] ----> checkpoint with the target's owners ----> layout(1) ----> ...
+                    ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
 
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
 
@@ -36,13 +39,15 @@ from typing import assert_never
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.former_records import Former
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed, Target
+from io_kafka.step_log.layout_rules import LayoutGround, why_not_layout, why_not_placed
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
     CircuitRecord,
     Claim,
     DivisionRecord,
-    LayoutRecord,
     OutputPart,
     PartitionOffset,
     Record,
@@ -52,6 +57,7 @@ from io_kafka.step_log.records import (
     StepRecord,
     TakenBack,
     TopicIdentity,
+    VersionPlaced,
 )
 
 PENDING_STEPS_MAX = 2
@@ -96,7 +102,11 @@ class StepLogState:
         self.topics: dict[str, TopicIdentity] = {}
         self.intent: VersionId | None = None
         self.checkpoints: tuple[VersionId, ...] = ()
-        self.layout: LayoutRecord | None = None
+        self.placed: dict[VersionId, Placed] = {}  # who owns what in the checkpoints and in the intended one
+        self.layout: LayoutRecord | None = None  # the last one that is settled
+        self.change: LayoutIntent | None = None  # the change of the layout that is under way
+        self.turns: tuple[LayoutTurn, ...] = ()  # of that change
+        self.is_former = False  # whether the state was made by a version with another format of this log
         self.circuit: CircuitRecord | None = None
         self.generation = 0  # the number of full refreshes; it is part of the databases' identity
         self.refresh: Refresh | None = None  # the refresh that is under way
@@ -140,14 +150,31 @@ class StepLogState:
             positions=_as_parts(self.positions),
             ends=_as_parts(self.ends),
             topics=tuple(self.topics[name] for name in sorted(self.topics)),
-            intent=self.intent,
-            checkpoints=self.checkpoints,
+            intent=None if self.intent is None else self._with_placed(self.intent),
+            checkpoints=tuple(self._with_placed(version) for version in self.checkpoints),
             layout=self.layout,
+            change=self.change,
+            turns=self.turns,
             circuit=self.circuit,
             generation=self.generation,
             refresh=self.refresh,
             grown=tuple(sorted(self.grown)),
+            is_former=self.is_former,
         )
+
+    def _with_placed(self, version: VersionId) -> VersionPlaced:
+        return VersionPlaced(version=version, placed=self.placed[version])
+
+    @property
+    def ground(self) -> LayoutGround:
+        """What the rules for records of layouts depend on."""
+        last = self.placed[self.checkpoints[-1]] if self.checkpoints else None
+        return LayoutGround(self.layout, self.change, self.turns, last)
+
+    @property
+    def target(self) -> Target | None:
+        """Where the change under way leads to; None without one."""
+        return self.ground.target
 
     def grown_with(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
         """The topics that have grown since the state began, in order, if `topics` are announced now."""
@@ -181,7 +208,7 @@ class StepLogState:
     def fork(self) -> StepLogState:
         """A copy; records that are folded into it do not change this state."""
         other = copy.copy(self)
-        for name in ("divisions", "step_records", "positions", "ends", "topics", "snapshots"):
+        for name in ("divisions", "step_records", "positions", "ends", "topics", "snapshots", "placed"):
             setattr(other, name, copy.copy(getattr(self, name)))
         return other
 
@@ -205,22 +232,26 @@ class StepLogState:
         if isinstance(record, StepRecord):
             return self._why_not_step(record)
         if isinstance(record, CheckpointIntent):
-            return self._why_not_intent(record.version)
+            return self._why_not_intent(record.version) or why_not_placed(record.placed, self.ground)
         if isinstance(record, CheckpointComplete):
             return self._why_not_complete(record.version)
-        if isinstance(record, CircuitRecord | LayoutRecord):
-            return self._why_not_ground(record)
+        if isinstance(record, CircuitRecord):
+            return self._why_not_circuit(record)
+        if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
+            return why_not_layout(record, self.ground, self._why_not_first(record.kind))
+        if isinstance(record, Former):
+            return None
         assert_never(record)
 
-    def _why_not_ground(self, record: CircuitRecord | LayoutRecord) -> str | None:
-        """Circuit and layout come once in a generation, before its first division, because the state of all its steps depends on them."""
-        known = self.circuit if isinstance(record, CircuitRecord) else self.layout
-        if known is not None:
+    def _why_not_circuit(self, record: CircuitRecord) -> str | None:
+        """The circuit comes once in a generation, before its first division, because the state of all its steps depends on it."""
+        if self.circuit is not None:
             return f"the {record.kind} of generation {self.generation} is recorded already, and cannot change"
+        return self._why_not_first(record.kind)
+
+    def _why_not_first(self, kind: str) -> str | None:
         if self.division_next > 0:
-            return f"step {self.division_next - 1} is divided already, and the {record.kind} must precede step 0"
-        if isinstance(record, LayoutRecord) and record.number != 0:
-            return f"it has layout number {record.number}, but the first layout of a generation has number 0"
+            return f"step {self.division_next - 1} is divided already, and the first {kind} must precede step 0"
         return None
 
     def _why_not_refresh(self, record: Refresh | TakenBack | Reset) -> str | None:
@@ -326,12 +357,21 @@ class StepLogState:
                 self.ends.update(record.ends)
             case CheckpointIntent():
                 self.intent = record.version
+                self.placed[record.version] = record.placed
+                self._forget_placed()
             case CheckpointComplete():
                 older = tuple(v for v in self.checkpoints if v.version < record.version.version)
                 self.checkpoints = (*older, record.version)[-CHECKPOINTS_KEPT:]
                 self.intent = None
+                self._forget_placed()
             case LayoutRecord():
-                self.layout = record
+                self.layout, self.change, self.turns = record, None, ()
+            case LayoutIntent():
+                self.change = record
+            case LayoutTurn():
+                self.turns = (*self.turns, record)
+            case Former():
+                self.is_former = True
             case CircuitRecord():
                 self.circuit = record
             case Refresh():
@@ -347,6 +387,10 @@ class StepLogState:
             case _:
                 assert_never(record)
 
+    def _forget_placed(self) -> None:
+        known = {*self.checkpoints, self.intent}
+        self.placed = {version: placed for version, placed in self.placed.items() if version in known}
+
     def _forget_divisions_after(self, cut: DivisionRecord) -> None:
         """The next division starts where `cut` ends. What was divided after it never reached a state."""
         for step in range(self.division_next - 1, cut.step, -1):
@@ -360,7 +404,8 @@ class StepLogState:
         self.topics, self.grown = kept, frozenset()
         self.first = self.steps = 0
         self.divisions, self.step_records, self.positions, self.snapshots = {}, {}, {}, []
-        self.intent, self.checkpoints, self.layout, self.circuit = None, (), None, None
+        self.intent, self.checkpoints, self.placed, self.circuit = None, (), {}, None
+        self.layout, self.change, self.turns, self.is_former = None, None, (), False
         self.generation, self.refresh = record.generation, None
 
     def _adopt(self, record: Snapshot) -> None:
@@ -370,8 +415,12 @@ class StepLogState:
         self.positions = {TopicPartition(p.topic, p.partition): p.offset for p in record.positions}
         self.ends = {TopicPartition(p.topic, p.partition): p.offset for p in record.ends}
         self.topics = {topic.topic: topic for topic in record.topics}
-        self.intent, self.checkpoints = record.intent, record.checkpoints
-        self.layout, self.circuit = record.layout, record.circuit
+        self.intent = None if record.intent is None else record.intent.version
+        self.checkpoints = tuple(each.version for each in record.checkpoints)
+        known = (*record.checkpoints, *([] if record.intent is None else [record.intent]))
+        self.placed = {each.version: each.placed for each in known}
+        self.layout, self.change, self.turns = record.layout, record.change, record.turns
+        self.circuit, self.is_former = record.circuit, record.is_former
         self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)
 
     def check(self) -> None:
@@ -395,6 +444,9 @@ class StepLogState:
         assert all(v.step <= self.steps for v in self.checkpoints)
         assert all(a.version < b.version for a, b in pairwise(self.checkpoints))
         assert len(self.checkpoints) <= CHECKPOINTS_KEPT
+        assert self.placed.keys() == {*self.checkpoints, *([] if self.intent is None else [self.intent])}
+        assert self.change is None or (self.layout is not None and self.change.change == self.layout.number + 1)
+        assert self.change is not None or not self.turns
         assert all(a < b for a, b in pairwise(self.snapshots))
         assert all(offset < self.offset_next for offset, _ in self.snapshots)
         assert self.claim is not None or not (self.divisions or self.checkpoints or self.intent or self.snapshots)

@@ -34,12 +34,6 @@ def _databases(project: Project) -> Check:
         return Check(
             "state", "FAIL", f"it is pipeline {owner.pipeline}'s", "Give each project a `storage:` of its own."
         )
-    if project.settings.stepwell.workers not in (None, owner.workers):
-        return Check(
-            "state", "WARN",
-            f"it was made with {owner.workers} workers, and stepwell.workers is {project.settings.stepwell.workers}",
-            f"Run with --workers {owner.workers}, or set stepwell.workers to it.",
-        )  # fmt: skip
     return _on_hosts(folder, owner) if project.on_cluster else _versions(project.databases, owner)
 
 
@@ -50,14 +44,14 @@ def _on_hosts(folder: Path, owner: StateOwner) -> Check:
         {f"{worker['host']}:{worker['folder']}" for worker in (last or {}).get("workers", ()) if "folder" in worker}
     )
     where = ", ".join(places) or "in stepwell.local.dir of the hosts"
-    return Check("state", "OK", f"{owner.workers} databases on the hosts of the cluster: {where}; not looked at")
+    return Check("state", "OK", f"{len(owner.databases)} databases on the hosts of the cluster: {where}; not looked at")
 
 
 def _versions(folder: HostFolder, owner: StateOwner) -> Check:
     found: dict[int, tuple[VersionId, ...]] = {}
-    for worker in range(owner.workers):
+    for worker, name in enumerate(owner.databases):
         try:
-            found[worker] = Database.versions(folder.of_worker(worker))
+            found[worker] = Database.versions(folder.databases / name)
         except StorageError as fault:
             return Check("state", "FAIL", str(fault), _REBUILD)
     try:
@@ -67,7 +61,7 @@ def _versions(folder: HostFolder, owner: StateOwner) -> Check:
     return Check(
         "state",
         "OK",
-        f"{owner.workers} of {owner.workers} databases at checkpoint {latest.version}, before step {latest.step}",
+        f"{len(owner.databases)} of {len(owner.databases)} databases at checkpoint {latest.version}, before step {latest.step}",
     )
 
 

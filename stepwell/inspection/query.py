@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,14 +25,15 @@ from pyspark.sql.types import StructType
 
 from base.fault import ExitCode
 from base.version import VersionId
-from coordinator.circuit_file import StateOwner, read_owner
+from coordinator.circuit_file import read_owner
 from coordinator.start import check_same_circuit
-from engine.analysis.stages import plan
+from engine.analysis.stages import Plan, plan
 from engine.model.circuit import Circuit, View
-from engine.run.contents import read_views
+from engine.run.contents import WorkerContents, is_whole, read_views
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
+from storage.errors import NoDatabase
 from storage.host_folder import HostFolder
 
 FOLD_SECONDS_MAX = 30.0
@@ -83,7 +85,7 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
     check_same_circuit(circuit, owner.fingerprint, owner.circuit)
 
     def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-        return read_contents(resolved.project.databases, owner, circuit, names)
+        return read_contents(folder, resolved.project.databases, circuit, names)
 
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from or read_here)
@@ -105,23 +107,42 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
 
 
 def read_contents(
-    databases: HostFolder, owner: StateOwner, circuit: Circuit, names: Sequence[str]
+    folder: Path, databases: HostFolder, circuit: Circuit, names: Sequence[str]
 ) -> tuple[VersionId, list[pa.Table]]:
-    """The views' content from all workers. Raises NoState if the workers do not reach the same version in time."""
+    """The views' content from all workers. `folder`: the project's, which says who they are. Raises NoState if the workers do not reach the same
+    version in time."""
     planned = plan(circuit)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     while True:
-        parts = [read_views(databases.of_worker(worker), planned, names) for worker in range(owner.workers)]
-        versions = {version for version, _ in parts}
-        if len(versions) == 1:
-            return versions.pop(), [pa.concat_tables(p[i] for _, p in parts) for i in range(len(names))]
+        found = _readable(folder, databases, planned, names)
+        for version in sorted({part.version for part in found.values()}, reverse=True):
+            parts = [part for part in found.values() if part.version == version]
+            if is_whole(part.owned for part in parts):
+                return version, [pa.concat_tables(part.tables[i] for part in parts) for i in range(len(names))]
         if time.monotonic() > deadline:
-            shown = ", ".join(f"worker {w}: step {version.step}" for w, (version, _) in enumerate(parts))
+            shown = ", ".join(f"worker {worker}: step {part.version.step}" for worker, part in found.items())
             raise NoState(
                 f"the workers stand at different checkpoints ({shown}): the last run ended while one was made",
                 "`stepwell run` brings them together again; `stepwell run --available-now` does, and ends.",
             )
         time.sleep(LOOK_SECONDS)
+
+
+def _readable(folder: Path, databases: HostFolder, planned: Plan, names: Sequence[str]) -> dict[str, WorkerContents]:
+    """What each worker's database holds. A change of the layout makes workers, which are not in `circuit.json` yet, and removes others."""
+    found: dict[str, WorkerContents] = {}
+    for name in sorted({*databases.names(), *_members(folder)}):
+        try:
+            found[name] = read_views(databases.databases / name, planned, names)
+        except NoDatabase:
+            if name in _members(folder):  # it has not been removed meanwhile
+                raise
+    return found
+
+
+def _members(folder: Path) -> tuple[str, ...]:
+    owner = read_owner(folder)
+    return () if owner is None else owner.databases
 
 
 # Naming views

@@ -10,21 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.term import Term
 from base.version import EMPTY, VersionId
-from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, judge, replaced
+from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, birth_of, judge, replaced
 from coordinator.start import first_needed
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
 OTHER_V2, OTHER_V3 = (replace(version, checkpoint_id="other") for version in (V2, V3))
-FRESH = Rules("p", "log", 0, 2, is_fresh=True, complete=None, pending=None, accepts_older=False)
-LATER = replace(FRESH, is_fresh=False, complete=V2, pending=V3)
+BIRTHS = {0: "0", 1: "0"}
+FRESH = Rules("p", "log", 0, {EMPTY: BIRTHS}, is_fresh=True, complete=None, pending=None, accepts_older=False)
+LATER = replace(FRESH, owners={V2: BIRTHS, V3: BIRTHS}, is_fresh=False, complete=V2, pending=V3)
 
 
 def found(
     number: int, *versions: VersionId, uuid: str | None = None, size: int = 1, pipeline: str = "p"
 ) -> FoundDatabase:
-    name = DatabaseName("log", 0, number).text if uuid is None else uuid
+    name = DatabaseName("log", 0, number, "0").text if uuid is None else uuid
     return FoundDatabase(number, Identity(pipeline, number, name), versions, size)
 
 
@@ -55,13 +57,13 @@ def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
         (found(0, OTHER_V3), Claim.HELD, Claim.STALE),
         (found(0, EMPTY), Claim.HELD, Claim.BLANK),
         (found(0, EMPTY, V1), Claim.HELD, Claim.STALE),
-        (found(0, V2, uuid="lost/0/0"), Claim.OTHER_LOG, Claim.OBSTACLE),
+        (found(0, V2, uuid="lost/0/0/0"), Claim.OTHER_LOG, Claim.OBSTACLE),
         (found(0, V2, uuid="no name"), Claim.OTHER_LOG, Claim.OBSTACLE),
         (found(0, V2, pipeline="q"), Claim.OBSTACLE, Claim.OBSTACLE),
-        (found(0, V2, uuid="log/0/1"), Claim.OBSTACLE, Claim.OBSTACLE),
-        (found(0, V2, uuid="log/1/0"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (found(0, V2, uuid="log/0/1/0"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (found(0, V2, uuid="log/1/0/0"), Claim.OBSTACLE, Claim.OBSTACLE),
         (UNREADABLE, Claim.OBSTACLE, Claim.OBSTACLE),
-        (FoundDatabase(0, Identity("p", 0, "log/0/0"), (), 0, "another format"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (FoundDatabase(0, Identity("p", 0, "log/0/0/0"), (), 0, "another format"), Claim.OBSTACLE, Claim.OBSTACLE),
     ],
 )
 def test_what_a_database_is_for_a_run(database: FoundDatabase, fresh: Claim, later: Claim) -> None:
@@ -77,17 +79,25 @@ def test_steps_that_a_copy_on_another_host_may_replay_are_kept() -> None:
 
 def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_after_it() -> None:
     after = replace(FRESH, generation=2)
-    older, lost, newer = found(0, V3, uuid="log/1/0"), found(1, V3, uuid="lost/7/1"), found(0, V3, uuid="log/3/0")
+    older, lost, newer = found(0, V3, uuid="log/1/0/0"), found(1, V3, uuid="lost/7/1/0"), found(0, V3, uuid="log/3/0/0")
     unread, foreign = replace(UNREADABLE, worker=5), found(1, V3, pipeline="q")
     tasks = offers(("b", [older, lost]), ("a", [newer, foreign, unread]), ("b", [older, lost]))
-    assert replaced(tasks, after) == {"a": ((5, None),), "b": ((0, older.identity), (1, lost.identity))}
-    assert replaced(tasks, replace(after, is_fresh=False, complete=V1)) == {"b": ((0, older.identity),)}
+    assert replaced(tasks, after) == {
+        "a": ((5, "0", None),),
+        "b": ((0, "0", older.identity), (1, "0", lost.identity)),
+    }
+    assert replaced(tasks, replace(after, owners={V1: BIRTHS}, is_fresh=False, complete=V1)) == {
+        "b": ((0, "0", older.identity),)
+    }
 
 
 def test_a_uuid_that_says_nothing_is_no_name() -> None:
-    name = DatabaseName("a/b", 3, 12)
-    assert DatabaseName.of(name.text) == name
-    assert [DatabaseName.of(text) for text in ("", "x", "x/1", "x/1/y", "x/-1/2")] == [None] * 5
+    for birth in ("0", birth_of(7, Term(3, 1))):
+        name = DatabaseName("a/b", 3, 12, birth)
+        assert DatabaseName.of(name.text) == name
+    assert name.epoch == 3
+    wrong = ("", "x", "x/1", "x/1/y/0", "x/-1/2/0", "x/1/2", "x/1/2/1.2", "x/1/2/b")
+    assert [DatabaseName.of(text) for text in wrong] == [None] * len(wrong)
 
 
 # Binding
@@ -204,15 +214,17 @@ def worlds(draw: st.DrawFn) -> tuple[list[Offer], Rules]:
                 case "unreadable":
                     databases.append(replace(UNREADABLE, worker=number))
                 case "lost":
-                    databases.append(found(number, V1, uuid=f"lost/0/{number}"))
+                    databases.append(found(number, V1, uuid=f"lost/0/{number}/0"))
                 case "older":
-                    databases.append(found(number, V1, uuid=f"log/0/{number}", pipeline="q"))
+                    databases.append(found(number, V1, uuid=f"log/0/{number}/0", pipeline="q"))
         disks[host] = tuple(databases)
     places = draw(st.lists(st.sampled_from(hosts), min_size=workers, max_size=workers + 4))
     complete = draw(st.sampled_from([None, V1, V2]))
     is_fresh = complete is None and draw(st.booleans())
     pending = None if is_fresh else draw(st.sampled_from([None, V2 if complete == V1 else V3]))
-    rules = Rules("p", "log", 0, workers, is_fresh, complete, pending, accepts_older=draw(st.booleans()))
+    births = dict.fromkeys(range(workers), "0")
+    owners = {version: births for version in (complete or EMPTY, pending) if version is not None}
+    rules = Rules("p", "log", 0, owners, is_fresh, complete, pending, accepts_older=draw(st.booleans()))
     return [Offer(serial, host, disks[host]) for serial, host in enumerate(places)], rules
 
 
@@ -228,17 +240,17 @@ def test_whatever_the_hosts_hold(world: tuple[list[Offer], Rules], final: bool, 
         (task.host, each.worker): judge(each, rules)
         for task in tasks
         for each in task.databases
-        if each.worker < rules.workers
+        if each.worker in rules.numbers
     }
     held = {
         number: {host for (host, n), claim in claims.items() if n == number and claim is Claim.HELD}
-        for number in range(rules.workers)
+        for number in rules.numbers
     }
     if isinstance(result, Missing):
         assert result.numbers and all(set(hosts) <= {task.host for task in tasks} for hosts in result.numbers.values())
         return
-    assert result.workers.keys() == set(range(rules.workers)), "every number"
-    assert len(set(result.workers.values())) == rules.workers, "a task twice"
+    assert result.workers.keys() == rules.numbers, "every number"
+    assert len(set(result.workers.values())) == rules.tasks, "a task twice"
     for number, serial in result.workers.items():
         host = by_serial[serial].host
         claim = claims.get((host, number))
@@ -271,7 +283,7 @@ def _check_common_version(tasks: list[Offer], rules: Rules, result: Bound, held:
 @given(st.integers(1, 12), st.lists(st.sampled_from("abc"), min_size=12, max_size=30))
 def test_new_databases_are_spread(workers: int, places: list[str]) -> None:
     tasks = [Offer(serial, host, ()) for serial, host in enumerate(places)]
-    result = bind(tasks, replace(FRESH, workers=workers), final=False)
+    result = bind(tasks, replace(FRESH, owners={EMPTY: dict.fromkeys(range(workers), "0")}), final=False)
     number_of = Counter(hosts_of(result, tasks))
     there = Counter(places)
     for host, other in ((one, two) for one in there for two in there):

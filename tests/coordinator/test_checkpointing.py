@@ -35,7 +35,7 @@ def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     core: Any = SimpleNamespace(folding=lambda: None)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
     checkpoints = Checkpointing(spec, cast(Any, None), cast(Any, None), cast(Any, None))
-    checkpoints.do(Fold(VersionId(1, 1, "v1")), core, crew)
+    checkpoints.do(Fold(VersionId(1, 1, "v1")), core, crew, {})
     told = []
     for seconds in (0.0, 59.0, 1.5, 30.0, 31.0):
         now[0] += seconds

@@ -15,6 +15,7 @@ from coordinator.questions import NoAnswer, Questions, ViewRows, tables_of
 from engine.errors import DataError, TaskLost
 from engine.resident.messages import Contents
 from engine.run.exchange import from_buffer, to_buffer
+from tests.io_kafka.layouts import owned_by
 
 V1, V2 = VersionId(1, 1, "a"), VersionId(2, 2, "b")
 ROWS = [to_buffer(pa.table({"a": [n]})) for n in range(2)]
@@ -38,7 +39,10 @@ class Workers:
 
 
 def at(*versions: VersionId) -> Any:
-    return {worker: (Contents(version=version), (ROWS[worker],)) for worker, version in enumerate(versions)}
+    return {
+        worker: (Contents(version=version, owned=owned_by(0, 1)[worker]), (ROWS[worker],))
+        for worker, version in enumerate(versions)
+    }
 
 
 class Asking:

@@ -60,10 +60,10 @@ def check_rebuilt(play: Playground, resolved: Resolved, generation: int = 1) -> 
     state = play.log(resolved)
     assert (state.generation, state.refresh) == (generation, None)
     assert state.layout is not None
-    for worker in range(state.layout.workers):
+    for worker in state.layout.placed.births:
         assert f"/{generation}/" in Database.owner(resolved.spec.place.here.of_worker(worker)).database
     folders = resolved.spec.place.here.of_worker(0).parent
-    assert sorted(f.name for f in folders.iterdir()) == [f"{w:04d}" for w in range(state.layout.workers)]
+    assert sorted(f.name for f in folders.iterdir()) == [f"{w:04d}" for w in state.layout.placed.births]
 
 
 def test_outputs_are_rebuilt_from_the_input_that_is_there_now(play: Playground, written: Resolved) -> None:

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from base.slots import SlotSet
 from base.version import EMPTY, VersionId
+from coordinator.binding import Bound, Rules
 from coordinator.core import NoCommonVersion
 from coordinator.errors import StateLost
-from coordinator.start import open_latest
+from coordinator.start import Found, open_latest
 from engine.errors import TaskLost
 from io_kafka.step_log.state import StepLogState
 from storage.database import FencedState
+from tests.io_kafka.layouts import layout, owned_by
 
+BIRTHS = {0: "0", 1: "0"}
 V1, V2 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2))
 OTHER_V1 = VersionId(1, 10, "other")
 
@@ -29,16 +33,20 @@ class FencedCrew:
     def fence(self) -> dict[int, FencedState]:
         return self.found
 
-    def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> None:
+    def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> dict[int, SlotSet]:
         assert fenced is self.found
         self.opened = version
+        return owned_by(0, 1)
 
 
 def opened(crew: Any, *reported: tuple[VersionId, ...], first: int = 0, steps: int = 100) -> VersionId:
     state = StepLogState("log")
-    state.first, state.steps = first, steps
-    version = open_latest(crew, state, {worker: frozenset(held) for worker, held in enumerate(reported)})
-    assert crew.opened == version
+    state.first, state.steps, state.layout = first, steps, layout()
+    rules = Rules("p", "log", 0, {EMPTY: BIRTHS}, True, None, None, accepts_older=False)
+    versions = {worker: frozenset(held) for worker, held in enumerate(reported)}
+    found = Found(rules, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions))
+    version, owned = open_latest(crew, state, found)
+    assert crew.opened == version and owned == owned_by(0, 1)
     return version
 
 

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from structlog.testing import capture_logs
 
 from coordinator import stepping
-from coordinator.errors import CircuitChanged, LayoutChanged
+from coordinator.errors import CircuitChanged
 from engine.resident import sockets
 from engine.resident.frames import Frame
 from engine.resident.messages import RunStep
@@ -51,7 +51,7 @@ def test_a_replay_that_gives_other_output_stops_before_it_writes(
     assert play.check(resolved) == {"sums": 3}
 
 
-def test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number(play: Playground) -> None:
+def test_a_changed_project_is_told_by_its_view(play: Playground) -> None:
     play.topic("in")
     play.send("in", sums.rows(0, 4))
     play.run(sums.project(play))
@@ -59,8 +59,6 @@ def test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number
         CircuitChanged, match=r"what differs: view sums \(changed\), output sums \(changed\)\..*--full-refresh"
     ):
         play.run(sums.project(play, total="max(n)"))
-    with pytest.raises(LayoutChanged, match=r"made with 1 workers.*asks for 2"):
-        play.run(sums.project(play, workers=2))
     again = sums.project(play)
     play.send("in", sums.rows(4, 2))
     assert play.run(again)["steps_run"] == 1

@@ -20,4 +20,4 @@ def context_of(node: NodeBase, store: Store, step: int = 0, *, append_only: bool
 
 def placement_of(workers: int) -> Placement:
     """Of a new state with so many workers."""
-    return Placement.of(Layout.first(Fixed(), workers))
+    return Placement.of(Layout.first(Fixed(), workers), {})

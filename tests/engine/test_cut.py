@@ -178,7 +178,7 @@ def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> 
 def test_all_slots_may_leave_a_worker_and_nothing_stays(workers: Workers) -> None:
     steps, expected = history(9), expected_of(9)
     workers.step(steps[0])
-    workers.move_to(Placement({0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}))
+    workers.move_to(Placement(0, {0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}, {}))
     for database in workers.databases[1:]:
         with database.read() as transaction:
             assert list(transaction.keys(b"")) == []

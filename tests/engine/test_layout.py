@@ -118,7 +118,7 @@ def test_one_worker_owns_everything(policy: Policy) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 64])
 def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> None:
     layout = Layout.first(Fixed(), workers).with_members([*range(workers - 1), workers + 3])
-    placement = Placement.of(layout)
+    placement = Placement.of(layout, {})
     placement.check()
     assert placement.workers == layout.members and placement.keyless_worker == layout.owners[0]
     hashes = np.arange(4_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -128,6 +128,6 @@ def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> 
 
 def test_a_placement_without_an_owner_for_a_slot_is_refused() -> None:
     with pytest.raises(AssertionError, match="nobody owns slots 3"):
-        Placement({0: SlotSet.of([(0, 3), (4, SLOTS)])}).check()
+        Placement(0, {0: SlotSet.of([(0, 3), (4, SLOTS)])}, {}).check()
     with pytest.raises(AssertionError, match="of another one"):
-        Placement({0: ALL_SLOTS, 4: SlotSet.of([(4, 5)])}).check()
+        Placement(0, {0: ALL_SLOTS, 4: SlotSet.of([(4, 5)])}, {}).check()

@@ -233,7 +233,7 @@ def shuffled(placement: Placement, chance: Random) -> Placement:
         leaves = first == 0 or chance.random() < 0.5
         owner = next(worker for worker, slots in placement.owned.items() if first in slots)
         ranges[chance.choice(placement.workers) if leaves else owner].append((first, first + RANGE_SLOTS))
-    return Placement({worker: SlotSet.of(mine) for worker, mine in ranges.items()})
+    return Placement(0, {worker: SlotSet.of(mine) for worker, mine in ranges.items()}, {})
 
 
 def move_state(machine: InProcess, to: Placement) -> int:

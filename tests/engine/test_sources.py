@@ -14,6 +14,8 @@ import pytest
 from base.options import Mode
 from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, LastByKey, Node, Output, Source, View
+from engine.model.layout import Fixed, Layout
+from engine.model.placement import Placement
 from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
@@ -25,25 +27,24 @@ from tests.engine.contexts import placement_of
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_every_range_is_read_by_one_worker(workers: int) -> None:
-    owners = placement_of(workers).partition_owners({"in": 2, "other": 1})
+    placement = Placement.of(Layout.first(Fixed(), workers), {"in": 2, "other": 1})
     there = [OffsetRange("in", 0, 0, 5), OffsetRange("in", 1, 2, 3), OffsetRange("other", 0, 1, 4)]
     came_later = [OffsetRange("in", number, 0, 1) for number in range(2, 12)]
     nothing_in_it = [OffsetRange("other", 1, 7, 7)]
     readers = Counter(
-        span
-        for worker in range(workers)
-        for span in of_worker(there + came_later + nothing_in_it, owners, worker, range(workers))
+        span for worker in range(workers) for span in of_worker(there + came_later + nothing_in_it, placement, worker)
     )
     assert readers == Counter(there + came_later)
 
 
-@pytest.mark.parametrize("owners", [{("in", 0): 0, ("in", 1): 2}, {("in", 0): 0}, {}])
-def test_a_partition_that_the_owners_do_not_name_is_read_by_one_worker(owners: dict[tuple[str, int], int]) -> None:
-    """The owners need not name every worker. A partition that they do not name is read all the same."""
-    spans = [OffsetRange("in", number, 0, 1) for number in range(8)]
-    read = [of_worker(spans, owners, worker, range(4)) for worker in range(4)]
+@pytest.mark.parametrize("readers", [(0, 5), (0,), ()])
+def test_a_partition_that_came_later_than_the_placement_is_read_by_one_worker(readers: tuple[int, ...]) -> None:
+    """The numbers of the workers have gaps."""
+    spans, owned = [OffsetRange("in", number, 0, 1) for number in range(8)], placement_of(4).owned
+    placement = Placement(0, {(0, 2, 5, 9)[worker]: slots for worker, slots in owned.items()}, {"in": readers})
+    read = [of_worker(spans, placement, worker) for worker in placement.workers]
     assert Counter(span for each in read for span in each) == Counter(spans)
-    assert all(read), "a worker has nothing to read, though partitions came later than the owners"
+    assert all(read), "a worker has nothing to read, though partitions came later than the placement"
 
 
 # Every mode, any number of partitions and workers, and any partitions that have rows
@@ -138,13 +139,13 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
     """In each step, other partitions have rows: one, all, none, every second one."""
     engine, topic = InProcess(circuit(mode, keyed), workers, {"sums": 2}), Topic(mode, keyed, partitions)
     tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
-    owners = engine.placement.partition_owners({"in": partitions})
+    placement = Placement.of(Layout.first(Fixed(), workers), {"in": partitions})
     written: dict[str, tuple[int, int]] = {}
     every = range(partitions)
     for step, filled in enumerate([every[:1], every, every[:0], every[::2]]):
         batches = topic.send(filled)
         spans = [batch.range for batch in batches]
-        mine = [of_worker(spans, owners, worker, range(workers)) for worker in range(workers)]
+        mine = [of_worker(spans, placement, worker) for worker in range(workers)]
         read = [
             read_sources(engine.plan.circuit, tables, [b for b in batches if b.range in own], {"in": "fail"}, step)[0]
             for own in mine

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from base.version import VersionId
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
+from io_kafka.step_log.former_records import Former
 from io_kafka.step_log.records import (
     BadLogRecord,
     CheckpointComplete,
@@ -21,16 +22,17 @@ from io_kafka.step_log.records import (
     Claim,
     DivisionRecord,
     InputChecksum,
-    LayoutRecord,
     OutputPart,
     PartitionOffset,
     Record,
     Snapshot,
     StepRecord,
     TopicIdentity,
+    VersionPlaced,
     decode,
     encode,
 )
+from tests.io_kafka.layouts import change, layout, placed, turn
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
 DIVISION = DivisionRecord.of(
@@ -48,12 +50,16 @@ RECORDS: list[Record] = [
         outputs=(OutputPart(handle="v", topic="out", partition=0, messages=2, digest="d", end=11),),
         inputs=(InputChecksum(topic="in", partition=0, messages=4, checksum="c"),),
     ),
-    CheckpointIntent(epoch=3, version=VERSION),
+    CheckpointIntent(epoch=3, version=VERSION, placed=placed(0, 1)),
     CheckpointComplete(epoch=3, version=VERSION),
-    LayoutRecord(epoch=3, number=0, workers=2, shards=4096, hosts=("a", "b")),
+    layout(epoch=3),
+    change(),
+    turn(),
+    Former(epoch=3),
     CircuitRecord(epoch=3, fingerprint="f", circuit='[{"kind":"Source"}]'),
     Snapshot(
-        epoch=3, claim=CLAIM, steps=7, pending=(DIVISION,), intent=None, checkpoints=(VERSION,), topics=(), layout=None,
+        epoch=3, claim=CLAIM, steps=7, pending=(DIVISION,), intent=None,
+        checkpoints=(VersionPlaced(version=VERSION, placed=placed(0, 1)),), topics=(), layout=None, change=None, turns=(),
         positions=(PartitionOffset(topic="in", partition=0, offset=9),), ends=(), circuit=None,
     ),
 ]  # fmt: skip
@@ -73,20 +79,20 @@ def test_a_division_becomes_itself_again() -> None:
 def test_the_written_form_is_frozen() -> None:
     """Old logs must stay readable: a change here needs another FORMAT_VERSION, and a reader for this one."""
     assert encode(CLAIM) == (
-        b'{"format":1,"epoch":3,"kind":"claim","pipeline":"p","run_id":"r","host":"h","pid":12,"endpoint":"http://127.0.0.1:1"}'
+        b'{"format":2,"epoch":3,"kind":"claim","pipeline":"p","run_id":"r","host":"h","pid":12,"endpoint":"http://127.0.0.1:1"}'
     )
 
 
 def test_a_version_is_written_alike_in_the_log_and_in_a_database() -> None:
     written = b'{"version":2,"step":7,"checkpoint_id":"c"}'
-    assert encode(CheckpointIntent(epoch=3, version=VERSION)) == (
-        b'{"format":1,"epoch":3,"kind":"checkpoint_intent","version":' + written + b"}"
+    assert encode(CheckpointComplete(epoch=3, version=VERSION)) == (
+        b'{"format":2,"epoch":3,"kind":"checkpoint_complete","version":' + written + b"}"
     )
     assert json.dumps(asdict(VERSION), separators=(",", ":")).encode() == written
 
 
 GOOD = json.loads(encode(CLAIM))
-INTENT = json.loads(encode(CheckpointIntent(epoch=3, version=VERSION)))
+INTENT = json.loads(encode(CheckpointComplete(epoch=3, version=VERSION)))
 
 
 def intent_with(**changes: object) -> bytes:
@@ -99,7 +105,7 @@ def intent_with(**changes: object) -> bytes:
         (None, "no value"),
         (b"", "JSON"),
         (b"null", "object"),
-        (json.dumps(GOOD | {"format": 2}).encode(), r"format: Input should be 1"),
+        (json.dumps(GOOD | {"format": 3}).encode(), r"format: Input should be 2"),
         (json.dumps(GOOD | {"kind": "clam"}).encode(), "clam"),
         (json.dumps(GOOD | {"more": 1}).encode(), r"more: Extra inputs are not permitted"),
         (json.dumps(GOOD | {"pid": "12"}).encode(), r"pid: Input should be a valid integer"),
@@ -121,3 +127,24 @@ def test_anything_else_is_refused_with_its_place(value: bytes | None, reason: st
 def test_malformed_records_never_crash(value: bytes) -> None:
     with pytest.raises(BadLogRecord):
         decode(value, "log", 0)
+
+
+@pytest.mark.parametrize("kind", ["layout", "checkpoint_intent", "checkpoint_complete"])
+def test_of_the_former_format_only_is_known_that_there_was_a_layout_or_a_checkpoint(kind: str) -> None:
+    former = json.dumps({"format": 1, "epoch": 4, "kind": kind, "workers": 3}).encode()
+    assert decode(former, "log", 0) == Former(epoch=4)
+
+
+def test_what_the_former_format_says_of_topics_and_claims_is_read() -> None:
+    plain = json.loads(encode(CLAIM)) | {"format": 1}
+    assert decode(json.dumps(plain).encode(), "log", 0) == CLAIM
+    snapshot = json.loads(encode(RECORDS[-1])) | {"format": 1, "intent": None, "checkpoints": [{"version": 3}]}
+    snapshot["layout"] = {"workers": 2}
+    for new in ("change", "turns", "is_former"):
+        del snapshot[new]
+    found = decode(json.dumps(snapshot).encode(), "log", 0)
+    assert (
+        isinstance(found, Snapshot)
+        and found.is_former
+        and (found.positions, found.claim) == (RECORDS[-1].positions, CLAIM)
+    )  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.layout_records import Placed
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -15,7 +16,6 @@ from io_kafka.step_log.records import (
     Claim,
     DivisionRecord,
     InputRange,
-    LayoutRecord,
     OutputPart,
     PartitionOffset,
     Record,
@@ -26,6 +26,7 @@ from io_kafka.step_log.records import (
     TopicIdentity,
 )
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
+from tests.io_kafka.layouts import change, layout, placed, turn
 
 
 def claim(epoch: int) -> Claim:
@@ -51,7 +52,7 @@ def version(number: int, first: int, identity: str = "c") -> VersionId:
 
 
 def intent(v: VersionId) -> CheckpointIntent:
-    return CheckpointIntent(epoch=0, version=v)
+    return CheckpointIntent(epoch=0, version=v, placed=placed(0, 1))
 
 
 def complete(v: VersionId) -> CheckpointComplete:
@@ -62,10 +63,6 @@ def circuit_record(epoch: int = 0) -> CircuitRecord:
     return CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
 
 
-def layout(number: int = 0, epoch: int = 0) -> LayoutRecord:
-    return LayoutRecord(epoch=epoch, number=number, workers=2, shards=8)
-
-
 def folded(*records: Record) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate(records):
@@ -74,7 +71,17 @@ def folded(*records: Record) -> StepLogState:
     return state
 
 
+def checkpoint(v: VersionId, *workers: int) -> tuple[Record, ...]:
+    """Of a version in which these workers have even shares."""
+    return CheckpointIntent(epoch=0, version=v, placed=placed(*workers)), complete(v)
+
+
+CHANGING: tuple[Record, ...] = (claim(0), layout(), change())
+
 STORY: tuple[Record, ...] = (claim(0), division(0, 0, 10), step(0, 5), division(1, 10, 12))
+
+GROUNDED: tuple[Record, ...] = (claim(0), layout(), *STORY[1:])
+"""With a layout, which checkpoints need."""
 
 
 def test_an_empty_log() -> None:
@@ -168,19 +175,32 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (STORY, step(2, 6), "where step 1 is the next to be written"),
         ((*STORY, step(1, 6)), step(2, 7), "never divided"),
         (STORY, step(1, 4), "end of out/0 decreases from 5 to 4"),
-        (STORY, complete(version(0, 1)), "without having been intended"),
-        ((*STORY, intent(version(0, 1))), complete(version(0, 1, "other")), "without having been intended"),
-        ((*STORY, intent(version(0, 2))), complete(version(0, 2)), "holds step 1, whose output is not committed"),
-        ((*STORY, intent(version(0, 1)), complete(version(0, 1))), complete(version(0, 1)), "without having been"),
-        ((*STORY, intent(version(0, 1)), complete(version(0, 1))), intent(version(2, 1)), "leave a gap"),
+        (GROUNDED, complete(version(0, 1)), "without having been intended"),
+        ((*GROUNDED, intent(version(0, 1))), complete(version(0, 1, "other")), "without having been intended"),
+        ((*GROUNDED, intent(version(0, 2))), complete(version(0, 2)), "holds step 1, whose output is not committed"),
+        ((*GROUNDED, intent(version(0, 1)), complete(version(0, 1))), complete(version(0, 1)), "without having been"),
+        ((*GROUNDED, intent(version(0, 1)), complete(version(0, 1))), intent(version(2, 1)), "leave a gap"),
         ((), layout(), "never claimed"),
-        ((claim(0),), layout(1), "layout number 1, but the first layout of a generation has number 0"),
-        ((claim(0), layout()), layout(), "the layout of generation 0 is recorded already"),
-        ((claim(0), layout()), layout(1), "the layout of generation 0 is recorded already"),
-        (STORY[:2], layout(), "step 0 is divided already, and the layout must precede step 0"),
+        ((claim(0),), layout(1), "the first record of a layout must be layout 0"),
+        ((claim(0),), change(), "the first record of a layout must be layout 0"),
+        ((claim(0),), intent(version(0, 0)), "no layout is recorded"),
+        ((claim(0), layout()), layout(), "number 0 does not follow layout 0"),
+        ((claim(0), layout()), layout(1, workers=(0, 1, 2)), "gives slots to other workers, and no change"),
+        ((claim(0), layout()), turn(), "no change of the layout is under way"),
+        ((claim(0), layout()), change(2), "number 2 does not follow layout 0"),
+        ((*CHANGING,), change(), "a change of the layout is under way"),
+        ((*CHANGING,), layout(1, workers=(0,)), "the last checkpoint has other owners"),
+        (
+            (*CHANGING, *checkpoint(version(0, 0), 0, 1)),
+            layout(1),
+            "it is not the layout that the change leads to",
+        ),
+        ((claim(0), layout()), checkpoint(version(0, 0), 0)[0], "it has other owners than the layout"),
+        ((*CHANGING,), checkpoint(version(0, 0), 0, 5)[0], "worker 5 owns slots .*, which neither the layout nor"),
+        (STORY[:2], layout(), "step 0 is divided already, and the first layout must precede step 0"),
         (STORY, layout(), "step 1 is divided already"),
         ((claim(0), circuit_record()), circuit_record(), "the circuit of generation 0 is recorded already"),
-        (STORY, circuit_record(), "step 1 is divided already, and the circuit must precede step 0"),
+        (STORY, circuit_record(), "step 1 is divided already, and the first circuit must precede step 0"),
     ],
 )
 def test_what_cannot_follow_is_refused_and_changes_nothing(
@@ -199,7 +219,7 @@ def test_a_record_is_folded_once() -> None:
 
 def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     records: list[Record] = [
-        *STORY,
+        *GROUNDED,
         intent(version(0, 1, "a")),
         intent(version(0, 1, "b")),
         complete(version(0, 1, "b")),
@@ -246,7 +266,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
     """Any log that a correct run can write, with snapshots at random places."""
     state, records, identity = StepLogState("log"), list[Record](), 0
     kinds = ["claim", "division", "again", "less", "step", "intent", "complete", "layout", "circuit", "snapshot"]
-    kinds += ["refresh", "taken_back", "reset"]
+    kinds += ["refresh", "taken_back", "reset", "change", "turn", "settle", "intent", "complete"]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
         record: Record
@@ -268,11 +288,26 @@ def stories(draw: st.DrawFn) -> list[Record]:
             case "intent":
                 identity += 1
                 number = state.checkpoints[-1].version + 1 if state.checkpoints else 0
-                record = CheckpointIntent(epoch=epoch, version=version(number, state.steps, str(identity)))
+                if state.layout is None:
+                    continue
+                here = state.layout.placed
+                if state.target is not None and draw(st.booleans()):
+                    here = Placed.of(dict.fromkeys(state.target.members, "b"), state.target.owned)
+                made = version(number, state.steps, str(identity))
+                record = CheckpointIntent(epoch=epoch, version=made, placed=here)
             case "complete" if state.intent is not None:
                 record = CheckpointComplete(epoch=epoch, version=state.intent)
             case "layout" if state.layout is None and state.division_next == 0:
-                record = LayoutRecord(epoch=epoch, number=0, workers=draw(st.integers(1, 3)), shards=8)
+                record = layout(0, epoch, tuple(range(draw(st.integers(1, 3)))))
+            case "change" if state.layout is not None and state.change is None:
+                record = change(state.layout.number + 1, epoch, tuple(range(draw(st.integers(1, 4)))))
+            case "turn" if state.layout is not None and state.change is not None:
+                record = turn(state.change.change, epoch, tuple(range(draw(st.integers(1, 4)))))
+            case "settle" if state.change is not None and state.checkpoints and state.target is not None:
+                last = state.placed[state.checkpoints[-1]]
+                if (last.ranges, tuple(last.births)) != (state.target.ranges, state.target.members):
+                    continue
+                record = layout(state.change.change, epoch).model_copy(update={"placed": last})
             case "circuit" if state.circuit is None and state.division_next == 0:
                 record = circuit_record(epoch)
             case "refresh":
@@ -350,14 +385,14 @@ def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
 def test_every_generation_has_a_circuit_and_a_layout_of_its_own() -> None:
     state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), layout(epoch=1))
     assert state.layout == layout(epoch=1)
-    with pytest.raises(BrokenStepLog, match="the layout of generation 1 is recorded already"):
+    with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
         state.apply(layout(epoch=1), 99)
 
 
 def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
     cut = StepLogState("log", begin=40)
     cut.apply(folded(claim(0), layout()).snapshot(), 40)
-    with pytest.raises(BrokenStepLog, match="recorded already"):
+    with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
         cut.apply(layout(), 41)
     bare = StepLogState("log", begin=40)
     bare.apply(folded(*STORY).snapshot(), 40)

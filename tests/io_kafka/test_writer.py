@@ -33,6 +33,7 @@ from io_kafka.step_log.output_progress import DigestMismatch, StepBeyondEnd
 from io_kafka.step_log.records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.conftest import Broker
+from tests.io_kafka.layouts import layout, placed
 from tests.settled import settled_log
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -179,7 +180,7 @@ def test_the_older_of_two_writers_is_fenced(pipe: Pipe) -> None:
     with pytest.raises(Fenced, match="taken over from epoch 0: epoch 1"):
         pipe.step(old, 1, divide=False)
     with pytest.raises(Fenced):
-        old.append([CheckpointIntent(epoch=0, version=VersionId(version=1, step=1, checkpoint_id="c"))])
+        old.append([layout()])
     pipe.step(new, 1, divide=False)  # and was not disturbed by it
     pipe.check_exactly(2)
 
@@ -316,7 +317,7 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
         record = pipe.step(writer, step, divide=False)
         assert record == settled_log(pipe.settings, pipe.log).step_records[step]
     log.instead = fault
-    intent = CheckpointIntent(epoch=0, version=VersionId(version=0, step=3, checkpoint_id="c"))
+    intent = CheckpointIntent(epoch=0, version=VersionId(version=0, step=3, checkpoint_id="c"), placed=placed(0, 1))
     writer.append([intent])
     pipe.check_exactly(3)
     assert settled_log(pipe.settings, pipe.log).__dict__ == writer.state.__dict__

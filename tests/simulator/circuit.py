@@ -2,7 +2,8 @@
 
 The project's operators work on Arrow, and a stage of them takes milliseconds; a world has a hundred stages. So the circuit is a real one,
 with its plan, its exchange and its one transaction of a step (`tasks.StepTask`), and what its operators compute is said here in plain Python:
-`run_stage` and `read_sources` stand where engine.run.tasks has the real ones. Rows travel between workers as plain lists (seams.py).
+`run_stage` and `read_sources` stand where engine.run.tasks has the real ones, and `Moves` where engine.run.cut has engine.state.moves. Rows
+travel between workers as plain lists (seams.py). A key lies in the slot that its checksum says.
 
 A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leaves the view: its record is deleted and a null is published.
 """
@@ -13,24 +14,28 @@ import json
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from base.slots import SlotSet
 from engine.analysis.stages import Plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.operators.base import TABLE_FIRST
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, in_order
 from engine.run.region import StageResult, StageTask
 from engine.run.sources import Checksum, SourceReport
+from engine.state.moves import Piece
 from engine.state.store import Store
 from io_kafka.clients.raw import RawBatch
-from storage.keys import record_key
+from storage.keys import key_slot, key_table, record_key, table_prefix
 
 INPUT, ROWS, SUMS = "in", "rows", "sums"
 PARTITIONS = {ROWS: 2, SUMS: 2}
-STATE_TABLE = 3
+STATE_TABLE = TABLE_FIRST
 
 _TYPES = (pa.string(), pa.int64(), pa.int64())
 CIRCUIT = Circuit(
@@ -67,8 +72,12 @@ def spread(key: str, over: int) -> int:
     return zlib.crc32(key.encode()) % over
 
 
+def slot(key: str) -> int:
+    return zlib.crc32(key.encode()) >> 16
+
+
 def state_key(key: str) -> bytes:
-    return record_key(STATE_TABLE, 0, key.encode())
+    return record_key(STATE_TABLE, slot(key), key.encode())
 
 
 def state_value(count: int, total: int) -> bytes:
@@ -96,8 +105,9 @@ def run_stage(
 def _source_stage(task: StageTask, rows: list[Row]) -> StageResult:
     """Publishes the rows, and gives each to the worker of its key."""
     by_target: dict[int, list[Row]] = defaultdict(list)
+    owned = task.placement.owned
     for row in rows:
-        by_target[spread(row[0], len(task.placement.workers))].append(row)
+        by_target[next(worker for worker, slots in owned.items() if slot(row[0]) in slots)].append(row)
     (channel,) = task.plan.last_read
     published = [(spread(row[0], PARTITIONS[ROWS]), None, message_of(row)) for row in rows]
     return StageResult(
@@ -137,6 +147,37 @@ def _table(messages: Sequence[Message]) -> pa.Table:
     columns = [[message[i] for message in messages] for i in range(3)]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, OUTPUT_MESSAGES, strict=True)]
     return pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES)
+
+
+class Moves:
+    """As engine.state.moves, of which engine.run.cut uses these functions. A piece is one record: its key's length, its key, its value."""
+
+    @staticmethod
+    def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
+        for key in list(store.keys(table_prefix(table))):
+            if key_slot(key) in slots:
+                value = store.get(key)
+                assert value is not None
+                yield Piece(0, memoryview(bytes([len(key)]) + key + bytes(value)))
+
+    @staticmethod
+    def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            data = bytes(piece.rows)
+            key, value = data[1 : 1 + data[0]], data[1 + data[0] :]
+            assert key_slot(key) in slots and key_table(key) == table
+            store.put(key, value)
+
+    @staticmethod
+    def drop(store: Store, table: int, slots: SlotSet) -> None:
+        for key in list(store.keys(table_prefix(table))):
+            if key_slot(key) in slots:
+                store.delete(key)
+
+    @staticmethod
+    def runs_of(store: Store, table: int) -> Iterator[tuple[Any, int]]:
+        for key in list(store.keys(table_prefix(table))):
+            yield np.array([key_slot(key) << 48], dtype=np.uint64), len(key)
 
 
 def check_plan(plan: Plan) -> None:

@@ -4,7 +4,8 @@ At every commit of the broker: whose it is, and that its records follow: epochs 
 beyond the last stable offset; a step's output is the batch answer's difference, all of it, in canonical order, in the transaction of its
 record, after its division; when a checkpoint is intended, no step is under way. At every commit of a database: its term; that no version holds a
 step that is not written, and the state no step that is not divided; that each version and the state are the batch answer's, with the undo log to
-the version before; that all workers share a version. At the end: all committed input is in the output.
+the version before, for the slots that the database says it owns; that every owner of some slots has a version in which they all are. The owners
+of a checkpoint cover all slots once. At the end: all committed input is in the output.
 """
 
 from __future__ import annotations
@@ -17,13 +18,27 @@ from itertools import pairwise
 from typing import Any
 
 from tests.simulator.broker import Broker, Entry, Transaction, Where
-from tests.simulator.circuit import INPUT, PARTITIONS, ROWS, SUMS, message_of, row_of, spread, state_key, state_value
+from tests.simulator.circuit import (
+    INPUT,
+    PARTITIONS,
+    ROWS,
+    STATE_TABLE,
+    SUMS,
+    message_of,
+    row_of,
+    slot,
+    spread,
+    state_key,
+    state_value,
+)
 from tests.simulator.disk import Disk, Environment, Records
 from tests.simulator.scheduler import Process
 
 LOG = "stepwell.p.steps"
 COMMITTED = "committed"
-_DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", b"\x00\x03"
+_DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", STATE_TABLE.to_bytes(2)
+_OWNED = b"\xff\xffowned"
+_SLOTS = 1 << 16
 _ATTEMPTS = 1 << 20
 _STEP = b"\xff\xffstep"
 _TRAILER_BYTES, _TOMBSTONE_BYTES, _LENGTH_BYTES = 8, 4, 8
@@ -31,6 +46,8 @@ _TRAILER_BYTES, _TOMBSTONE_BYTES, _LENGTH_BYTES = 8, 4, 8
 Sums = dict[str, tuple[int, int]]
 Version = tuple[int, int, str]
 Place = tuple[str, ...]
+Owners = dict[int, tuple[str, list[tuple[int, int]]]]
+"""By the worker's number: its birth, and the ranges of its slots. Of those that own some."""
 Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
 
 
@@ -49,6 +66,7 @@ class Description:
     freezing: Version | None
     worker: int
     database: str
+    birth: str
     boot: str
     merging: bool
     """A fold has merged a part of the frozen layer."""
@@ -56,12 +74,17 @@ class Description:
 
 class Oracle:
     """`sums[s]`: the view after the steps below s. `fenced`: the term that a database was fenced with last, by its place. `reported`: the
-    hosts of the databases that the candidates of a term have told of, by number. `opened`: where the database of a number was opened in a
-    term, and under which number a database was."""
+    hosts of the databases that the candidates of a term have told of, by number. `opened`: where a database was opened in a term, and under
+    which number a database was."""
 
-    def __init__(self, broker: Broker, workers: int, step_bytes: int | None = None) -> None:
-        self._broker, self._workers, self._step_bytes = broker, workers, step_bytes
+    def __init__(self, broker: Broker, step_bytes: int | None = None) -> None:
+        self._broker, self._step_bytes = broker, step_bytes
+        self.owners: dict[Version, Owners] = {}
+        self.layout: Owners | None = None
+        self.layouts = 0
+        self.changing = False
         self.epoch = -1
+        self.term = (-1, 0)
         self.holder: Process | None = None
         self.divided: list[dict[Where, tuple[int, int]]] = []
         self.written = 0
@@ -71,7 +94,7 @@ class Oracle:
         self.intended: set[Version] = set()
         self.fenced: dict[Place, tuple[int, int]] = {}
         self.reported: dict[tuple[int, int], dict[int, set[str]]] = {}
-        self.opened: dict[tuple[tuple[int, int], int], tuple[Place, int]] = {}
+        self.opened: dict[tuple[tuple[int, int], str], tuple[Place, int]] = {}
         self.numbers: dict[tuple[tuple[int, int], str], int] = {}
         self.seen = {
             "claims": 0,
@@ -82,6 +105,10 @@ class Oracle:
             "voided": 0,
             "ahead": 0,
             "created": 0,
+            "changes": 0,
+            "turns": 0,
+            "settled": 0,
+            "given": 0,
         }
 
     # Kafka
@@ -127,9 +154,36 @@ class Oracle:
             self._check_all_have_run(record["step"], writer, disk)
         elif kind == "checkpoint_intent":
             self.intended.add(_version(record["version"]))
+            self._intend(_version(record["version"]), _owners(record["placed"]))
             self._check_boundary(_version(record["version"]), writer, disk)
         elif kind == "checkpoint_complete":
             self._complete(_version(record["version"]), disk)
+        elif kind == "layout":
+            self._layout(record)
+        elif kind == "layout_intent":
+            assert not self.changing, "two changes of the layout at once"
+            self.changing = True
+            self.seen["changes"] += 1
+        elif kind == "layout_turn":
+            assert self.changing, "a turn without a change"
+            self.seen["turns"] += 1
+
+    def _layout(self, record: Mapping[str, Any]) -> None:
+        owners = _owners(record["placed"])
+        assert record["number"] == self.layouts, f"layout {record['number']} after {self.layouts} layouts"
+        assert self.changing or self.layout in (None, owners), "slots have other owners without a change"
+        if self.layout is not None and self.changing:
+            assert self.complete is not None and self.owners[self.complete] == owners, "a layout unlike its checkpoint"
+            self.seen["settled"] += 1
+        self.layout, self.changing = owners, False
+        self.layouts += 1
+
+    def _intend(self, version: Version, owners: Owners) -> None:
+        assert self.layout is not None
+        assert self.changing or owners == self.layout, f"{version} has other owners than the layout"
+        for worker, (birth, _) in owners.items():
+            assert self.layout.get(worker, (birth, []))[0] == birth or self.changing, f"{worker} has another birth"
+        self.owners[version] = owners
 
     def _division(self, record: Mapping[str, Any], disk: Disk) -> None:
         step = record["step"]
@@ -170,8 +224,8 @@ class Oracle:
 
     def _check_boundary(self, version: Version, writer: Process, disk: Disk) -> None:
         """No step is under way: every worker's state is at the step of the checkpoint. A coordinator that died may have asked long ago."""
-        assert version[1] == self.written, f"{version} is intended, and {self.written} steps are written"
-        for folder, environment in live(disk) if writer.alive else ():
+        assert version[1] <= self.written, f"{version} is intended, and {self.written} steps are written"
+        for folder, environment in self._owning(disk) if writer.alive else ():
             at = self._step_of(folder, environment, disk)
             assert at in (None, version[1]), (
                 f"{version} is intended, and the state of {'/'.join(folder)} is at step {at}"
@@ -179,11 +233,23 @@ class Oracle:
 
     def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
         """A step is written when every worker has it in its state, perhaps with the next one."""
-        for folder, environment in live(disk) if writer.alive else ():
+        for folder, environment in self._owning(disk) if writer.alive else ():
             if description(environment.now.records).boot != disk.boot_at(folder):
                 continue  # its host has crashed, after the worker had sent what the step gave
             at = self._step_of(folder, environment, disk)
             assert at in (step + 1, step + 2), f"step {step} is written, and the state of {'/'.join(folder)} is at {at}"
+
+    def _owning(self, disk: Disk) -> Iterator[tuple[Place, Environment]]:
+        """The databases that own slots now. A worker that has just been made, or that is about to leave, need not be where all others are."""
+        for folder, environment in live(disk):
+            present = description(environment.now.records)
+            if present.term != self.term or (present.term, present.database) not in self.opened:
+                continue
+            for layer in self._layers(folder, environment, present, disk):
+                if (stored := layer.get(_OWNED)) is not None:
+                    if _ranges(stored):
+                        yield folder, environment
+                    break
 
     def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
         """The next step of a worker's state; None if the database is not open in the present epoch, or if its host has crashed since."""
@@ -258,11 +324,23 @@ class Oracle:
 
     def _complete(self, version: Version, disk: Disk) -> None:
         assert version in self.intended, f"{version} is complete without having been intended"
-        for folder, environment in live(disk):
-            found = description(environment.durable.records)
-            assert version in found.versions, f"{version} is complete, and {'/'.join(folder)} has {found.versions}"
+        owners = self.owners[version]
+        covered = sorted(span for _, spans in owners.values() for span in spans)
+        assert covered[0][0] == 0 and covered[-1][1] == _SLOTS, f"{version}: {covered}"
+        assert all(a[1] == b[0] for a, b in pairwise(covered)), f"{version}: {covered}"
+        held = {worker for worker in owners if self._holds(worker, owners[worker][0], version, disk)}
+        assert held == owners.keys(), f"{version} is complete, and of its owners {sorted(owners)} only {held} have it"
         self.complete = version
         self.seen["checkpoints"] += 1
+
+    def _holds(self, worker: int, birth: str, version: Version, disk: Disk) -> bool:
+        """Whether some host has the version durably in the database of this worker."""
+        for place, environment in databases(disk):
+            if _number(place) == worker and _DESCRIPTION in environment.durable.records:
+                found = description(environment.durable.records)
+                if found.birth == birth and version in found.versions:
+                    return True
+        return False
 
     # Databases
 
@@ -304,9 +382,9 @@ class Oracle:
                 sums[key] = count + weight, total + number * weight
         state: Records = {}
         for layer in reversed(self._layers(folder, environment, now, disk)):
-            state.update((key, value) for key, value in layer.items() if key[:2] == _STATE)
+            state.update((key, value) for key, value in layer.items() if key[:2] == _STATE or key == _OWNED)
         kept = {key: value for key, value in state.items() if len(value) != _TOMBSTONE_BYTES}
-        self._compare(kept, {k: v for k, v in sums.items() if v != (0, 0)}, int(folder[-2]), f"step {step}")
+        self._compare(kept, {k: v for k, v in sums.items() if v != (0, 0)}, _number(folder), f"step {step}")
 
     def _described(self, folder: tuple[str, ...], environment: Environment, before: Records, process: Process) -> None:
         now = description(environment.now.records)
@@ -319,12 +397,12 @@ class Oracle:
         for version in (*now.versions, *(() if now.freezing is None else (now.freezing,))):
             assert version[1] <= self.written, f"{environment.folder}: {version} holds a step that is not written"
         assert now.freezing is None or now.freezing in self.intended, f"{now.freezing} is frozen and was not intended"
-        worker = int(folder[-2].split(".")[1] if folder[-2].startswith(".") else folder[-2])
+        worker = _number(folder)
         # A late worker may sync what it finds.
         if former is not None and former != now and not folder[-2].startswith("."):
             self._check_term(folder[:-1], process, environment)
         if former is None:
-            self._check_created(worker, process)
+            self._check_created(now, worker, process)
         if former is not None and now.working is None and now.layers > former.layers:
             self.fenced[folder[:-1]] = process.term
         if former is not None and now.opened > former.opened:
@@ -334,32 +412,39 @@ class Oracle:
             self._check_opened(now, folder[:-1], worker, process)
         self._check_content(environment.now.records, now, worker)
 
-    def _check_created(self, worker: int, process: Process) -> None:
+    def _check_created(self, now: Description, worker: int, process: Process) -> None:
         """A zombie may create a database too, and nobody will ever bind it."""
         if process.term[0] != self.epoch:
+            return
+        self.seen["created"] += 1
+        if now.birth != "0":
+            assert self.changing, f"{process.name} makes worker {worker} without a change of the layout"
+            known = {b for owners in self.owners.values() for w, (b, _) in owners.items() if w == worker}
+            assert now.birth not in known, f"{process.name} makes worker {worker} a second time, as {now.birth}"
             return
         assert self.complete is None, f"{process.name} creates the database of worker {worker} after {self.complete}"
         holders = self.reported[process.term].get(worker, set())
         assert not holders, f"{process.name} creates the database of worker {worker}, which {holders} held"
-        self.seen["created"] += 1
 
     def _check_opened(self, now: Description, place: Place, worker: int, process: Process) -> None:
         """One database for each number, and one number for each database."""
         assert now.worker == worker, f"{place} holds the database of worker {now.worker}"
-        first = self.opened.setdefault((process.term, worker), (place, now.opened))
+        first = self.opened.setdefault((process.term, now.database), (place, now.opened))
         assert first == (place, now.opened), f"worker {worker} opens {place} in term {process.term}, after {first}"
+        self.term = max(self.term, process.term)
         number = self.numbers.setdefault((process.term, now.database), worker)
         assert number == worker, f"{now.database} is open under {number} and {worker} in term {process.term}"
         if process.term[0] == self.epoch and self.complete is not None:
             assert now.versions[-1][0] > 0, f"{process.name} begins with an empty {place} after {self.complete}"
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
-        state = {key[1:]: value for key, value in stored.items() if key[:3] == _RECORDS + _STATE}
+        kept = (_RECORDS + _STATE, _RECORDS + _OWNED)
+        state = {key[1:]: value for key, value in stored.items() if key.startswith(kept)}
         if not now.merging:
             self._check_state(state, now.versions[-1], worker)
         if now.merging or len(now.versions) == 2:
             for spaced, value in stored.items():
-                if spaced[:3] == _UNDO + _STATE:
+                if spaced.startswith((_UNDO + _STATE, _UNDO + _OWNED)):
                     state[spaced[1:]] = value if len(value) == _TOMBSTONE_BYTES else _unpacked(value)
             self._check_state({k: v for k, v in state.items() if len(v) != _TOMBSTONE_BYTES}, now.versions[0], worker)
 
@@ -367,23 +452,25 @@ class Oracle:
         self._compare(state, self.sums[version[1]], worker, f"version {version}")
 
     def _compare(self, state: Records, sums: Sums, worker: int, what: str) -> None:
-        expected = {state_key(k): state_value(*v) for k, v in sums.items() if spread(k, self._workers) == worker}
-        found = {key: value[:-_TRAILER_BYTES] for key, value in state.items()}
+        owned = _ranges(state[_OWNED])
+        expected = {state_key(k): state_value(*v) for k, v in sums.items() if any(a <= slot(k) < b for a, b in owned)}
+        found = {key: value[:-_TRAILER_BYTES] for key, value in state.items() if key != _OWNED}
         assert found == expected, f"worker {worker}, {what}: {found} is not {expected}"
 
     def check_shared(self, disk: Disk) -> None:
-        """All workers share a version; before all have one, there is nothing to lose. Where several hosts have a database of one number, it is
-        enough if one of them does."""
-        by_number: dict[str, set[Version]] = {}
+        """Some version that is not older than the last complete one has all its owners; before there is one, there is nothing to lose. Where
+        several hosts have a database of one worker, it is enough if one of them has the version."""
+        if self.complete is None:
+            return
+        held: dict[tuple[int, str], set[Version]] = {}
         for place, environment in databases(disk):
-            by_number.setdefault(place[-2], set()).update(description(environment.now.records).versions)
-        held = list(by_number.values())
-        if len(held) == self._workers:
-            assert set.intersection(*held), f"no version is common: {held}"
-        else:
-            assert self.complete is None, "a database is gone"
-        if self.complete is not None:
-            assert all(any(v[1] >= self.complete[1] for v in versions) for versions in held), "a checkpoint was lost"
+            found = description(environment.now.records)
+            held.setdefault((_number(place), found.birth), set()).update(found.versions)
+        for version, owners in self.owners.items():
+            is_whole = all(version in held.get((worker, birth), ()) for worker, (birth, _) in owners.items())
+            if is_whole and version[0] >= self.complete[0]:
+                return
+        raise AssertionError(f"no version since {self.complete} has all its owners: {held}")
 
     # The end
 
@@ -443,11 +530,33 @@ def live(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:
 def description(records: Records) -> Description:
     plain = json.loads(records[_DESCRIPTION][:-_TRAILER_BYTES])
     versions = tuple(_version(version) for version in plain["versions"])
+    uuid = plain["identity"]["database"]
     freezing = None if plain["freezing"] is None else _version(plain["freezing"])
     return Description(
         divmod(plain["epoch"], _ATTEMPTS), versions, plain["layers_made"], plain["opened"], plain["working"], plain["frozen"],
-        freezing, plain["identity"]["worker"], plain["identity"]["database"], plain["boot"], plain["laid"] is not None,
+        freezing, plain["identity"]["worker"], uuid, uuid.rsplit("/", 1)[-1], plain["boot"],
+        plain["laid"] is not None,
     )  # fmt: skip
+
+
+def _number(place: Place) -> int:
+    """Of the worker whose database is in a folder: NNNN, NNNN-bBIRTH, or a draft of such a one."""
+    return int(place[-2].lstrip(".").split("-")[0].split(".")[0])
+
+
+def _owners(placed: Mapping[str, Any]) -> Owners:
+    births = {member["worker"]: member["birth"] for member in placed["members"]}
+    owners: Owners = {}
+    ends = [first for first, _ in placed["ranges"][1:]] + [_SLOTS]
+    for (first, owner), end in zip(placed["ranges"], ends, strict=True):
+        owners.setdefault(owner, (births[owner], []))[1].append((first, end))
+    return owners
+
+
+def _ranges(stored: bytes) -> list[tuple[int, int]]:
+    """Of the record of owned slots."""
+    numbers = [int.from_bytes(stored[i : i + 4]) for i in range(0, len(stored) - _TRAILER_BYTES, 4)]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _version(plain: Mapping[str, Any]) -> Version:

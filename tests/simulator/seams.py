@@ -20,8 +20,9 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
-from engine.resident import crew, entry, mesh, registration
-from engine.run import tasks
+from coordinator import changing
+from engine.resident import crew, entry, mesh, registration, slots
+from engine.run import cut, tasks
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
@@ -30,6 +31,9 @@ from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
 from tests.simulator.story import StoryLog
+
+CUT_BYTES = 24
+"""Of one cut of a change of the layout: two or three records."""
 
 PIECE_BYTES = 60
 """Two or three records of a state of some dozen: so a fold takes several transactions."""
@@ -85,7 +89,9 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
 def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     """The project runs in this world while the body does. What is replaced here, by name, is what no object carries:
 
-    - the operators: they are not simulated (tasks), nor is Arrow between two workers (mesh), nor confluent_kafka's class of messages (consumed);
+    - the operators: they are not simulated (tasks), nor is how traces are cut (cut), nor is Arrow between two workers (mesh), nor
+    confluent_kafka's class of messages (consumed);
+    - how much one cut may move (slots, changing): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
@@ -108,6 +114,9 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             },
         ),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
+        (cut, {"moves": circuit.Moves}),
+        (slots, {"FRAME_BYTES_MIN": 1}),
+        (changing, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (mesh, {"to_buffer": _same, "from_buffer": _same}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove)}),
         (registration, {"fingerprint": _nothing_differs}),
@@ -155,9 +164,9 @@ def _known(module: ModuleType | type, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def _watched(world: Surroundings, bind: Callable[..., None]) -> Callable[..., None]:
-    def watched(self: crew.Crew, workers: Mapping[int, int]) -> None:
+    def watched(self: crew.Crew, workers: Mapping[int, int], databases: Mapping[int, tuple[str, str]]) -> None:
         world.bound(self)
-        bind(self, workers)
+        bind(self, workers, databases)
 
     return watched
 

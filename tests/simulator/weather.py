@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from faults.points import POINTS
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
-ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1}
+ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 0.4}
 FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a worker", "away")
 """What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
 
@@ -49,7 +49,8 @@ so the last one stands alone, and twice."""
 class Weather:
     """Chances at a point, or at a place of trouble; many of them 0, for what is rare hides behind what is frequent. `points`: how long there are
     faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations. `step_bytes`: the bound of a
-    step's input, where a message has about 12. `hosts`: one is local mode, and several are a cluster."""
+    step's input, where a message has about 12. `hosts`: one is local mode, and several are a cluster. `resized`: the chance that a run is
+    started with another number of workers."""
 
     workers: int
     points: int
@@ -73,6 +74,7 @@ class Weather:
     available_now: float
     step_bytes: int | None
     hosts: int
+    resized: float
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
@@ -101,4 +103,5 @@ class Weather:
             available_now=rng.choice((0, 0.3)),
             step_bytes=rng.choice((None, 15, 40)),
             hosts=rng.choice((1, 2)),
+            resized=rng.choice((0, 0.2)),
         )

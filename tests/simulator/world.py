@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coordinator.errors import DatabaseMissing, RecoveryFailed
+from coordinator.layout_requests import Asked, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
@@ -25,6 +26,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
+from io_kafka.step_log.layout_records import ChangeMode
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction
@@ -51,6 +53,9 @@ FINAL_RUNS_MAX = 2
 DRIVER, HOSTS = "host0", ("host0", "host1")
 """The coordinators run on the first host."""
 
+SIZES = (1, 2, 3, 4)
+"""To how many workers a layout may be changed."""
+
 GROWTH_SECONDS = 0.2
 """Between two looks for new partitions: some in every run."""
 
@@ -70,9 +75,9 @@ class World:
         parts = {host: (host,) for host in self.hosts}
         self.disk = Disk(self, {**parts, DRIVER: ("state", *parts[DRIVER])})
         self.network = Network(self)
-        self.oracle = Oracle(self.broker, self.weather.workers, self.weather.step_bytes)
+        self.oracle = Oracle(self.broker, self.weather.step_bytes)
         self.processes: list[Process] = []
-        self.runs: dict[Process, Requests] = {}
+        self.runs: dict[Process, _Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
         self._producers = Producers(self, self.weather.messages)
@@ -124,6 +129,7 @@ class World:
                 self.resume(process)
         self._producers.finish()
         for requests in self.runs.values():
+            requests.ask_without_waiting(HoldRequest(False))
             requests.ask("resume")
             requests.ask("stop")
         self.run_to_the_end()
@@ -245,20 +251,28 @@ class World:
         self.ended[process] = KeyError()
         requests = self.runs[process] = _Requests(self)
         now = self.rng.random() < self.weather.available_now if available_now is None else available_now
+        workers = self.rng.choice(SIZES) if self.faults and self.rng.random() < self.weather.resized else None
         expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
         self.tell(
             f"{process.name} starts{' --available-now' if now else ''}{'' if expect is None else f' after epoch {expect}'}"
         )
-        self.spawn(process.name, process, lambda: self._live(process, requests, now, expect))
+        self.spawn(process.name, process, lambda: self._live(process, requests, now, expect, workers))
         return process
 
-    def _live(self, process: Process, requests: Requests, available_now: bool, expect: int | None) -> None:
+    def _live(
+        self,
+        process: Process,
+        requests: Requests,
+        available_now: bool,
+        expect: int | None,
+        workers_now: int | None,
+    ) -> None:
         def claimed(epoch: int) -> None:
             process.epoch = epoch
 
         try:
             cluster = Cluster(SimLauncher(self), self.network.transport)
-            pipeline = Pipeline(self._spec(), cluster, requests, StatusBoard(process.name))
+            pipeline = Pipeline(self._spec(workers_now), cluster, requests, StatusBoard(process.name))
             pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
             self.ended[process] = None
             self.tell("ended")
@@ -282,7 +296,7 @@ class World:
         self.count(f"ended by {type(fault).__name__}")
         self.tell(f"ended by {type(fault).__name__}: {str(fault)[:300]}")
 
-    def _spec(self) -> PipelineSpec:
+    def _spec(self, workers_now: int | None) -> PipelineSpec:
         weather = self.weather
         return PipelineSpec(
             name="p",
@@ -293,6 +307,7 @@ class World:
             kafka=self._kafka,
             limits=Limits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
             workers=weather.workers,
+            workers_now=workers_now,
             shards=4,
             checkpoint_interval_s=weather.checkpoint_s,
             steps_kept=1,
@@ -306,7 +321,7 @@ class World:
     def free_hosts(self) -> list[str]:
         """Those to which a task can come now. In local mode there are more slots than anybody needs."""
         busy = Counter(process.host for process in self.processes if process.alive and process.owner is not None)
-        slots = self.weather.workers if len(self.hosts) > 1 else 1 << 10
+        slots = max(SIZES) if len(self.hosts) > 1 else 1 << 10
         return [host for host in self.hosts if host not in self.away and busy[host] < slots]
 
     def folder_of(self, host: str) -> Path | None:
@@ -375,6 +390,20 @@ class World:
             self.tell(f"{process.name} is asked: {what}")
             self.count(f"asked: {what}")
             self.runs[process].ask(what)
+
+    def _layout(self) -> None:
+        """A user asks for another layout, or for another end of the change under way."""
+        if self.runs:
+            process = self.rng.choice(list(self.runs))
+            mode: ChangeMode = self.rng.choice(("cold", "live", "live"))
+            request: LayoutRequest = ChangeRequest(self.rng.choice(SIZES), mode)
+            if self.oracle.changing:
+                request = self.rng.choice(
+                    (HoldRequest(True), HoldRequest(False), TurnRequest("reverse"), TurnRequest("abort"))
+                )
+            self.tell(f"{process.name} is asked: {request}")
+            self.count(f"asked: {type(request).__name__}")
+            self.runs[process].ask_without_waiting(request)
 
     def _kill(self) -> None:
         living = [process for process in self.runs if process.alive]
@@ -501,6 +530,7 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "marker": World._marker,
     "arrive": World._arrive_one,
     "request": World._request,
+    "layout": World._layout,
     "grow": lambda world: world._producers.grow(),
     "resume": World._resume_one,
     "kill": World._kill,
@@ -519,6 +549,10 @@ class _Requests(Requests):
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
+
+    def ask_without_waiting(self, request: LayoutRequest) -> None:
+        self._layout.append(Asked(request))
+        self._event.set()
 
     def wait(self, seconds: float) -> bool:
         return self._world.wait_for(self._event.is_set, seconds)

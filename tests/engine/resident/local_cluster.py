@@ -14,6 +14,7 @@ from base.term import Term
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
@@ -28,6 +29,7 @@ from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
+from storage.identity import FIRST_BIRTH, Identity
 from tests.engine.contexts import placement_of
 from tests.engine.zsets import TYPES
 
@@ -124,24 +126,25 @@ class ThreadLauncher:
             transport.close()
 
 
-def setup_of(folder: Path, workers: int, partitions: int) -> TaskSetup:
+def setup_of(folder: Path, workers: int) -> TaskSetup:
     """A run of CIRCUIT, with databases that are made if they are missing."""
     schema = pa.schema([pa.field("id", TYPES[0]), pa.field("word", TYPES[1])])
     setup = TaskSetup(
         plan=plan(CIRCUIT),
-        placement=placement_of(workers),
         kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
         tables={"words": SourceTable("words", "words", SourceFormat("words", schema, "append", ()))},
         partitions={"seen": 2, "counts": 2},
-        input_partitions={"words": partitions},
         place=StatePlace("p", folder, None, False),
-        uuids={worker: f"uuid{worker}" for worker in range(workers)},
         append_only=append_only_inputs(CIRCUIT),
     )
     for worker in range(workers):
         if not folder_of(setup, worker).exists():
-            Database.create(folder_of(setup, worker), setup.identity(worker), 0, setup.placement.owned[worker])
+            Database.create(folder_of(setup, worker), identity_of(worker), 0, placement_of(workers).owned[worker])
     return setup
+
+
+def identity_of(worker: int) -> Identity:
+    return Identity("p", worker, f"uuid{worker}")
 
 
 def folder_of(setup: TaskSetup, worker: int) -> Path:
@@ -159,6 +162,7 @@ def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits:
     lives = Limits(seconds["silence_s"], seconds["progress_s"])
     return Crew(
         setup,
+        len(setup.place.here.names()),
         Term(0, attempt),
         launcher,
         SocketTransport(LOOPBACK),
@@ -170,16 +174,17 @@ def opened(made: Crew) -> Crew:
     """The same, at the latest version that all databases have. The tasks become workers in the order in which they register."""
     made.launch()
     made.wait_for_candidates()
-    made.bind(dict(enumerate(candidate.serial for candidate in made.candidates)))
+    workers = dict(enumerate(candidate.serial for candidate in made.candidates))
+    made.bind(workers, {worker: (FIRST_BIRTH, identity_of(worker).database) for worker in workers})
     fenced = made.fence()
     version = max(set.intersection(*(set(found.versions) for found in fenced.values())))
-    made.open(version, fenced)
+    made.join(Placement.first(made.open(version, fenced), {}))
     return made
 
 
 def impatient(made: Crew, *, silence_s: float = 60.0, progress_s: float = 60.0) -> None:
     """From now on the crew gives workers up after these times. Before, a busy disk may keep a worker longer than that."""
-    made._liveness.limits = Limits(silence_s, progress_s)
+    made._roster._liveness.limits = Limits(silence_s, progress_s)
 
 
 def step_of(step: int, spans: Mapping[int, tuple[int, int]], bytes_max: int | None = None) -> StepInput:

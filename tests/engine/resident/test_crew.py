@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,14 @@ from engine.run.tasks import TaskSetup
 from io_kafka.errors import StepTooLarge
 from storage.database import Database
 from storage.host_folder import HostFolder
-from storage.identity import FoundDatabase, Identity
-from tests.engine.contexts import placement_of
+from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
 from tests.engine.resident.local_cluster import (
     CIRCUIT,
     LOOPBACK,
     Log,
     ThreadLauncher,
     crew,
+    identity_of,
     impatient,
     messages_of,
     opened,
@@ -79,7 +79,7 @@ def fold(made: Crew, version: VersionId) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_any_number_of_workers_gives_what_one_process_gives(tmp_path: Path, workers: int) -> None:
     log, twin = Log(PARTITIONS), InProcess(CIRCUIT, 1, {"seen": 2, "counts": 2})
-    with run_of(setup_of(tmp_path, workers, PARTITIONS), log) as (made, _):
+    with run_of(setup_of(tmp_path, workers), log) as (made, _):
         at = [0] * PARTITIONS
         for step, filled in enumerate([{0: "ab", 1: "a", 2: "ccd"}, {1: "bb"}, {}, {0: "a", 2: "e"}]):
             rows = []
@@ -100,7 +100,7 @@ def test_any_number_of_workers_gives_what_one_process_gives(tmp_path: Path, work
 
 
 def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_path: Path) -> None:
-    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     for partition, words in enumerate(["ab", "a", "b"]):
         log.add(partition, *(value(i, word) for i, word in enumerate(words)))
     with run_of(setup, log) as (made, _):
@@ -124,7 +124,7 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
 
 def test_a_pause_says_where_the_workers_stand_and_the_next_step_ends_it(tmp_path: Path) -> None:
     log = Log(PARTITIONS)
-    with run_of(setup_of(tmp_path, 2, PARTITIONS), log) as (made, _):
+    with run_of(setup_of(tmp_path, 2), log) as (made, _):
         made.pause(0)
         made.pause(0)
         made.give(step_of(0, {}))
@@ -134,7 +134,7 @@ def test_a_pause_says_where_the_workers_stand_and_the_next_step_ends_it(tmp_path
 
 
 def test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state(tmp_path: Path) -> None:
-    log, setup = Log(PARTITIONS), setup_of(tmp_path, 3, PARTITIONS)
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 3)
     log.add(0, value(1, "a"))
     log.add(1, b"no JSON")
     with run_of(setup, log) as (made, _):
@@ -158,7 +158,7 @@ def test_a_step_that_is_too_large_for_one_worker_can_be_given_again(tmp_path: Pa
     log = Bounded(PARTITIONS)
     log.add(0, value(1, "a"), value(2, "a"))
     log.add(1, b"no JSON")
-    with run_of(setup_of(tmp_path, 2, PARTITIONS), log) as (made, _):
+    with run_of(setup_of(tmp_path, 2), log) as (made, _):
         made.give(step_of(0, {0: (0, 2), 1: (0, 1)}, bytes_max=30))
         with pytest.raises(StepTooLarge):  # and not the malformed message of the other worker
             made.collect(0)
@@ -168,10 +168,11 @@ def test_a_step_that_is_too_large_for_one_worker_can_be_given_again(tmp_path: Pa
 
 
 def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) -> None:
-    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
-    owned = setup.placement.owned
-    other = replace(setup, placement=Placement({0: owned[1], 1: owned[0]}))
-    with run_of(other, log) as (made, _):
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
+    with run_of(setup, log) as (made, _):
+        assert made.placement is not None
+        owned = made.placement.owned
+        made.join(Placement(1, {0: owned[1], 1: owned[0]}, {}))
         made.give(step_of(0, {}))
         with pytest.raises(
             StaleTask, match=r"worker \d has the state of slots .*, but step 0 sends it the rows of slots"
@@ -180,7 +181,7 @@ def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) ->
 
 
 def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     log.add(0, value(1, "a"))
     real = worker.Worker._step
 
@@ -204,7 +205,7 @@ def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, mon
 
 
 def test_what_a_replaced_crew_still_does_changes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2, PARTITIONS)
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     log.add(0, value(1, "a"))
     inside, go_on = threading.Event(), threading.Event()
     real = Database.transaction
@@ -237,7 +238,7 @@ def test_a_mistake_of_ours_arrives_with_its_stack_trace(tmp_path: Path, monkeypa
         raise ZeroDivisionError("of ours")
 
     monkeypatch.setattr("engine.run.tasks.run_stage", mistaken)
-    with run_of(setup_of(tmp_path, 2, PARTITIONS), Log(PARTITIONS)) as (made, _):
+    with run_of(setup_of(tmp_path, 2), Log(PARTITIONS)) as (made, _):
         made.give(step_of(0, {}))
         with pytest.raises(WorkerMistake, match="ZeroDivisionError: of ours"):
             made.collect(0)
@@ -263,7 +264,7 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
     monkeypatch.setattr(worker.Worker, "_step", step)
     monkeypatch.setattr(SocketConnection, "send_sign", sign)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(opened(crew(setup_of(tmp_path, 5, PARTITIONS), launcher))) as made:
+    with closing(opened(crew(setup_of(tmp_path, 5), launcher))) as made:
         impatient(made, silence_s=0.5)
         made.give(step_of(0, {}))
         with pytest.raises(TaskLost, match="worker 2: it has been silent"):
@@ -285,7 +286,7 @@ def test_a_frozen_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(worker.Worker, "_step", step)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher))) as made:
+    with closing(opened(crew(setup_of(tmp_path, 2), launcher))) as made:
         impatient(made, progress_s=0.5)
         made.give(step_of(0, {}))
         with pytest.raises(TaskLost, match=r"step 0: worker 1: it has made no progress"):
@@ -298,7 +299,7 @@ def test_a_worker_ends_when_its_coordinator_is_silent(tmp_path: Path, monkeypatc
     monkeypatch.setattr("engine.resident.pulse.CoordinatorPulse.start", lambda self: None)
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.05)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(opened(crew(setup_of(tmp_path, 2, PARTITIONS), launcher, silence_s=3.0))):
+    with closing(opened(crew(setup_of(tmp_path, 2), launcher, silence_s=3.0))):
         wait_until(lambda: all(job.end is not None for job in launcher.jobs))
     assert all("the coordinator has been silent" in str(job.end) for job in launcher.jobs)
     launcher.join()
@@ -306,7 +307,7 @@ def test_a_worker_ends_when_its_coordinator_is_silent(tmp_path: Path, monkeypatc
 
 def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
-    made = crew(setup_of(tmp_path, 3, PARTITIONS), launcher, register_s=0.5)
+    made = crew(setup_of(tmp_path, 3), launcher, register_s=0.5)
     with (
         closing(made),
         pytest.raises(NoSlots, match="3 workers need 3 task slots at once, and 2 workers have registered"),
@@ -316,7 +317,7 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
     launcher.join()
     few = ThreadLauncher(lambda: Log(PARTITIONS))
     few.slots = 2
-    made = crew(setup_of(tmp_path, 3, PARTITIONS), few)
+    made = crew(setup_of(tmp_path, 3), few)
     with closing(made), pytest.raises(NoSlots, match="Spark's master has 2 task slots"):
         made.launch()
     assert not few.jobs
@@ -326,7 +327,7 @@ def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: p
     own = entry.fingerprint()
     monkeypatch.setattr(entry, "fingerprint", lambda: own.replace('"edition": 1', '"edition": 2'))
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    made = crew(setup_of(tmp_path, 1, PARTITIONS), launcher)
+    made = crew(setup_of(tmp_path, 1), launcher)
     with closing(made), pytest.raises(UnequalWorkers, match=r"edition 2 \(coordinator: 1"):
         made.launch()
         made.wait_for_candidates()
@@ -362,7 +363,7 @@ def stranger(made: Crew, frame: Frame) -> str:
 
 def test_who_does_not_know_the_token_becomes_no_worker(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)  # the real worker never comes
-    with closing(crew(setup_of(tmp_path, 1, PARTITIONS), launcher)) as made:
+    with closing(crew(setup_of(tmp_path, 1), launcher)) as made:
         made.launch()
         register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
@@ -370,7 +371,7 @@ def test_who_does_not_know_the_token_becomes_no_worker(tmp_path: Path) -> None:
 
 
 def test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away(tmp_path: Path) -> None:
-    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+    with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
         register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
         assert "closed" in stranger(
@@ -400,10 +401,10 @@ def _is_closed(raw: socket.socket) -> bool:
 
 @pytest.mark.parametrize("token", ["gu\u00e9ssed", "\ud800", ""])
 def test_a_token_may_be_any_text(tmp_path: Path, token: str) -> None:
-    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+    with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
         register = registration(token="")
-        made._take(Accepted(connection := _Closable()))  # type: ignore[arg-type]
-        made._take(Arrived(connection, Frame(made.term, register.model_copy(update={"token": token}))))  # type: ignore[arg-type]
+        made._roster._take(Accepted(connection := _Closable()))  # type: ignore[arg-type]
+        made._roster._take(Arrived(connection, Frame(made.term, register.model_copy(update={"token": token}))))  # type: ignore[arg-type]
         assert connection.is_closed and len(made.members) == 1
         made.stop(0)
 
@@ -441,15 +442,15 @@ class _Waiting(_Closable):
 
 def candidate_of(made: Crew) -> Any:
     connection: Any = _Waiting()
-    made._take(Accepted(connection))
-    made._take(Arrived(connection, Frame(made.term, registration(made._token))))
+    made._roster._take(Accepted(connection))
+    made._roster._take(Arrived(connection, Frame(made.term, registration(made._token))))
     return connection
 
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[Crew]:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
-    with closing(crew(setup_of(tmp_path, 1, PARTITIONS), launcher)) as made:
+    with closing(crew(setup_of(tmp_path, 1), launcher)) as made:
         made.launch()
         yield made
     launcher.join()
@@ -458,36 +459,36 @@ def waiting(tmp_path: Path) -> Iterator[Crew]:
 def test_a_task_is_a_candidate_when_it_has_told_what_its_host_holds(waiting: Crew) -> None:
     connection, found = candidate_of(waiting), FoundDatabase(0, None, (), 0, "torn")
     assert not waiting.candidates
-    waiting._take(Arrived(connection, Frame(Term(0, 7), Holds(databases=()))))  # of another term
+    waiting._roster._take(Arrived(connection, Frame(Term(0, 7), Holds(databases=()))))  # of another term
     assert not waiting.candidates
-    waiting._take(Arrived(connection, Frame(waiting.term, Holds(databases=(found,)))))
+    waiting._roster._take(Arrived(connection, Frame(waiting.term, Holds(databases=(found,)))))
     (candidate,) = waiting.candidates
     assert candidate.databases == (found,)
-    waiting._take(
+    waiting._roster._take(
         Arrived(connection, Frame(waiting.term, Beat(step=-1, stage=-1, cpu_ms=0, bytes_moved=0, waiting=True)))
     )
     with pytest.raises(TaskLost, match="process 1 on h has sent holds and is no worker yet"):
-        waiting._take(Arrived(connection, Frame(waiting.term, Holds(databases=()))))
+        waiting._roster._take(Arrived(connection, Frame(waiting.term, Holds(databases=()))))
     with pytest.raises(TaskLost, match="process 1 on h, which waits for its number: gone"):
-        waiting._take(Ended(connection, "gone"))
+        waiting._roster._take(Ended(connection, "gone"))
 
 
 def test_who_registers_when_all_have_numbers_is_sent_away(tmp_path: Path) -> None:
-    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+    with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
         assert candidate_of(made).is_closed and not made.candidates
         made.stop(0)
 
 
 def test_a_spare_task_is_started_and_sent_away_when_the_numbers_are_given(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
-    with closing(crew(setup_of(tmp_path, 2, PARTITIONS), launcher)) as made:
+    with closing(crew(setup_of(tmp_path, 2), launcher)) as made:
         made.launch()
         made.wait_for_candidates()
         assert made.wait_for_another()
         serials = [candidate.serial for candidate in made.candidates]
         assert serials == [0, 1, 2] and len(launcher.jobs) == 3
-        made.bind({0: 2, 1: 0})
-        assert [member.pid for member in made.members] == [made.members[0].pid] * 2 and not made.candidates
+        made.bind({0: 2, 1: 0}, {worker: (FIRST_BIRTH, identity_of(worker).database) for worker in (0, 1)})
+        assert {member.pid for member in made.members.values()} == {os.getpid()} and not made.candidates
         fenced = made.fence()
         assert set(fenced) == {0, 1}
     launcher.join()
@@ -495,7 +496,7 @@ def test_a_spare_task_is_started_and_sent_away_when_the_numbers_are_given(tmp_pa
 
 def test_a_thousand_databases_are_told(tmp_path: Path) -> None:
     """They do not fit into the frame of a task that has not shown the token."""
-    setup = setup_of(tmp_path, 1, PARTITIONS)
+    setup = setup_of(tmp_path, 1)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     many = tuple(
         FoundDatabase(n, Identity("p" * 100, n, f"log/0/{n}"), (VersionId(1, 1, "c" * 32),) * 2, 1 << 30)
@@ -511,11 +512,11 @@ def test_a_thousand_databases_are_told(tmp_path: Path) -> None:
 
 
 def test_an_answer_of_another_term_is_not_taken(tmp_path: Path) -> None:
-    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
-        member = made._members[0]
-        made._take(Arrived(member.connection, Frame(Term(0, 7), Fenced(versions=(), number=1))))
+    with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
+        member = made._roster.members[0]
+        made._roster._take(Arrived(member.connection, Frame(Term(0, 7), Fenced(versions=(), number=1))))
         assert not member.answers
-        made._take(Arrived(member.connection, Frame(made.term, Fenced(versions=(), number=1))))
+        made._roster._take(Arrived(member.connection, Frame(made.term, Fenced(versions=(), number=1))))
         assert member.answers.keys() == {"fence"}
 
 
@@ -549,7 +550,7 @@ def test_a_peer_that_does_not_know_the_token_is_turned_away() -> None:
 
 
 def test_a_checkpoint_at_another_step_is_refused(tmp_path: Path) -> None:
-    with run_of(setup_of(tmp_path, 1, PARTITIONS), Log(PARTITIONS)) as (made, _):
+    with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
         made.give(step_of(0, {}))
         made.collect(0)
         with pytest.raises(WorkerMistake, match="before step 1"):
@@ -557,10 +558,10 @@ def test_a_checkpoint_at_another_step_is_refused(tmp_path: Path) -> None:
 
 
 def test_partitions_that_were_added_have_one_reader(tmp_path: Path) -> None:
-    log, setup = Log(5), setup_of(tmp_path, 2, PARTITIONS)
+    log, setup = Log(5), setup_of(tmp_path, 2)
     for partition in range(5):
         log.add(partition, value(partition, "a"))
-    with run_of(replace(setup, placement=placement_of(2)), log) as (made, _):
+    with run_of(setup, log) as (made, _):
         made.give(step_of(0, dict.fromkeys(range(5), (0, 1))))
         outputs = made.collect(0)
         read = [(checksum.topic, checksum.partition) for output in outputs for checksum in output.done.inputs]

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.slots import NO_SLOTS, SlotSet
 from base.term import Term
 from base.version import VersionId
+from engine.model.placement import Placement
 from engine.resident import messages
 from engine.resident.frames import (
     BODY_BYTES_MAX,
@@ -30,18 +32,24 @@ from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
 from storage.identity import FoundDatabase, Identity
+from storage.transaction import CutNumber
 
 VERSION = VersionId(3, 17, "id")
+SLOTS = SlotSet(((0, 3), (5, 65536)))
+PLACEMENT = Placement(2, {0: SLOTS, 5: SlotSet(((3, 5),))}, {"t": (0, 5, 0)})
 EVERY_MESSAGE: tuple[Message, ...] = (
-    messages.Welcome(worker=2),
+    messages.Welcome(worker=2, birth="0", database="u"),
     messages.Refuse(reason="no"),
-    messages.Remove(databases=((1, Identity("p", 1, "u")), (2, None))),
-    messages.Create(),
+    messages.Remove(databases=((1, "0", Identity("p", 1, "u")), (2, "3.1.0", None))),
+    messages.Create(new=messages.NewDatabase(SLOTS, VERSION)),
     messages.Fence(),
     messages.Open(version=VERSION, fenced=4),
-    messages.Join(members={0: Address("h", 1), 5: Address("i", 2)}),
+    messages.Enter(step=4),
+    messages.Join(members=((5, Address("i", 2)), (0, Address("h", 1))), placement=PLACEMENT),
+    messages.Place(placement=PLACEMENT),
     messages.RunStep(
         serial=5,
+        placement=3,
         step=7,
         ranges=(OffsetRange("t", 0, 3, 9),),
         on_error={"a": "skip"},
@@ -53,6 +61,11 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Read(views=("v", "w")),
     messages.Pause(),
     messages.Resume(),
+    messages.Weigh(slots=SLOTS),
+    messages.GiveSlots(number=CutNumber(3, 1), slots=SLOTS, to=5, bytes_max=7),
+    messages.TakeSlots(number=CutNumber(3, 1), giver=0),
+    messages.ReleaseSlots(number=CutNumber(3, 1), slots=SLOTS),
+    messages.Leave(),
     messages.Stop(step=8),
     messages.Ping(),
     messages.Register(
@@ -72,10 +85,11 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         )
     ),
     messages.Removed(workers=(1,)),
-    messages.Contents(version=VERSION),
+    messages.Contents(version=VERSION, owned=SLOTS),
     messages.Created(),
     messages.Fenced(versions=(VERSION,), number=9),
-    messages.Opened(step=17),
+    messages.Opened(step=17, owned=NO_SLOTS),
+    messages.Entered(step=4),
     messages.Joined(),
     messages.StepDone(
         step=7,
@@ -92,10 +106,17 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Folded(versions=(VERSION,), table_bytes={16: 5}, disk_bytes={"working": 6}),
     messages.Paused(step=7),
     messages.Resumed(step=7),
+    messages.Weighed(total_bytes=1 << 40),
+    messages.Given(slots=SLOTS, moved_bytes=8),
+    messages.Taken(slots=SLOTS),
+    messages.Released(),
+    messages.Left(),
     messages.Stopped(step=8),
     messages.Beat(step=7, stage=1, cpu_ms=3, bytes_moved=4, waiting=False),
     messages.Hello(token="t", worker=1),
     messages.Rows(serial=7, stage=0, channels=(0, 2), broken=True),
+    messages.Pieces(number=CutNumber(3, 1), places=((16, 2**64 - 1), (17, 0)), slots=None),
+    messages.Pieces(number=CutNumber(3, 1), places=(), slots=SLOTS),
 )
 
 

@@ -75,7 +75,7 @@ STEP = step_of(0, {0: (0, ROWS), 1: (0, ROWS)})
 @contextmanager
 def behind_proxies(folder: Path, attempt: int = 0) -> Iterator[tuple[Crew, BehindProxies]]:
     launcher = BehindProxies(filled())
-    with closing(crew(setup_of(folder, WORKERS, PARTITIONS), launcher, attempt)) as made:
+    with closing(crew(setup_of(folder, WORKERS), launcher, attempt)) as made:
         yield opened(made), launcher
         for proxy in launcher.proxies:
             proxy.cut()
@@ -85,7 +85,7 @@ def behind_proxies(folder: Path, attempt: int = 0) -> Iterator[tuple[Crew, Behin
 def answer(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Over a network without faults."""
     launcher = ThreadLauncher(filled)
-    with closing(opened(crew(setup_of(folder, WORKERS, PARTITIONS), launcher))) as made:
+    with closing(opened(crew(setup_of(folder, WORKERS), launcher))) as made:
         made.give(STEP)
         found = messages_of(made.collect(0))
     launcher.join()

@@ -1,0 +1,232 @@
+"""How a change of the layout goes on: a state machine without I/O, clock or randomness.
+
+    none --request--> WANTED --> intent in the log --> STAFFING --> MOVING --> MOVED --> a checkpoint settles it --> BURYING --> none
+
+    stage      what it waits for                                                  action
+    WANTED     tasks for the workers that are new                                 LogChange
+    STAFFING   the same, after a crash                                            Staff: they are made, and all workers join each other
+    MOVING     the sources have weighed their slots; then one boundary per cut    Cut
+    MOVED      a checkpoint that has the owners of the target                     (the checkpoint is asked for)
+    BURYING    -                                                                  Bury: workers without slots leave
+
+`Core` asks for the next action at drained boundaries only, when no checkpoint is between its intent and its freeze. The stages MOVING and MOVED
+are not remembered: a change is in MOVED exactly if the owners are those of its target, so a turn to another target leads back to MOVING by
+itself.
+
+A **cold** change lets no step begin from the request until it is settled. A **live** one makes one cut, then lets a step go, and so on; while
+nothing is to be read or the steps are paused, cuts follow each other.
+
+Guarantees, which `check` asserts: every slot has one owner, and that is its owner in the layout or in one of the targets of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from io_kafka.step_log.layout_records import ChangeMode, Target
+from io_kafka.step_log.state import StepLogState
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A change that is asked for and that the log does not have yet. See LayoutIntent."""
+
+    mode: ChangeMode
+    target: Target
+    asked: int | None
+    budget_bytes: int | None = None
+    budget_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class LogChange:
+    """Write the intent of the change into the log."""
+
+    wanted: Wanted
+
+
+@dataclass(frozen=True)
+class Staff:
+    """Make the workers that are new, so that they stand before `step`, and connect all workers to each other."""
+
+    new: tuple[int, ...]
+    step: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Let some of these slots, the first ones, go from one worker to the other."""
+
+    slots: SlotSet
+    source: int
+    destination: int
+
+
+@dataclass(frozen=True)
+class Bury:
+    """Let these workers, which own nothing and belong to no version that is needed, leave."""
+
+    leaving: tuple[int, ...]
+
+
+ChangeAction = LogChange | Staff | Cut | Bury
+
+
+@dataclass
+class Change:
+    """`owned`: the slots of each worker now, also of those without any. `is_recruited`: whether there are tasks for all workers that are new.
+    `is_weighed`: whether the sources know the bytes of their slots. `is_held`: whether a user has paused the change. `is_crowded`: whether a
+    checkpoint has to come before the next cut. `has_cut`: whether a cut was made since the last step. `cuts`: their number in this change.
+    `leaving`: workers that the settled layout does not have."""
+
+    owned: Mapping[int, SlotSet]
+    wanted: Wanted | None = None
+    is_recruited: bool = False
+    is_weighed: bool = False
+    is_held: bool = False
+    is_crowded: bool = False
+    has_cut: bool = False
+    cuts: int = 0
+    leaving: tuple[int, ...] = ()
+
+    def is_idle(self, log: StepLogState) -> bool:
+        """Whether nothing is wanted or under way. Each action of the core asks, so it takes constant time."""
+        return log.change is None and self.wanted is None and not self.leaving
+
+    def mode(self, log: StepLogState) -> ChangeMode | None:
+        """That of the change that is wanted or under way; None without one."""
+        if log.change is not None:
+            return log.change.mode
+        return None if self.wanted is None else self.wanted.mode
+
+    def new(self, log: StepLogState) -> tuple[int, ...]:
+        """The workers that the change needs and that are not there yet."""
+        target = log.target or (None if self.wanted is None else self.wanted.target)
+        return () if target is None else tuple(n for n in target.members if n not in self.owned)
+
+    def is_moved(self, log: StepLogState) -> bool:
+        """Whether all slots have the owners to which the change under way leads."""
+        if log.change is None:
+            return False
+        return log.target is not None and not self.new(log) and not _moves(self.owned, log.target.owned)
+
+    def next(self, log: StepLogState, step: int, *, is_folding: bool, is_replaying: bool) -> ChangeAction | None:
+        """What is to be done at a drained boundary before `step`; None if nothing is due. `is_folding`: whether a checkpoint is being folded."""
+        if self.is_idle(log):
+            return None
+        self.check(log)
+        if log.change is None:
+            return self._begin(log, is_folding=is_folding, is_replaying=is_replaying)
+        if is_replaying and log.change.mode != "cold":
+            return None
+        if new := self.new(log):
+            # A worker is made at the last complete version, so no other may be under way.
+            return Staff(new, step) if self.is_recruited and not is_folding else None
+        if self.is_held or self.is_crowded or not self.is_weighed or (self.has_cut and log.change.mode != "cold"):
+            return None
+        assert log.target is not None
+        moves = _moves(self.owned, log.target.owned)
+        if not moves:
+            return None
+        source, destination = sorted(moves)[self.cuts % len(moves)]  # the pairs take turns
+        return Cut(moves[source, destination], source, destination)
+
+    def _begin(self, log: StepLogState, *, is_folding: bool, is_replaying: bool) -> ChangeAction | None:
+        """Without a change under way: what is left of the one before, or the one that is wanted."""
+        if self.leaving:
+            # They take part in a fold that is under way.
+            return None if is_folding else Bury(self.leaving)
+        if self.wanted is None or not self.is_recruited or is_folding or (is_replaying and self.wanted.mode != "cold"):
+            return None
+        return LogChange(self.wanted)
+
+    def holds_steps(self, log: StepLogState) -> bool:
+        """Whether no step may begin."""
+        return self.mode(log) == "cold"
+
+    def is_due(self, log: StepLogState, *, is_folding: bool, is_replaying: bool) -> bool:
+        """Whether something waits for a drained boundary."""
+        if self.is_idle(log):
+            return False
+        if self.holds_steps(log) or self.is_moved(log):
+            return True
+        return self.next(log, 0, is_folding=is_folding, is_replaying=is_replaying) is not None
+
+    # Requests and reports
+
+    def request(self, wanted: Wanted, log: StepLogState) -> None:
+        assert self.wanted is None and log.change is None, "a change of the layout is under way"
+        self.wanted, self.is_recruited = wanted, False
+        self.is_recruited = not self.new(log)
+
+    def refuse(self) -> None:
+        """The change cannot begin: there are no tasks for the workers that are new."""
+        self.wanted = None
+
+    def recruited(self) -> None:
+        self.is_recruited = True
+
+    def intended(self, log: StepLogState) -> None:
+        """The intent is in the log."""
+        assert log.change is not None
+        self.wanted = None
+
+    def staffed(self, owned: Mapping[int, SlotSet]) -> None:
+        """All workers of the target are there."""
+        assert {w: s for w, s in owned.items() if s != NO_SLOTS} == {
+            w: s for w, s in self.owned.items() if s != NO_SLOTS
+        }
+        self.owned, self.is_recruited, self.is_weighed = owned, False, False
+
+    def turned(self) -> None:
+        """The change has another target, which the log has."""
+        self.is_weighed = self.is_recruited = False
+
+    def weighed(self) -> None:
+        self.is_weighed = True
+
+    def cut(self, owned: Mapping[int, SlotSet]) -> None:
+        """Some slots have another owner."""
+        self.owned, self.has_cut = owned, True
+        self.cuts += 1
+
+    def stepped(self) -> None:
+        """A step has been settled, or there was nothing to read."""
+        self.has_cut = False
+
+    def settled(self, log: StepLogState) -> None:
+        """The log has a new layout, which is that of the owners now."""
+        assert log.layout is not None and log.change is None
+        self.leaving = tuple(worker for worker in sorted(self.owned) if worker not in log.layout.placed.births)
+        self.cuts, self.is_held, self.is_weighed = 0, False, False
+
+    def buried(self, owned: Mapping[int, SlotSet]) -> None:
+        """The workers that were to leave are gone."""
+        self.owned, self.leaving = owned, ()
+
+    def check(self, log: StepLogState) -> None:
+        union = NO_SLOTS
+        for worker, slots in self.owned.items():
+            assert union.intersection(slots) == NO_SLOTS, f"worker {worker} owns slots of another one"
+            union = union.union(slots)
+        assert union == ALL_SLOTS, f"nobody owns {ALL_SLOTS.minus(union)}"
+        assert log.layout is not None, "slots without a layout"
+        targets = [] if log.change is None else [log.change.target, *(turn.target for turn in log.turns)]
+        allowed = [log.layout.placed.owned, *(target.owned for target in targets)]
+        for worker, slots in self.owned.items():
+            for owned in allowed:
+                slots = slots.minus(owned.get(worker, NO_SLOTS))
+            assert slots == NO_SLOTS, f"worker {worker} owns {slots}, which no layout gives it"
+        assert self.wanted is None or log.change is None, "a second change is wanted"
+
+
+def _moves(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[tuple[int, int], SlotSet]:
+    """The slots that have to go from one worker to another, by (source, destination)."""
+    found: dict[tuple[int, int], SlotSet] = {}
+    for source, slots in owned.items():
+        for destination, wanted in target.items():
+            if source != destination and (moving := slots.intersection(wanted)) != NO_SLOTS:
+                found[source, destination] = moving
+    return found

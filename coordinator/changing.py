@@ -1,0 +1,403 @@
+"""Carries out a change of the layout: requests, tasks for new workers, records, cuts, and the removal of workers that have left.
+
+change.py decides when each part is due. This module carries it out first and reports it to the core afterwards.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import structlog
+
+from base.slots import NO_SLOTS, SlotSet
+from coordinator.binding import Rules, birth_of
+from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted
+from coordinator.core import Core
+from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
+from coordinator.layouts import layout_of, layout_to, layout_with, target_of, workers_to_have
+from coordinator.specification import PipelineSpec
+from coordinator.status import StatusBoard
+from engine.model.layout import Layout
+from engine.resident.crew import Crew
+from engine.resident.messages import NewDatabase
+from engine.resident.start_faults import NoSlots
+from faults.points import reached
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, TurnReason
+from io_kafka.step_log.state import StepLogState
+from storage.transaction import CutNumber
+
+_log = structlog.get_logger("coordinator.changing")
+
+COLD_CUT_BYTES = 64 << 20
+"""Of one cut while no step runs. Destination and source hold them in memory."""
+
+LIVE_CUT_BYTES_MIN = 256 << 10
+"""Of one cut between two steps, whatever the steps take: less would make a change endless."""
+
+LIVE_CUT_SHARE = 0.3
+"""The part of a step's time that a cut may add to it."""
+
+STEPS_REMEMBERED = 50
+"""Whose median is the time of a step."""
+
+BYTES_PER_MS_FIRST = 50_000.0
+"""The rate of cuts before one was measured, which is below what a slow disk reaches."""
+
+MOVED_BYTES_MAX = 128 << 20
+"""Between two checkpoints of a live change. Each moved byte is folded at its destination and kept in the undo log of its source."""
+
+
+class Changing:
+    """The changes of one run. `births`: of the workers. `task_slots`: how many Spark has, if that is known."""
+
+    def __init__(self, spec: PipelineSpec, task_slots: int | None, writer: PipelineWriter, board: StatusBoard) -> None:
+        self._spec, self._task_slots, self._writer, self._board = spec, task_slots, writer, board
+        self._monotonic = spec.kafka.outside.monotonic
+        self.births: dict[int, str] = {}
+        self._rules: Rules | None = None
+        self._wanted: Wanted | None = None  # it outlives a recovery
+        self._has_started = False
+        self._recruit_until: float | None = None
+        self._weighing: tuple[int, ...] | None = None
+        self._batch = 0
+        self._step_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
+        self._rate = BYTES_PER_MS_FIRST
+        self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
+        self._progress = Progress()
+        self._shown_phase: tuple[int, bool, bool] | None = None
+
+    @property
+    def _state(self) -> StepLogState:
+        return self._writer.state
+
+    @property
+    def _layout(self) -> LayoutRecord:
+        assert self._state.layout is not None
+        return self._state.layout
+
+    # The start, and requests
+
+    def begin(self, core: Core, births: Mapping[int, str], rules: Rules) -> None:
+        """After each recovery: a change that is under way goes on. At the start of the run, the number of workers is made what the command or
+        the settings say."""
+        self.births, self._rules = dict(births), rules
+        self._recruit_until, self._weighing, self._batch = None, None, 0
+        if not self._has_started:
+            self._start(core)
+        if self._wanted is not None and self._state.change is None:
+            core.change.request(self._wanted, self._state)
+        self._show(core)
+
+    def _start(self, core: Core) -> None:
+        self._has_started = True
+        wanted, state = self._spec.wanted, self._state
+        workers = workers_to_have(wanted, state)
+        if workers is not None and state.change is None:
+            target = layout_of(self._layout).with_workers(workers)
+            self._wanted = Wanted("cold", target_of(target), wanted.setting)
+        elif workers is not None:
+            self._turn(core, self._replanned(core, workers), "replan", wanted.setting)
+        elif state.change is None and self._layout.asked != wanted.setting and wanted.setting is not None:
+            again = {"epoch": self._writer.epoch, "number": self._layout.number + 1, "outcome": "asked"}
+            self._writer.append([self._layout.model_copy(update={**again, "asked": wanted.setting})])
+
+    def _replanned(self, core: Core, workers: int) -> Layout:
+        """From the present owners to so many workers."""
+        assert self._state.target is not None
+        now = layout_with(_owning(core.change.owned), self._layout.number, layout_to(self._state.target, 0).policy)
+        return now.with_workers(workers)
+
+    def request(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
+        """Raises ChangeRefused."""
+        match request:
+            case ChangeRequest():
+                self._request_change(request, core)
+            case HoldRequest(is_held):
+                self._change_under_way()
+                core.change.is_held = is_held
+            case TurnRequest(reason):
+                change = self._change_under_way()
+                before = layout_of(self._layout)
+                present = layout_with(_owning(core.change.owned), before.number, before.policy)
+                self._turn(core, before if reason == "reverse" else present, reason, change.asked)
+            case _:
+                assert_never(request)
+        self._show(core)
+
+    def _request_change(self, request: ChangeRequest, core: Core) -> None:
+        if not core.change.is_idle(self._state):
+            raise ChangeRefused(
+                f"a change of the layout to {self._heading_for(core)} workers is under way; nothing was changed.",
+                "Wait until it is settled (`stepwell layout show`), or end it: `stepwell layout abort`, `stepwell layout reverse`.",
+            )
+        layout = layout_of(self._layout)
+        target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
+        if target.members == layout.members and target.policy == layout.policy:
+            raise ChangeRefused(f"the layout has {request.workers} workers already; nothing was changed.")
+        slots = self._task_slots
+        if slots is not None and request.workers > slots:
+            raise ChangeRefused(
+                f"Spark has {slots} task slots, and {request.workers} workers need one each; nothing was changed.",
+                "Ask for fewer workers, or give Spark more task slots.",
+            )
+        self._wanted = Wanted(
+            request.mode, target_of(target), self._layout.asked, request.budget_bytes, request.budget_ms
+        )
+        core.change.request(self._wanted, self._state)
+        self._progress = Progress()
+
+    def _heading_for(self, core: Core) -> int:
+        """The number of workers to which the change that is wanted or under way leads."""
+        target = self._state.target or (None if core.change.wanted is None else core.change.wanted.target)
+        return len(self._layout.placed.members if target is None else target.members)
+
+    def _change_under_way(self) -> LayoutIntent:
+        if self._state.change is None:
+            raise ChangeRefused("no change of the layout is under way; nothing was changed.")
+        return self._state.change
+
+    def _turn(self, core: Core, layout: Layout, reason: TurnReason, asked: int | None) -> None:
+        change = self._change_under_way()
+        target = target_of(layout)
+        self._writer.append(
+            [LayoutTurn(epoch=self._writer.epoch, change=change.change, target=target, reason=reason, asked=asked)]
+        )
+        self._recruit_until, self._weighing = None, None
+        core.change.turned()
+        _log.info("the change of the layout has another target", reason=reason, workers=list(target.members))
+
+    # What goes on beside the steps
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Called by the loop between its actions. Raises TaskLost, NoSlots."""
+        change, state = core.change, self._state
+        if (phase := (self._layout.number, state.change is None, change.wanted is None)) != self._shown_phase:
+            self._shown_phase = phase
+            self._show(core)
+        if change.is_idle(state):
+            return
+        if change.wanted is None and state.change is None:
+            return  # workers are about to leave
+        if new := change.new(state):
+            if not change.is_recruited:
+                self._recruit(core, crew, len(new))
+        elif state.change is not None and not change.is_weighed and not change.is_moved(state):
+            self._weigh(core, crew)
+        change.is_crowded = self._is_crowded(core)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something beside the steps is waited for."""
+        return self._recruit_until is not None or self._weighing is not None
+
+    def _recruit(self, core: Core, crew: Crew, count: int) -> None:
+        """Has tasks started for new workers, and notices when they are there."""
+        if self._recruit_until is None:
+            self._recruit_until = self._monotonic() + self._spec.register_s
+            crew.recruit(count)
+        crew.check()
+        if len(crew.candidates) >= count:
+            self._recruit_until = None
+            core.change.recruited()
+        elif self._monotonic() > self._recruit_until:
+            self._no_recruits(core, crew, count)
+
+    def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
+        registered = len(crew.candidates)
+        fault = NoSlots(count, registered, self._task_slots, self._spec.register_s)
+        crew.dismiss()
+        self._recruit_until = None
+        if core.change.mode(self._state) == "cold":
+            raise fault
+        if self._state.change is None:
+            core.change.refuse()
+            self._wanted = None
+        _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=self._state.change is not None)
+        self._board.update(layout_fault=str(fault))
+
+    def _weigh(self, core: Core, crew: Crew) -> None:
+        """Has the sources count the bytes of the slots that they are to give away."""
+        assert self._state.target is not None
+        if self._weighing is None:
+            leaving = _leaving(core.change.owned, self._state.target.owned)
+            self._weighing = tuple(leaving)
+            crew.begin_weighing(leaving)
+        found = crew.weighed(self._weighing)
+        if found is not None:
+            self._weighing = None
+            self._progress.left_bytes = sum(found.values())
+            core.change.weighed()
+            self._show(core)
+
+    def _is_crowded(self, core: Core) -> bool:
+        """Whether a live change has moved so much since the last version that a checkpoint has to come first."""
+        version, moved = self._moved_since
+        if version != core.version.version or core.change.mode(self._state) == "cold" or moved < MOVED_BYTES_MAX:
+            return False
+        core.request_checkpoint(forced=True)
+        return True
+
+    def stepped(self, took_ms: float) -> None:
+        """A step has taken so long."""
+        self._step_ms.append(took_ms)
+
+    # Actions
+
+    def do(self, action: ChangeAction, core: Core, crew: Crew) -> None:
+        """Carries out the action, then reports it to the core."""
+        match action:
+            case LogChange(wanted):
+                self._log_change(wanted)
+                core.change_intended(self._state)
+            case Staff(new, step):
+                self._staff(new, step, core, crew)
+            case Cut():
+                self._cut(action, core, crew)
+            case Bury(leaving):
+                self._bury(leaving, core, crew)
+            case _:
+                assert_never(action)
+        self._show(core)
+
+    def _log_change(self, wanted: Wanted) -> None:
+        intent = LayoutIntent(
+            epoch=self._writer.epoch,
+            change=self._layout.number + 1,
+            mode=wanted.mode,
+            target=wanted.target,
+            asked=wanted.asked,
+            budget_bytes=wanted.budget_bytes,
+            budget_ms=wanted.budget_ms,
+        )
+        self._writer.append([intent])
+        self._wanted = None
+        _log.info("the layout changes", mode=wanted.mode, workers=list(wanted.target.members))
+        reached("layout.intended")
+
+    def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
+        assert self._state.change is not None and self._rules is not None and crew.placement is not None
+        born = dict.fromkeys(new, birth_of(self._state.change.change, crew.term))
+        databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
+        crew.admit(_tasks_for(new, crew), databases, NewDatabase(NO_SLOTS, core.version))
+        reached("born")
+        crew.enter(new, step)
+        crew.join(crew.placement.with_members([*crew.placement.workers, *new]))
+        self.births |= born
+        reached("joined")
+        core.staffed(crew.placement.owned)
+
+    def _cut(self, cut: Cut, core: Core, crew: Crew) -> None:
+        began = self._monotonic()
+        self._batch += 1
+        number = CutNumber(crew.term.number, self._batch)
+        slots, moved = crew.give_slots(number, cut.slots, cut.source, cut.destination, self._cut_bytes())
+        reached("cut.done")
+        assert crew.placement is not None
+        core.cut(crew.placement.owned)
+        took_ms = 1e3 * (self._monotonic() - began)
+        if moved >= LIVE_CUT_BYTES_MIN:
+            self._rate = 0.5 * self._rate + 0.5 * moved / max(took_ms, 0.1)
+        version, before = self._moved_since
+        since = before if version == core.version.version else 0
+        self._moved_since = (core.version.version, since + moved)
+        self._progress.moved(len(slots), moved, took_ms)
+
+    def _cut_bytes(self) -> int:
+        change = self._state.change
+        assert change is not None
+        if change.mode == "cold":
+            return COLD_CUT_BYTES
+        if change.budget_ms is not None:
+            timed = int(self._rate * change.budget_ms)
+        else:
+            timed = int(self._rate * LIVE_CUT_SHARE * statistics.median(self._step_ms or [1e3]))
+        bounds = [max(LIVE_CUT_BYTES_MIN, timed), *([] if change.budget_bytes is None else [change.budget_bytes])]
+        return min(bounds)
+
+    def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
+        assert crew.placement is not None
+        crew.join(crew.placement.with_members(set(crew.placement.workers) - set(leaving)))
+        crew.leave(leaving)
+        for number in leaving:
+            del self.births[number]
+        core.buried(crew.placement.owned)
+
+    # Status
+
+    def _show(self, core: Core) -> None:
+        layout, change = self._layout, self._state.change
+        members = {
+            str(worker): {"birth": self.births.get(worker, ""), "slots": len(slots)}
+            for worker, slots in sorted(core.change.owned.items())
+        }
+        shown: dict[str, object] = {"number": layout.number, "shards": layout.shards, "members": members}
+        mode = core.change.mode(self._state)
+        if mode is not None:
+            target = self._state.target or (None if core.change.wanted is None else core.change.wanted.target)
+            assert target is not None
+            left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
+            shown["change"] = {
+                "number": layout.number + 1 if change is None else change.change,
+                "mode": mode,
+                "workers": len(target.members),
+                "is_paused": core.change.is_held,
+                "slots_left": left,
+                **self._progress.shown(),
+            }
+        self._board.update(layout=shown)
+
+
+class Progress:
+    """Of one change. `left_bytes`: None until the sources have counted."""
+
+    def __init__(self) -> None:
+        self.cuts = self.slots_moved = self.moved_bytes = 0
+        self.left_bytes: int | None = None
+        self.longest_cut_ms = 0.0
+        self.cuts_ms = 0.0
+
+    def moved(self, slots: int, moved_bytes: int, took_ms: float) -> None:
+        self.cuts += 1
+        self.slots_moved += slots
+        self.moved_bytes += moved_bytes
+        if self.left_bytes is not None:
+            self.left_bytes = max(0, self.left_bytes - moved_bytes)
+        self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
+        self.cuts_ms += took_ms
+
+    def shown(self) -> dict[str, object]:
+        return {
+            "cuts": self.cuts,
+            "slots_moved": self.slots_moved,
+            "bytes_moved": self.moved_bytes,
+            "bytes_left": self.left_bytes,
+            "longest_cut_ms": round(self.longest_cut_ms, 1),
+            "cuts_ms": round(self.cuts_ms, 1),
+        }
+
+
+def _owning(owned: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
+    return {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
+
+
+def _leaving(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
+    """The slots that each worker has to give away, of those that have to."""
+    found = {worker: slots.minus(target.get(worker, NO_SLOTS)) for worker, slots in owned.items()}
+    return _owning(found)
+
+
+def _tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:
+    """A task for each new worker, on the hosts that have the fewest."""
+    busy = Counter(member.folder_name for member in crew.members.values())
+    chosen: dict[int, int] = {}
+    left = list(crew.candidates)
+    for number in new:
+        task = min(left, key=lambda task: (busy[task.registered.folder_name], task.serial))
+        left.remove(task)
+        busy[task.registered.folder_name] += 1
+        chosen[number] = task.serial
+    return chosen

@@ -1,0 +1,59 @@
+"""What users ask of the layout while the service runs, and the answers: accepted, or refused with the reason."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Literal
+
+from base.fault import ExitCode, Fault
+from engine.model.layout import Policy
+from io_kafka.step_log.layout_records import ChangeMode
+
+
+class ChangeRefused(Fault):
+    """A request that concerns the layout cannot be met now. Nothing was changed."""
+
+    exit_code = ExitCode.STATE
+
+
+@dataclass(frozen=True)
+class ChangeRequest:
+    """Change the layout to so many workers. `policy`: None keeps that of the layout. `budget_bytes` and `budget_ms` bound one cut of a live
+    change; None leaves the bound to Stepwell."""
+
+    workers: int
+    mode: ChangeMode
+    policy: Policy | None = None
+    budget_bytes: int | None = None
+    budget_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class HoldRequest:
+    """Stop the cuts of the change under way, or continue them. Steps go on."""
+
+    is_held: bool
+
+
+@dataclass(frozen=True)
+class TurnRequest:
+    """Give the change under way another end: `reverse` moves everything back, `abort` leaves the slots where they are."""
+
+    reason: Literal["reverse", "abort"]
+
+
+LayoutRequest = ChangeRequest | HoldRequest | TurnRequest
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request that waits for its answer."""
+
+    request: LayoutRequest
+    done: threading.Event = field(default_factory=threading.Event)
+    fault: Exception | None = None
+
+    def settle(self, fault: Exception | None) -> None:
+        self.fault = fault
+        self.done.set()

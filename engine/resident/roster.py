@@ -1,0 +1,185 @@
+"""The workers of a term with their connections: orders go out, answers come in, and a worker that is lost is noticed.
+
+Guarantees: every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is dropped. A
+recoverable fault, and a mistake of a worker's own, is raised as soon as it arrives, because the other workers may wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from base.term import Term
+from engine.errors import StaleTask, TaskLost
+from engine.resident import faults
+from engine.resident.frames import Buffer, Frame
+from engine.resident.liveness import Limits, Liveness, Verdict
+from engine.resident.messages import Answer, Beat, Failed, Message, Order, Register, question_of
+from engine.resident.transport import Arrived, Connection, Ended, Event, Events
+from io_kafka.outside import Outside
+from storage.errors import NotOpen
+
+_log = structlog.get_logger("engine.resident.roster")
+
+POLL_SECONDS = 0.5
+"""The longest wait of one call, after which heartbeats are judged."""
+
+STEPS_REMEMBERED = 100
+"""Of which the slowest says how long a worker may make no progress."""
+
+RECOVERABLE = (StaleTask, TaskLost, NotOpen)
+"""Faults after which a crew is replaced."""
+
+BESIDE = ("fold", "read", "weigh")
+"""The kinds of order that a worker carries out beside the steps."""
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass
+class Member:
+    """A worker. `answers`: what it has sent and nobody has taken yet, by kind of order."""
+
+    number: int
+    connection: Connection
+    registered: Register
+    answers: dict[str, tuple[Answer, tuple[Buffer, ...]]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"worker {self.number} (process {self.registered.pid} on {self.registered.host})"
+
+
+class Roster:
+    """`strangers` takes every event of a connection that belongs to no worker; `look` is called at each poll."""
+
+    def __init__(
+        self,
+        term: Term,
+        events: Events,
+        limits: Limits,
+        outside: Outside,
+        strangers: Callable[[Event], None],
+        look: Callable[[], None],
+    ) -> None:
+        self._term, self._events, self._outside = term, events, outside
+        self._strangers, self._look = strangers, look
+        self._liveness = Liveness(limits)
+        # How long the slowest worker took for each of the last steps.
+        self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
+        self.members: dict[int, Member] = {}
+
+    def add(self, number: int, connection: Connection, registered: Register) -> None:
+        assert number not in self.members, f"worker {number} has a task already"
+        self.members[number] = Member(number, connection, registered)
+        self._liveness.heard(number, self._outside.monotonic(), connection.bytes_arrived())
+
+    def remove(self, number: int) -> None:
+        """The worker has ended as it should."""
+        member = self.members.pop(number)
+        self._liveness.forget(number)
+        member.connection.close()
+
+    def took(self, seconds: float) -> None:
+        """How long a step took, on the slowest worker."""
+        self._step_s.append(seconds)
+
+    # Orders and answers
+
+    def send(self, number: int, message: Message) -> None:
+        self.members[number].connection.send(Frame(self._term, message))
+
+    def ask_each(self, orders: Mapping[int, Order], kind: type[A]) -> dict[int, A]:
+        """Gives each worker an order and waits for all answers. Raises the fault of the lowest worker that had one."""
+        for number, order in orders.items():
+            self.send(number, order)
+        if not orders:
+            return {}
+        name, asked = next(iter(orders.values())).kind, sorted(orders)
+        self.wait_for(name, name, asked)
+        for number in asked:
+            self.raise_failure(number, name)
+        return {number: self.taken(number, name, kind) for number in asked}
+
+    def has_answered(self, number: int, name: str) -> bool:
+        return name in self.members[number].answers
+
+    def raise_failure(self, number: int, name: str) -> None:
+        """Raises the fault with which a worker has answered, if it has."""
+        answer = self.members[number].answers.get(name)
+        if answer is not None and isinstance(answer[0], Failed):
+            raise faults.from_wire(answer[0].fault, number)
+
+    def pop(self, number: int, name: str) -> tuple[Answer, tuple[Buffer, ...]]:
+        return self.members[number].answers.pop(name)
+
+    def taken(self, number: int, name: str, kind: type[A]) -> A:
+        answer, _ = self.pop(number, name)
+        if not isinstance(answer, kind):
+            raise TaskLost(f"worker {number} answered {name} with {answer.kind}")
+        return answer
+
+    def wait_for(self, name: str, what: str, asked: Sequence[int]) -> None:
+        """Until all workers that were asked have answered orders of the kind `name`. `what` names what they do."""
+        asked_at = self._outside.monotonic()
+        while unanswered := self._unanswered(asked, name):
+            self.poll(POLL_SECONDS)
+            unanswered = self._unanswered(unanswered, name)
+            now = self._outside.monotonic()
+            self._judge(self._liveness.stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
+
+    def _unanswered(self, asked: Iterable[int], name: str) -> list[int]:
+        return [number for number in asked if not self.has_answered(number, name)]
+
+    # Events
+
+    def poll(self, seconds: float) -> None:
+        """Takes everything that has arrived, and then looks whether a worker is silent."""
+        event = self._events.next(seconds)
+        while event is not None:
+            self._take(event)
+            event = self._events.next(0.0)
+        self._look()
+        now = self._outside.monotonic()
+        for member in self.members.values():
+            self._liveness.heard(member.number, now, member.connection.bytes_arrived())
+        self._judge(self._liveness.silent(now), "waiting for it")
+
+    def _judge(self, verdict: Verdict | None, doing: str) -> None:
+        """Raises TaskLost if there is a verdict."""
+        if verdict is not None:
+            _log.warning("a worker is given up", worker=verdict.worker, term=str(self._term), reason=verdict.reason)
+            raise TaskLost(f"{doing}: worker {verdict.worker}: {verdict.reason}")
+
+    def _take(self, event: Event) -> None:
+        member = next((m for m in self.members.values() if m.connection is event.connection), None)
+        if member is None:
+            self._strangers(event)
+            return
+        match event:
+            case Arrived(_, frame):
+                if frame.term == self._term:
+                    self._heard(member, frame)
+            case Ended(_, reason):
+                if not {"stop", "leave"} & member.answers.keys():
+                    raise TaskLost(f"{member}: {reason}")
+
+    def _heard(self, member: Member, frame: Frame) -> None:
+        now, message = self._outside.monotonic(), frame.message
+        if isinstance(message, Beat):
+            self._liveness.beat(member.number, message, now)
+            return
+        # What runs beside the steps has its faults raised by whoever takes its answers.
+        if isinstance(message, Failed) and message.doing not in BESIDE:
+            fault = faults.from_wire(message.fault, member.number)
+            if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
+                raise fault
+        name = question_of(message)
+        if name is None:
+            raise TaskLost(f"a worker has sent {message.kind}, which answers nothing")
+        if name in member.answers:
+            raise TaskLost(f"worker {member.number} has answered {name} twice")
+        member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]

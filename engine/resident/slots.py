@@ -1,0 +1,104 @@
+"""What a worker does in a cut: it gives slots with their state to a peer, or takes them over, or releases what it gave.
+
+    coordinator -> destination: TakeSlots        coordinator -> source: GiveSlots(slots, bytes_max)
+    source -> destination: Pieces ..., the last of them with the slots that were chosen
+    destination: absorbs them in one transaction -> Taken        source -> Given        coordinator -> source: ReleaseSlots
+
+run/cut.py has the transactions. The source chooses how many of the slots are moved, because it can estimate their bytes: `weigh` counts them by
+slot, beside the steps, and a cut takes the first slots that are within its bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from base.slots import SLOTS, SlotSet
+from engine.errors import TaskLost
+from engine.resident.mesh import Mesh
+from engine.resident.messages import Given, GiveSlots, Pieces, ReleaseSlots, Taken, TakeSlots
+from engine.run.cut import TablePiece, absorb, exported, release, slot_bytes
+from engine.state.moves import Piece
+from faults.points import reached
+from storage.database import Database
+
+FRAME_BYTES_MIN = 1 << 20
+"""Pieces are collected up to this size. A frame costs some 50 us, so more would gain nothing, and the destination reads while the source
+sends."""
+
+
+class SlotMover:
+    """The cuts of one worker."""
+
+    def __init__(self, mesh: Mesh, worker: int) -> None:
+        self._mesh, self._worker = mesh, worker
+        self._bytes = np.zeros(SLOTS, np.int64)
+
+    def weigh(self, database: Database, slots: SlotSet) -> int:
+        """Counts the bytes of each slot. Returns the sum over `slots`. It may run beside the steps."""
+        with database.read() as state:
+            counted = slot_bytes(state)
+        self._bytes = counted
+        return int(counted[list(slots)].sum())
+
+    def give(self, order: GiveSlots, database: Database) -> Given:
+        """Sends the state of as many of the slots as the order allows."""
+        slots = self._chosen(order.slots, order.bytes_max)
+        moved = 0
+        with database.read() as state:
+            for places, buffers in _batches(exported(state, slots)):
+                moved += sum(len(buffer) for buffer in buffers)
+                self._mesh.send(order.to, Pieces(number=order.number, places=places, slots=None), buffers)
+        self._mesh.send(order.to, Pieces(number=order.number, places=(), slots=slots), ())
+        reached("cut.exported", self._worker)
+        return Given(slots=slots, moved_bytes=moved)
+
+    def take(self, order: TakeSlots, database: Database) -> Taken:
+        """Waits for the slots and takes them over, in one transaction."""
+        pieces: list[TablePiece] = []
+        slots: SlotSet | None = None
+        while slots is None:
+            message, buffers = self._mesh.pieces_of(order.giver)
+            if message.number != order.number or len(buffers) != len(message.places):
+                raise TaskLost(
+                    f"worker {order.giver} has sent pieces of cut {message.number} during cut {order.number}"
+                )
+            for (table, first), rows in zip(message.places, buffers, strict=True):
+                pieces.append(TablePiece(table, Piece(first, memoryview(rows))))
+            slots = message.slots
+        with database.transaction() as transaction:
+            absorb(transaction, order.number, slots, pieces)
+            reached("absorb.inside", self._worker)
+        reached("absorb.done", self._worker)
+        return Taken(slots=slots)
+
+    def release(self, order: ReleaseSlots, database: Database) -> None:
+        """Gives up what a peer has taken over, in one transaction."""
+        with database.transaction() as transaction:
+            release(transaction, order.number, order.slots)
+            reached("release.inside", self._worker)
+        self._bytes[list(order.slots)] = 0
+        reached("release.done", self._worker)
+
+    def _chosen(self, slots: SlotSet, bytes_max: int) -> SlotSet:
+        """The first slots that have `bytes_max` together, and at least one."""
+        numbers = np.fromiter(slots, np.int64, len(slots))
+        within = int(np.searchsorted(np.cumsum(self._bytes[numbers]), bytes_max, side="right"))
+        return slots if within >= len(numbers) else slots.first(max(1, within))
+
+
+def _batches(pieces: Iterator[TablePiece]) -> Iterator[tuple[tuple[tuple[int, int], ...], list[memoryview]]]:
+    """Pieces in groups of about FRAME_BYTES_MIN: their places, and their rows."""
+    places: list[tuple[int, int]] = []
+    buffers: list[memoryview] = []
+    size = 0
+    for table, piece in pieces:
+        places.append((table, piece.first))
+        buffers.append(piece.rows)
+        size += len(piece.rows)
+        if size >= FRAME_BYTES_MIN:
+            yield tuple(places), buffers
+            places, buffers, size = [], [], 0
+    if places:
+        yield tuple(places), buffers

@@ -1,0 +1,26 @@
+"""What all records of the step log have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT_VERSION: Literal[2] = 2
+"""It grows when a record changes its meaning. A reader refuses records of a newer format. Of the former one it reads what a full refresh needs
+(former_records.py)."""
+
+Natural = Annotated[int, Field(ge=0)]
+
+
+class Part(BaseModel):
+    """A part of a record. It is refused if it has a field too many, or one of another type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class RecordBase(Part):
+    """The fields of every record. `epoch` is that of the run that wrote it."""
+
+    format: Literal[2] = FORMAT_VERSION
+    epoch: Natural

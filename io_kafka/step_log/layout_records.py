@@ -1,0 +1,152 @@
+"""The records of the step log that say which worker owns which slots.
+
+    layout          the layout from here on: the first one of a generation, and the end of each change
+    layout_intent   a change has begun: from here on, slots may move from the layout to the target
+    layout_turn     the change under way has another target: it is reversed, aborted, or goes on to another number of workers
+
+A single move of slots is not recorded. A crash undoes the moves since the last checkpoint, so such a record would be false. Instead each
+checkpoint records who owned what when it was taken (`CheckpointIntent.placed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from base.slots import SLOTS, SlotSet
+from io_kafka.step_log.form import Natural, Part, RecordBase
+
+ChangeMode = Literal["cold", "live"]
+TurnReason = Literal["reverse", "abort", "replan"]
+Outcome = Literal["first", "asked", "changed", "reversed", "aborted"]
+
+
+class MemberPart(Part):
+    """A worker of the layout. `birth` names its database among all that ever had this number, and is never used again."""
+
+    worker: Natural
+    birth: str
+
+
+class Placed(Part):
+    """Who owns what. `members`: ascending. `ranges`: the first slot and the owner of each range of slots, which ends where the next one begins;
+    the first one begins at slot 0, and neighbours have different owners. A member may own nothing."""
+
+    members: tuple[MemberPart, ...]
+    ranges: tuple[tuple[Natural, Natural], ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        numbers = [member.worker for member in self.members]
+        if any(left >= right for left, right in pairwise(numbers)):
+            raise ValueError("the members are not in ascending order")
+        if not self.ranges or self.ranges[0][0] != 0 or self.ranges[-1][0] >= SLOTS:
+            raise ValueError("the ranges do not cover all slots")
+        for (first, owner), (following, other) in pairwise(self.ranges):
+            if first >= following or owner == other:
+                raise ValueError(
+                    f"the range at slot {following} is out of order, or has the same owner as its neighbour"
+                )
+        if not {owner for _, owner in self.ranges} <= set(numbers):
+            raise ValueError("a range belongs to somebody who is no member")
+        return self
+
+    @staticmethod
+    def of(births: Mapping[int, str], owned: Mapping[int, SlotSet]) -> Placed:
+        """`births`: of all members, by number. The sets in `owned` cover all slots once."""
+        members = tuple(MemberPart(worker=worker, birth=births[worker]) for worker in sorted(births))
+        return Placed(members=members, ranges=ranges_of(owned))
+
+    @property
+    def births(self) -> dict[int, str]:
+        """By the member's number."""
+        return {member.worker: member.birth for member in self.members}
+
+    @property
+    def owned(self) -> dict[int, SlotSet]:
+        """The slots of each member, also of those without any."""
+        spans: dict[int, list[tuple[int, int]]] = {member.worker: [] for member in self.members}
+        for (first, owner), (end, _) in pairwise((*self.ranges, (SLOTS, -1))):
+            spans[owner].append((first, end))
+        return {worker: SlotSet(tuple(own)) for worker, own in spans.items()}
+
+    @property
+    def owners(self) -> dict[int, str]:
+        """The births of the members that own slots."""
+        owning = {owner for _, owner in self.ranges}
+        return {worker: birth for worker, birth in self.births.items() if worker in owning}
+
+
+def ranges_of(owned: Mapping[int, SlotSet]) -> tuple[tuple[int, int], ...]:
+    """(first slot, owner) of each range of slots."""
+    return tuple(sorted((first, worker) for worker, slots in owned.items() for first, _ in slots.ranges))
+
+
+class FixedPart(Part):
+    """The number of shards is fixed."""
+
+    kind: Literal["fixed"] = "fixed"
+    shards: Annotated[int, Field(ge=1, le=SLOTS)]
+
+
+class DynamicPart(Part):
+    """The number of shards follows the number of workers; the largest share exceeds the mean by this part at most."""
+
+    kind: Literal["dynamic"] = "dynamic"
+    inaccuracy: Annotated[float, Field(gt=0, le=1)]
+
+
+PolicyPart = Annotated[FixedPart | DynamicPart, Field(discriminator="kind")]
+
+
+class LayoutRecord(RecordBase):
+    """`number` counts the layouts of a generation from 0 on. `shards`: into how many the slots are divided. `asked`: the number of workers in
+    the project's settings that was acted on last; None if they did not say one. `outcome`: why there is a new layout."""
+
+    kind: Literal["layout"] = "layout"
+    number: Natural
+    shards: Annotated[int, Field(ge=1, le=SLOTS)]
+    policy: PolicyPart
+    placed: Placed
+    asked: int | None
+    outcome: Outcome
+
+
+class Target(Part):
+    """The layout that a change leads to. `members`: the numbers of its workers, ascending. Who is not a member yet gets its birth when it is
+    made."""
+
+    shards: Annotated[int, Field(ge=1, le=SLOTS)]
+    policy: PolicyPart
+    members: tuple[Natural, ...]
+    ranges: tuple[tuple[Natural, Natural], ...]
+
+    @property
+    def owned(self) -> dict[int, SlotSet]:
+        """The slots of each member."""
+        births = tuple(MemberPart(worker=member, birth="") for member in self.members)
+        return Placed(members=births, ranges=self.ranges).owned
+
+
+class LayoutIntent(RecordBase):
+    """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change; None
+    means that the bound is Stepwell's own. `asked`: that of the layout to come."""
+
+    kind: Literal["layout_intent"] = "layout_intent"
+    change: Natural
+    mode: ChangeMode
+    target: Target
+    asked: int | None
+    budget_bytes: Natural | None = None
+    budget_ms: float | None = None
+
+
+class LayoutTurn(RecordBase):
+    kind: Literal["layout_turn"] = "layout_turn"
+    change: Natural
+    target: Target
+    reason: TurnReason
+    asked: int | None

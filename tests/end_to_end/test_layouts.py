@@ -1,0 +1,119 @@
+"""Changes of the layout over every operator: the same bytes as a run that never changes, and the batch answer, whatever the mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+
+from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
+from faults.points import Crash, Order, arm
+from storage.database import Database
+from tests.end_to_end import everything
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
+from tests.end_to_end.test_placement import contents
+from tests.end_to_end.threads import threads
+
+SIZES = (3, 1, 4, 2)
+"""The state begins with two workers."""
+
+
+def resolved_for(play: Playground, workers: int) -> Resolved:
+    everything.make_topics(play)
+    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": workers})
+    return replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+
+
+def with_workers(resolved: Resolved, workers: int | None) -> Resolved:
+    """As `stepwell run --workers N`."""
+    return replace(resolved, spec=replace(resolved.spec, workers_now=workers))
+
+
+def members(play: Playground, resolved: Resolved) -> int:
+    layout = play.log(resolved).layout
+    assert layout is not None and play.log(resolved).change is None
+    return len(layout.placed.members)
+
+
+def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_replays(play: Playground) -> None:
+    """Also after a crash: the steps since the last checkpoint are computed again by other workers, and compared with what was written."""
+    resolved = resolved_for(play, 2)
+    twin = renamed(resolved, "-twin", 3)
+    for seed, workers in enumerate((None, *SIZES), start=1):
+        everything.send(play, seed)
+        play.run(twin, threads())
+        with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+            play.run(resolved, threads())
+        Database.close_all()
+        status = play.run(with_workers(resolved, workers), threads() if seed % 2 else None)
+        assert status["steps_replayed"] == 2
+        assert members(play, resolved) == (workers or 2)
+    assert 0 not in play.check(resolved).values()
+    assert play.check_steps(resolved) == play.check_steps(twin)
+    assert contents(play, resolved) == contents(play, twin)
+    folders = [folder.name for folder in resolved.spec.place.here.databases.iterdir()]
+    assert len(folders) == SIZES[-1], f"a database of a worker that has left is there: {folders}"
+
+
+@pytest.mark.parametrize("mode", ["live", "cold"])
+def test_a_running_service_gets_other_workers(play: Playground, mode: Literal["live", "cold"]) -> None:
+    resolved = resolved_for(play, 2)
+    everything.send(play, 1)
+    with play.running(resolved, threads()) as run:
+        run.wait_until(lambda status: status["steps_run"] > 0)
+        for seed, workers in enumerate(SIZES, start=2):
+            run.requests.ask_layout(ChangeRequest(workers, mode, budget_bytes=3000), WAIT_SECONDS_MAX)
+            everything.send(play, seed)
+            steps = run.board.show()["steps_run"]
+            settle(play, resolved, run, workers)
+            run.wait_until(lambda status, steps=steps: status["steps_run"] > steps)  # type: ignore[misc]
+    assert play.run(resolved, threads())["error"] is None
+    assert 0 not in play.check(resolved).values()
+    play.check_steps(resolved)
+    assert members(play, resolved) == SIZES[-1]
+
+
+def settle(play: Playground, resolved: Resolved, run: Running, workers: int) -> None:
+    def is_settled(status: dict[str, Any]) -> bool:
+        return "change" not in status["layout"] and len(status["layout"]["members"]) == workers
+
+    run.wait_until(is_settled)
+
+
+def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
+    resolved = resolved_for(play, 2)
+    everything.send(play, 1)
+    with play.running(resolved, threads()) as run:
+        run.wait_until(lambda status: status["steps_run"] > 0)
+        for reason, seed in (("reverse", 2), ("abort", 3)):
+            workers = 3 if reason == "reverse" else 4
+            run.requests.ask_layout(ChangeRequest(workers, "live", budget_bytes=300), WAIT_SECONDS_MAX)
+            run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
+            run.requests.ask_layout(HoldRequest(is_held=True), WAIT_SECONDS_MAX)
+            with pytest.raises(ChangeRefused, match=f"a change of the layout to {workers} workers is under way"):
+                run.requests.ask_layout(ChangeRequest(5, "live"), WAIT_SECONDS_MAX)
+            everything.send(play, seed)
+            run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
+            run.requests.ask_layout(HoldRequest(is_held=False), WAIT_SECONDS_MAX)
+            run.wait_until(lambda status: "change" not in status["layout"])
+            layout = play.log(resolved).layout
+            assert layout is not None and layout.outcome == {"reverse": "reversed", "abort": "aborted"}[reason]
+    play.run(resolved, threads())
+    assert 0 not in play.check(resolved).values()
+    play.check_steps(resolved)
+
+
+def test_a_setting_that_nobody_has_touched_does_not_undo_a_change(play: Playground) -> None:
+    resolved = resolved_for(play, 2)
+    everything.send(play, 1)
+    play.run(resolved, threads())
+    play.run(with_workers(resolved, 3), threads())
+    assert members(play, resolved) == 3
+    play.run(resolved, threads())  # the project still says 2
+    assert members(play, resolved) == 3
+    play.run(replace(resolved, spec=replace(resolved.spec, workers=1)), threads())
+    assert members(play, resolved) == 1
+    play.run(replace(resolved, spec=replace(resolved.spec, workers=None)), threads())
+    assert members(play, resolved) == 1
+    assert 0 not in play.check(resolved).values()

@@ -1,0 +1,51 @@
+"""Records of layouts, as a new state has them."""
+
+from __future__ import annotations
+
+from base.slots import SLOTS, SlotSet
+from io_kafka.step_log.layout_records import (
+    FixedPart,
+    LayoutIntent,
+    LayoutRecord,
+    LayoutTurn,
+    Placed,
+    Target,
+    ranges_of,
+)
+
+SHARDS = 8
+
+
+def owned_by(*workers: int) -> dict[int, SlotSet]:
+    """An even share of the slots for each of these workers."""
+    ends = [SLOTS * i // len(workers) for i in range(len(workers) + 1)]
+    return {worker: SlotSet(((ends[i], ends[i + 1]),)) for i, worker in enumerate(workers)}
+
+
+def placed(*workers: int, birth: str = "0") -> Placed:
+    return Placed.of(dict.fromkeys(workers, birth), owned_by(*workers))
+
+
+def layout(number: int = 0, epoch: int = 0, workers: tuple[int, ...] = (0, 1), birth: str = "0") -> LayoutRecord:
+    return LayoutRecord(
+        epoch=epoch,
+        number=number,
+        shards=SHARDS,
+        policy=FixedPart(shards=SHARDS),
+        placed=placed(*workers, birth=birth),
+        asked=None,
+        outcome="first" if number == 0 else "changed",
+    )
+
+
+def target(*workers: int) -> Target:
+    ranges = ranges_of(owned_by(*workers))
+    return Target(shards=SHARDS, policy=FixedPart(shards=SHARDS), members=workers, ranges=ranges)
+
+
+def change(number: int = 1, epoch: int = 0, workers: tuple[int, ...] = (0,)) -> LayoutIntent:
+    return LayoutIntent(epoch=epoch, change=number, mode="live", target=target(*workers), asked=None)
+
+
+def turn(number: int = 1, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> LayoutTurn:
+    return LayoutTurn(epoch=epoch, change=number, target=target(*workers), reason="reverse", asked=None)
