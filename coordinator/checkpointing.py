@@ -102,12 +102,14 @@ class Checkpointing:
         self.is_folding = False
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
-        writer = self._writer
+        writer, was_changing = self._writer, self._writer.state.change is not None
         writer.append(
             completion_records(action.version, writer.state, writer.epoch, is_moved=core.change.is_moved(writer.state))
         )
         core.completed(writer.state)
         reached("checkpoint.completed")
+        if was_changing and writer.state.change is None:
+            reached("settle.completed")
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
             writer.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")

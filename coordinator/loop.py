@@ -27,7 +27,7 @@ from coordinator.change import Bury, Change, Cut, LogChange, Staff
 from coordinator.changing import Changing
 from coordinator.checkpointing import Checkpointing
 from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
-from coordinator.errors import RecoveryFailed
+from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.inputs import Inputs
 from coordinator.layout_requests import ChangeRefused
 from coordinator.recoveries import RECOVERIES_MAX, Recoveries
@@ -54,6 +54,7 @@ from engine.run.tasks import TaskSetup
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
+from io_kafka.errors import KafkaFault
 from storage.errors import NoDatabase, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
@@ -113,9 +114,8 @@ class Pipeline:
             self._recover_and_loop(setup, inputs, log_facts.topic_id)
         except StaleEpoch as fault:
             raise self._fenced() from fault
-        except NoDatabase:
-            # A run that has taken over removes the databases of workers that a change of the layout has just made.
-            self._writer.confirm()
+        except (NoDatabase, StateLost) as fault:
+            self._confirm_claim(fault)
             raise
         finally:
             self._writer.close()
@@ -187,6 +187,15 @@ class Pipeline:
                 for number, m in crew.members.items()
             ]
         )
+
+    def _confirm_claim(self, fault: Exception) -> None:
+        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, and then `fault` is no fault."""
+        try:
+            self._writer.confirm()
+        except Fenced as fenced:
+            raise fenced from fault
+        except KafkaFault as unknown:
+            _log.warning("it is not known whether another run has taken over", fault=str(unknown)[:500])
 
     def _fenced(self) -> Fenced:
         """The fault of a run whose databases were fenced. The step log says which run has taken over."""

@@ -31,12 +31,7 @@ class Requests:
 
     def ask_layout(self, request: LayoutRequest, seconds: float) -> None:
         """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises ChangeRefused."""
-        asked = Asked(request)
-        with self._lock:
-            if self._is_over:
-                raise ChangeRefused("the service is ending.", "Start it again with `stepwell run`.")
-            self._layout.append(asked)
-        self._event.set()
+        asked = self.ask_without_waiting(request)
         if not asked.done.wait(seconds):
             raise ChangeRefused(
                 f"the service has not answered within {seconds:g} s: it starts or recovers.",
@@ -44,6 +39,16 @@ class Requests:
             )
         if asked.fault is not None:
             raise asked.fault
+
+    def ask_without_waiting(self, request: LayoutRequest) -> Asked:
+        """As `ask_layout`, whose answer the caller does not wait for. Raises ChangeRefused if the run is over."""
+        asked = Asked(request)
+        with self._lock:
+            if self._is_over:
+                raise ChangeRefused("the service is ending.", "Start it again with `stepwell run`.")
+            self._layout.append(asked)
+        self._event.set()
+        return asked
 
     def take_layout(self) -> list[Asked]:
         """What was asked of the layout since the last call, in order."""

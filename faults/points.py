@@ -97,6 +97,7 @@ START: tuple[Point, ...] = get_args(StartPoint)
 RECOVERY: tuple[Point, ...] = get_args(RecoveryPoint)
 STEP: tuple[Point, ...] = get_args(StepPoint)
 CHECKPOINT: tuple[Point, ...] = get_args(CheckpointPoint)
+LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
 
 

@@ -197,7 +197,7 @@ class FencedLog:
         """Raises Fenced if another run has claimed the pipeline. A run that was suspended may mistake the work of its successor for an
         error."""
         with self._bounded("reading the end of the step log"):
-            self._retry_while_away(self._read_tail)
+            self._retry_while_away(lambda: self._read_tail(unsettled=True))
 
     def close(self) -> None:
         """Drops the producer. The next start aborts a transaction that is open."""

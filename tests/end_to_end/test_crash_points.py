@@ -8,12 +8,29 @@ there, or that of one of its workers.
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.points import CHECKPOINT, ONCE_VARIABLE, POINTS, RECOVERY, START, STEP, VARIABLE, Crash, Order, Point, arm
+from coordinator.layout_requests import ChangeRequest
+from coordinator.requests import Requests
+from faults.points import (
+    CHECKPOINT,
+    LAYOUT,
+    ONCE_VARIABLE,
+    POINTS,
+    RECOVERY,
+    START,
+    STEP,
+    VARIABLE,
+    Crash,
+    Order,
+    Point,
+    arm,
+)
+from io_kafka.step_log.layout_records import ChangeMode
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service
@@ -25,7 +42,11 @@ LEAVES_A_STEP: tuple[Point, ...] = ("output.committed",)
 OF_A_WORKER = ("create", "source", "region", "freeze", "fold", "open")
 TRUNCATED: Point = "checkpoint.truncated"
 SEQUENCE: tuple[Point, ...] = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
-IN_WORKERS: tuple[Point, ...] = tuple(point for point in POINTS if point.startswith(OF_A_WORKER))
+IN_WORKERS: tuple[Point, ...] = tuple(p for p in POINTS if p.startswith(OF_A_WORKER) and p not in LAYOUT)
+IN_MOVING_WORKERS: tuple[Point, ...] = tuple(p for p in LAYOUT if p.startswith(("cut.exported", "absorb", "release")))
+GROWS: tuple[Point, ...] = tuple(point for point in LAYOUT if point != "bury.renamed")
+SHRINKS: tuple[Point, ...] = tuple(point for point in LAYOUT if point not in ("born", "joined"))
+"""The points of a change that adds workers, and of one after which some leave."""
 
 
 def project(play: Playground, workers: int, **conf: Any) -> Resolved:
@@ -40,7 +61,7 @@ def send(play: Playground, number: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_run_broken_off_at_every_point(play: Playground, workers: int) -> None:
-    assert {*SEQUENCE, TRUNCATED} == set(POINTS)
+    assert {*SEQUENCE, TRUNCATED, *LAYOUT} == set(POINTS)
     resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
     with play.oracle(resolved) as oracle:
         for number, point in enumerate(SEQUENCE):
@@ -74,6 +95,64 @@ def test_a_worker_lost_at_every_point(play: Playground, workers: int) -> None:
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
+@pytest.mark.parametrize("mode", ["cold", "live"])
+def test_a_change_of_the_layout_broken_off_at_every_point(play: Playground, mode: ChangeMode) -> None:
+    """From two workers to three and back, by a run that is asked for it or that is started with the other number. The next run ends what was
+    begun."""
+    resolved = project(play, 2)
+    with play.oracle(resolved) as oracle:
+        send(play, 0)
+        play.run(resolved, threads())
+        for number, (workers, point) in enumerate(changes(), start=1):
+            send(play, number)
+            with arm(Order(point, "raise")), pytest.raises(Crash, match=point):
+                play.run(**changing(resolved, workers, mode), cluster=threads(one_for_all=True))
+            Database.close_all()
+            play.run(resolved, threads())
+            assert members(play, resolved) == workers, f"the change that ended at {point} does not go on"
+        story = oracle.verify(sums.batch(play))
+    oracle.verify_twin(play.twin(resolved, story, workers=1))
+
+
+@pytest.mark.parametrize("mode", ["cold", "live"])
+def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode) -> None:
+    """The same run goes back to its checkpoint, and ends the change."""
+    resolved = project(play, 2)
+    with play.oracle(resolved) as oracle:
+        send(play, 0)
+        play.run(resolved, threads())
+        moves = [(workers, point) for point in IN_MOVING_WORKERS for workers in (3, 2)]
+        for number, (workers, point) in enumerate(moves, start=1):
+            send(play, number)
+            with arm(Order(point, "raise")):
+                assert play.run(**changing(resolved, workers, mode), cluster=threads())["recoveries"] == 1, point
+            assert members(play, resolved) == workers
+        story = oracle.verify(sums.batch(play))
+    oracle.verify_twin(play.twin(resolved, story, workers=1))
+
+
+def changes() -> list[tuple[int, Point]]:
+    """To how many workers, and where that is broken off: growing and shrinking in turn."""
+    grown, shrunk = [(3, point) for point in GROWS], [(2, point) for point in SHRINKS]
+    shrunk += [(2, SHRINKS[0])] * (len(grown) - len(shrunk))
+    return [change for pair in zip(grown, shrunk, strict=True) for change in pair]
+
+
+def changing(resolved: Resolved, workers: int, mode: ChangeMode) -> dict[str, Any]:
+    """The arguments of a run that changes the layout."""
+    if mode == "cold":
+        return {"resolved": replace(resolved, spec=replace(resolved.spec, workers_now=workers))}
+    requests = Requests()
+    requests.ask_without_waiting(ChangeRequest(workers, mode, budget_bytes=200))
+    return {"resolved": resolved, "requests": requests}
+
+
+def members(play: Playground, resolved: Resolved) -> int:
+    log = play.log(resolved)
+    assert log.layout is not None and log.change is None
+    return len(log.layout.placed.members)
+
+
 PROVOKED = [point for point in POINTS if point != TRUNCATED]  # which takes 10,000 steps
 
 
@@ -82,9 +161,12 @@ PROVOKED = [point for point in POINTS if point != TRUNCATED]  # which takes 10,0
 @pytest.mark.parametrize("point", PROVOKED)
 def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point: Point, workers: int) -> None:
     """Or one of its workers: then the service goes back to its last checkpoint by itself."""
+    if workers == 1 and point == "bury.renamed":
+        pytest.skip("one worker is the least")
     resolved = project(play, workers, **{"stepwell.checkpoint.interval": "300ms"})
     with play.oracle(resolved) as oracle:
-        kill_there(play, resolved, tmp_path, point, 0 if point in IN_WORKERS else -signal.SIGKILL)
+        in_worker = point in IN_WORKERS or point in IN_MOVING_WORKERS
+        kill_there(play, resolved, tmp_path, point, 0 if in_worker else -signal.SIGKILL)
         play.run(resolved)
         story = oracle.verify(sums.batch(play))
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
@@ -102,6 +184,11 @@ def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: Poin
     orders = {VARIABLE: f"{point}=kill", ONCE_VARIABLE: str(tmp_path)}
     # The run before was this process, which lives: without the option the service waits half a minute for a sign of it.
     options = ("--available-now", *(["--take-over"] if point in RECOVERY else []))
+    if point in LAYOUT:
+        play.run(resolved, threads())
+        send(play, 70)
+        workers = resolved.spec.workers or 1
+        options = (*options, "--take-over", "--workers", str(workers + 1 if point in GROWS else workers - 1))
     with service(resolved, tmp_path / "service.log", *options, **orders) as process:
         killed = process.wait(WAIT_SECONDS_MAX)
     assert killed == expected, (tmp_path / "service.log").read_text()[-2000:]

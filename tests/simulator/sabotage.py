@@ -18,11 +18,12 @@ from unittest import mock
 
 from confluent_kafka import KafkaException
 
+from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
-from base.version import VersionId
-from coordinator import binding, core, inputs, loop, positions, start, stepping
+from base.version import EMPTY, VersionId
+from coordinator import binding, change, changing, checkpointing, core, inputs, loop, positions, start, stepping
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
-from engine.resident import crew, liveness, mesh, messages, pulse, registration, states, worker
+from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.transport import Arrived
 from engine.run import tasks
 from engine.run.region import StageResult, StageTask
@@ -370,11 +371,11 @@ def broken_stage_taken_for_whole() -> Iterator[None]:
 @contextmanager
 def step_without_the_results_of_all_workers() -> Iterator[None]:
     def collect(self: Any, step: int) -> Any:
-        while not any(crew.STEP in member.answers for member in self._members.values()):
-            self._poll(crew.POLL_SECONDS)
+        members = self._roster.members
+        while not any(crew.STEP in member.answers for member in members.values()):
+            self._roster.poll(crew.POLL_SECONDS)
         self._given_at = None
-        members = [member for member in self._members.values() if crew.STEP in member.answers]
-        found = [self._take_step(member, step) for member in members]
+        found = [self._take_step(number, step) for number in members if crew.STEP in members[number].answers]
         failed = [answer for answer in found if isinstance(answer, Exception)]
         if failed:
             raise failed[0]
@@ -387,7 +388,8 @@ def step_without_the_results_of_all_workers() -> Iterator[None]:
 @contextmanager
 def strangers_accepted() -> Iterator[None]:
     """Neither the token nor the term of a connection is looked at: a port is given out again, so a worker of another term comes by."""
-    real_refusal, real_introduce, real_take = registration.Registration._refusal, mesh.Mesh._introduce, crew.Crew._take
+    real_refusal, real_introduce = registration.Registration._refusal, mesh.Mesh._introduce
+    real_take = roster.Roster._take
 
     def refusal(self: Any, term: Any, message: Any) -> Any:
         return real_refusal(self, self._term, message)
@@ -396,7 +398,7 @@ def strangers_accepted() -> Iterator[None]:
         real_introduce(self, connection, self._term, message.model_copy(update={"token": self._token}))
 
     def take(self: Any, event: Any) -> None:
-        real_take(self, replace(event, frame=replace(event.frame, term=self.term)) if _arrived(event) else event)
+        real_take(self, replace(event, frame=replace(event.frame, term=self._term)) if _arrived(event) else event)
 
     def take_of_peer(self: Any, event: Any) -> bool:
         taken: bool = real_of_peer(
@@ -413,7 +415,7 @@ def strangers_accepted() -> Iterator[None]:
     with (
         broken(registration, "same_token", lambda one, other: True),
         broken(registration.Registration, "_refusal", refusal),
-        broken(crew.Crew, "_take", take),
+        broken(roster.Roster, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
         broken(mesh.Mesh, "take", take_of_peer),
         broken(worker.Worker, "_take", take_order),
@@ -431,10 +433,10 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
     real_crew, real_close, real_launch = loop.Pipeline._crew, crew.Crew.close, crew.Crew.launch
     kept: dict[int, Any] = {}  # by epoch
 
-    def make(self: Any, setup: Any, attempt: int) -> Any:
+    def make(self: Any, setup: Any, attempt: int, log_id: str) -> Any:
         old = kept.pop(self._writer.epoch, None)
         if old is not None:
-            members = old._members.values()
+            members = old._roster.members.values()
             if len(members) == len(old.numbers) and not any(member.connection.is_gone() for member in members):
                 old._given_at = None
                 for member in members:
@@ -442,16 +444,19 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
                 kept[self._writer.epoch] = old
                 return old
             real_close(old)
-        kept[self._writer.epoch] = real_crew(self, setup, attempt)
+        kept[self._writer.epoch] = real_crew(self, setup, attempt, log_id)
         return kept[self._writer.epoch]
 
     def launch(self: Any) -> None:
         if not self._jobs:
             real_launch(self)
 
-    def bind_workers(kept_or_new: Any, *rest: Any) -> None:
-        if not kept_or_new._members:
-            real_bind(kept_or_new, *rest)
+    def bind_workers(kept_or_new: Any, *rest: Any) -> Any:
+        if not kept_or_new._roster.members:
+            found[kept_or_new] = real_bind(kept_or_new, *rest)
+        return found[kept_or_new]
+
+    found: dict[Any, Any] = {}
 
     real_bind = loop.bind_workers
     with (
@@ -504,7 +509,12 @@ def database_created_although_a_host_holds_it() -> Iterator[None]:
 @contextmanager
 def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
     real = start.bind
-    with broken(start, "bind", lambda offers, rules, final: real(offers, replace(rules, complete=None), final=final)):
+
+    def bind(offers: Any, rules: Any, *, final: bool) -> Any:
+        owners = {EMPTY: rules.owners[rules.complete]} if rules.complete is not None else rules.owners
+        return real(offers, replace(rules, owners=owners, complete=None), final=final)
+
+    with broken(start, "bind", bind):
         yield
 
 
@@ -513,10 +523,14 @@ def numbers_in_the_order_of_registration() -> Iterator[None]:
     """A worker's database is looked for on the host where its task happens to be."""
 
     def bind(offers: Any, rules: Any, *, final: bool) -> Any:
-        workers = {number: offers[number].serial for number in range(rules.workers)}
-        here = {n: [found for found in offers[n].databases if found.worker == n] for n in workers}
+        births = rules.owners[rules.complete or EMPTY]
+        workers = {number: offers[place].serial for place, number in enumerate(births)}
+        here = {
+            n: [f for f in offers[i].databases if (f.worker, f.birth) == (n, births[n])] for i, n in enumerate(workers)
+        }
         versions = {n: frozenset(version for found in here[n] for version in found.versions) for n in workers}
-        return binding.Bound(workers, frozenset(workers) if rules.complete is None else frozenset(), {}, versions)
+        created = frozenset(workers) if rules.complete is None else frozenset()
+        return binding.Bound(workers, births, created, {}, versions)
 
     with broken(start, "bind", bind):
         yield
@@ -534,7 +548,7 @@ def one_database_for_all_workers_of_a_host() -> Iterator[None]:
         real_owner(path, present, present.identity, epoch)
 
     with (
-        broken(host_folder.HostFolder, "of_worker", lambda self, worker: self.databases / "0000"),
+        broken(host_folder.HostFolder, "of_worker", lambda self, worker, birth="0": self.databases / "0000"),
         broken(database.Database, "open", staticmethod(opened)),
         broken(database, "_check_owner", check_owner),
     ):
@@ -679,7 +693,7 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
 
     def folded(self: Any) -> Any:
         self.check()
-        answers = [member.answers.get("fold") for member in self._members.values()]
+        answers = [member.answers.get("fold") for member in self._roster.members.values()]
         first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.Folded)), None)
         return None if first is None else dict.fromkeys(self.numbers, first)
 
@@ -717,6 +731,160 @@ def working_layer_kept_by_open() -> Iterator[None]:
         return real(path, old) if kept is None or old.frozen is not None else replace(old, working=kept)
 
     with broken(database, "_with_working", with_working), broken(database, "_remove_layers", lambda path: None):
+        yield
+
+
+# Changes of the layout
+
+
+@contextmanager
+def rows_left_at_the_source() -> Iterator[None]:
+    with broken(circuit.Moves, "drop", staticmethod(lambda store, table, slots: None)):
+        yield
+
+
+@contextmanager
+def slots_kept_by_their_source() -> Iterator[None]:
+    """A worker is never told to release what it has given."""
+    with broken(slots.SlotMover, "release", lambda self, order, of: None):
+        yield
+
+
+@contextmanager
+def cut_while_a_step_is_under_way() -> Iterator[None]:
+    real = core.Core._under_way
+
+    def under_way(self: Core, log: Any) -> Action:
+        if self.running is None and self.checkpoint is core.Checkpoint.NONE:
+            due = self.change.next(log, self.step, is_folding=False, is_replaying=self.replaying(log))
+            if isinstance(due, change.Cut):
+                return due
+        return real(self, log)
+
+    with (
+        broken(core.Core, "_under_way", under_way),
+        broken(core.Core, "_report_of_change", lambda self, event: None),
+    ):
+        yield
+
+
+@contextmanager
+def cut_between_intent_and_freeze() -> Iterator[None]:
+    real = core.Core._checkpoint_action
+
+    def checkpoint_action(self: Core, log: Any) -> Any:
+        if log.intent == self.pending is not None and not self.change.is_idle(log):
+            due = self.change.next(log, self.step, is_folding=True, is_replaying=self.replaying(log))
+            if isinstance(due, change.Cut):
+                return due
+        return real(self, log)
+
+    with (
+        broken(core.Core, "_checkpoint_action", checkpoint_action),
+        broken(core.Core, "_report_of_change", lambda self, event: None),
+    ):
+        yield
+
+
+@contextmanager
+def worker_made_at_version_0() -> Iterator[None]:
+    with broken(changing, "NewDatabase", lambda owned, base: messages.NewDatabase(owned, EMPTY)):
+        yield
+
+
+@contextmanager
+def worker_that_does_not_enter() -> Iterator[None]:
+    """A new worker joins without being set before the step of the others."""
+    with broken(crew.Crew, "enter", lambda self, numbers, step: None):
+        yield
+
+
+@contextmanager
+def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
+    real = change.Change.next
+
+    def following(self: Any, log: Any, step: int, *, is_folding: bool, is_replaying: bool) -> Any:
+        return real(self, log, step, is_folding=False, is_replaying=is_replaying)
+
+    with (
+        broken(change.Change, "next", following),
+        broken(core.Core, "staffed", lambda self, owned: self.change.staffed(owned)),
+    ):
+        yield
+
+
+@contextmanager
+def workers_leave_before_the_change_is_settled() -> Iterator[None]:
+    """As soon as they own nothing, and a crash may still go back to a version in which they do."""
+    real = change.Change.next
+
+    def following(self: Any, log: Any, step: int, *, is_folding: bool, is_replaying: bool) -> Any:
+        if log.target is not None and not is_folding and not self.new(log):
+            idle = tuple(w for w, own in self.owned.items() if own == NO_SLOTS and w not in log.target.members)
+            if idle:
+                return change.Bury(idle)
+        return real(self, log, step, is_folding=is_folding, is_replaying=is_replaying)
+
+    with broken(change.Change, "next", following):
+        yield
+
+
+@contextmanager
+def recovery_asks_the_members_of_the_layout() -> Iterator[None]:
+    """Whatever the checkpoints say of their owners."""
+
+    def owners(state: Any) -> Any:
+        known = {v for v in (state.intent, *state.checkpoints[-1:]) if v is not None} or {EMPTY}
+        known |= set() if state.checkpoints else {EMPTY}
+        return dict.fromkeys(known, state.layout.placed.owners)
+
+    with broken(start, "owners_by_version", owners):
+        yield
+
+
+@contextmanager
+def recovery_with_the_owners_of_the_target() -> Iterator[None]:
+    """The owners of the moment of the crash, instead of those of the version that was opened."""
+    real = start.open_latest
+
+    def opened(made: Any, state: Any, found: Any) -> Any:
+        version, owned = real(made, state, found)
+        if state.target is not None and set(state.target.members) <= set(owned):
+            owned = {**dict.fromkeys(owned, NO_SLOTS), **state.target.owned}
+        return version, owned
+
+    with broken(loop, "open_latest", opened):
+        yield
+
+
+@contextmanager
+def change_without_a_checkpoint_of_its_own() -> Iterator[None]:
+    """Nothing asks for the checkpoint that settles a change."""
+    real = change.Change.is_moved
+    with broken(change.Change, "is_moved", lambda self, log: False if _asked_by_core() else real(self, log)):
+        yield
+
+
+def _asked_by_core() -> bool:
+    return sys._getframe(2).f_code.co_name == "_checkpoint_action"
+
+
+@contextmanager
+def change_settled_by_a_checkpoint_of_before() -> Iterator[None]:
+    """After a turn back, a checkpoint that was frozen before slots moved on is taken for the end of the change."""
+    real = checkpointing.completion_records
+
+    def records(version: Any, state: Any, epoch: int, *, is_moved: bool) -> Any:
+        return real(version, state, epoch, is_moved=True)
+
+    with broken(checkpointing, "completion_records", records), broken(change.Change, "check", lambda self, log: None):
+        yield
+
+
+@contextmanager
+def databases_of_a_newer_run_removed() -> Iterator[None]:
+    """A run that was fenced removes what it does not know."""
+    with broken(binding.DatabaseName, "epoch", property(lambda self: -1)):
         yield
 
 
@@ -782,6 +950,19 @@ MUTATIONS: tuple[Mutation, ...] = (
     version_that_all_have_not_declared_complete,
     working_layer_kept_by_open,
     late_marker_taken_for_a_short_log,
+    rows_left_at_the_source,
+    slots_kept_by_their_source,
+    cut_while_a_step_is_under_way,
+    cut_between_intent_and_freeze,
+    worker_made_at_version_0,
+    worker_that_does_not_enter,
+    worker_made_while_a_checkpoint_is_folded,
+    workers_leave_before_the_change_is_settled,
+    recovery_asks_the_members_of_the_layout,
+    recovery_with_the_owners_of_the_target,
+    change_without_a_checkpoint_of_its_own,
+    change_settled_by_a_checkpoint_of_before,
+    databases_of_a_newer_run_removed,
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.errors import DatabaseMissing
 from engine.resident.start_faults import NoSlots
-from faults.points import POINTS
+from faults.points import LAYOUT, POINTS
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
@@ -21,7 +21,7 @@ from tests.simulator.world import World
 WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
     crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
-    snapshot_steps=1, available_now=1, step_bytes=None, hosts=1,
+    snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 
@@ -120,8 +120,9 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
     world = Script()
     with world.alive():
         world.send()
-        world.start(available_now=True)
-        world.run_to_the_end()
+        for workers in (None, 3, 1):
+            world.start(available_now=True, workers=workers)
+            world.run_to_the_end()
         world.drain()
     assert world.oracle.written == len(ROWS)
     assert world.oracle.complete is not None and world.oracle.complete[1] == len(ROWS)
@@ -138,7 +139,13 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
             world.at["run0", "step.complete"] = lambda: world.kill(world.acting(), "by the script")
             world.start(available_now=True)
             world.run_to_the_end()
-        first = world.start(available_now=True)
+        workers = None
+        if point in LAYOUT:
+            world.start(available_now=True)
+            world.run_to_the_end()
+            workers = 1 if point == "bury.renamed" else 3
+            world.send()  # steps come after the change
+        first = world.start(available_now=True, workers=workers)
         world.at[first.name, point] = lambda: world.sleep(first)
         world.run_to_the_end(sleepers=True)
         assert first.stopped, f"{point} was not reached"

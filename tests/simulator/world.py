@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coordinator.errors import DatabaseMissing, RecoveryFailed
-from coordinator.layout_requests import Asked, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
+from coordinator.layout_requests import ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
@@ -77,7 +77,7 @@ class World:
         self.network = Network(self)
         self.oracle = Oracle(self.broker, self.weather.step_bytes)
         self.processes: list[Process] = []
-        self.runs: dict[Process, _Requests] = {}
+        self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
         self._producers = Producers(self, self.weather.messages)
@@ -244,14 +244,16 @@ class World:
         self._pids += 1
         return Process(name, self._pids, owner)
 
-    def start(self, *, available_now: bool | None = None) -> Process:
+    def start(self, *, available_now: bool | None = None, workers: int | None = None) -> Process:
+        """`workers`: as `stepwell run --workers N`; None leaves that to the weather."""
         process = self.process(f"run{len(self.ended)}")
         process.host = DRIVER
         self.processes.append(process)
         self.ended[process] = KeyError()
         requests = self.runs[process] = _Requests(self)
         now = self.rng.random() < self.weather.available_now if available_now is None else available_now
-        workers = self.rng.choice(SIZES) if self.faults and self.rng.random() < self.weather.resized else None
+        if self.faults and workers is None and self.rng.random() < self.weather.resized:
+            workers = self.rng.choice(SIZES)
         expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
         self.tell(
             f"{process.name} starts{' --available-now' if now else ''}{'' if expect is None else f' after epoch {expect}'}"
@@ -338,7 +340,7 @@ class World:
         self.oracle.reported[made.term] = reported
         if any(len(hosts) > 1 for hosts in reported.values()):
             self.count("two hosts hold a database of one number")
-        if len(made.candidates) > len(made.numbers):
+        if made.placement is None and len(made.candidates) > made._tasks:
             self.count("more tasks than workers")
 
     # What befalls them
@@ -549,10 +551,6 @@ class _Requests(Requests):
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
-
-    def ask_without_waiting(self, request: LayoutRequest) -> None:
-        self._layout.append(Asked(request))
-        self._event.set()
 
     def wait(self, seconds: float) -> bool:
         return self._world.wait_for(self._event.is_set, seconds)
