@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 
 from base.term import Term
 from base.version import EMPTY, VersionId
-from coordinator.binding import Bound, Claim, DatabaseName, Missing, Offer, Rules, bind, birth_of, judge, replaced
+from coordinator.binding import (
+    Bound,
+    Claim,
+    DatabaseName,
+    Missing,
+    Offer,
+    Rules,
+    bind,
+    birth_of,
+    judge,
+    left,
+    replaced,
+)
 from coordinator.start import first_needed
 from storage.identity import FoundDatabase, Identity
 
@@ -291,3 +303,51 @@ def test_new_databases_are_spread(workers: int, places: list[str]) -> None:
             assert number_of[other] == there[other], (
                 f"{host} has {number_of[host]} workers, {other} {number_of[other]} and a free task"
             )
+
+
+# Versions with other owners
+
+NEW = birth_of(1, Term(4, 0))
+GROWN = {0: "0", 1: "0", 2: NEW}
+GROWING = replace(LATER, owners={V2: BIRTHS, V3: GROWN})
+SHRINKING = replace(LATER, owners={V2: BIRTHS, V3: {0: "0"}})
+
+
+def born(number: int, birth: str, *versions: VersionId) -> FoundDatabase:
+    uuid = DatabaseName("log", 0, number, birth).text
+    return FoundDatabase(number, Identity("p", number, uuid), versions, 1, birth=birth)
+
+
+def test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_owners_have() -> None:
+    both = [found(0, V2, V3), found(1, V2, V3)]
+    for third, births in ((born(2, NEW, V2, V3), GROWN), (born(2, NEW, V2), BIRTHS), (None, BIRTHS)):
+        held = [*both, *([] if third is None else [third])]
+        result = bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True)
+        assert isinstance(result, Bound) and result.births == births and result.workers.keys() == births.keys()
+        expected = {V3} if births == GROWN else set()
+        assert all(expected == {V3} & versions for versions in result.versions.values()), "of other owners"
+
+
+def test_a_worker_that_owns_nothing_is_not_asked_for() -> None:
+    alone = [found(0, V2, V3)]
+    result = bind(offers(("a", alone), ("a", alone)), SHRINKING, final=True)
+    assert isinstance(result, Bound) and result.births == {0: "0"}
+    behind = [found(0, V2)]
+    assert bind(offers(("a", behind), ("a", behind)), SHRINKING, final=True) == Missing({1: ()})
+
+
+def test_a_database_of_another_birth_is_none_of_the_worker() -> None:
+    older = born(2, birth_of(1, Term(3, 0)), V2, V3)
+    held = [found(0, V2, V3), found(1, V2, V3), older]
+    assert judge(older, GROWING) is Claim.LEFT
+    result = bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True)
+    assert isinstance(result, Bound) and result.births == BIRTHS
+
+
+def test_what_no_version_needs_any_more_is_removed_but_not_what_a_newer_run_has_made() -> None:
+    gone, newer = born(2, NEW, V2), born(3, birth_of(2, Term(9, 0)), V2)
+    renamed = replace(gone, worker=7)
+    foreign = replace(gone, worker=8, identity=Identity("q", 8, DatabaseName("log", 0, 8, NEW).text))
+    tasks = offers(("a", [found(0, V2), gone, newer, renamed, foreign, UNREADABLE]), ("b", [found(1, V2)]))
+    assert left(tasks, LATER, BIRTHS, epoch=5) == {"a": ((2, NEW, gone.identity),)}
+    assert left(tasks, LATER, {0: "0"}, epoch=3) == {"b": ((1, "0", found(1).identity),)}

@@ -311,6 +311,7 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     log.instead = fault
     assert writer.start(pipeline="p", host="here", pid=os.getpid()) == 0  # also the claim's own
     assert settled_log(pipe.settings, pipe.log).epoch == 0
+    writer.append([layout()])
     for step in range(3):
         writer.append([pipe.division(step, 0)])
         log.instead = fault

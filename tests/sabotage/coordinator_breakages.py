@@ -28,22 +28,18 @@ COORDINATOR = (
         ("tests/test_rooms.py::test_decisions_are_made_without_io",),
     ),
     Breakage(
-        "checkpoint-in-a-replay",
-        "A checkpoint is begun while steps that the log has are still replayed.",
+        "replay-without-checkpoints",
+        "While steps that the log has are replayed, no checkpoint is begun.",
         "6 two versions",
         (
             Edit(
                 CORE,
-                "        if self.checkpoint is not Checkpoint.WANTED or self.replaying(log):\n",
-                "        if self.checkpoint is not Checkpoint.WANTED:\n",
-            ),
-            Edit(
-                CORE,
-                "(self.checkpoint is Checkpoint.WANTED and not self.replaying(log))",
-                "self.checkpoint is Checkpoint.WANTED",
+                "        return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None\n",
+                "        is_due = self.checkpoint is Checkpoint.WANTED and not self.replaying(log)\n"
+                "        return self._begin_checkpoint(log) if is_due else None\n",
             ),
         ),
-        (f"{TEST_CORE}::test_a_replay_comes_before_new_divisions_and_takes_no_checkpoint",),
+        (f"{TEST_CORE}::test_a_replay_comes_before_new_divisions_and_may_take_a_checkpoint",),
     ),
     Breakage(
         "version-by-bare-number",
@@ -66,7 +62,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if self.step > self.version.step and not self.replaying(log):\n",
+                "        if not self.replaying(log) and (self.step > self.version.step or self._has_moved(log)):\n",
                 "        if False:\n",
             ),
         ),
@@ -261,7 +257,7 @@ COORDINATOR = (
         "A changed project runs on the state of the former one.",
         "no silence",
         (Edit(START, "    if fingerprint == circuit.fingerprint:\n", "    if fingerprint:\n"),),
-        (f"{END_TO_END}/test_fences.py::test_a_changed_project_is_told_by_its_view_and_other_workers_by_their_number",),
+        (f"{END_TO_END}/test_fences.py::test_a_changed_project_is_told_by_its_view",),
     ),
     Breakage(
         "failed-folds-not-counted",
@@ -362,7 +358,7 @@ COORDINATOR = (
         "generation-forgotten",
         "Databases of before a full refresh pass for those after it.",
         "no silence",
-        (Edit(BINDING, 'f"{self.log_id}/{self.generation}/{self.worker}"', 'f"{self.log_id}/0/{self.worker}"'),),
+        (Edit(BINDING, 'f"{self.log_id}/{self.generation}/{self.worker}/', 'f"{self.log_id}/0/{self.worker}/'),),
         ("tests/coordinator/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
         tells="StateLost",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew.py"
+ROSTER = "engine/resident/roster.py"
 REGISTRATION = "engine/resident/registration.py"
 LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/test_liveness.py"
 MOVES, TEST_MOVES = "engine/state/moves.py", "tests/engine/test_moves.py"
@@ -108,16 +109,14 @@ ENGINE = (
         "2 determinism",
         (
             Edit(
-                CREW,
-                "        while unanswered := [number for number in asked if name not in self._members[number].answers]:\n",
-                "        while len(\n"
-                "            unanswered := [number for number in asked if name not in self._members[number].answers]\n"
-                "        ) > (name == STEP):\n",
+                ROSTER,
+                "        while unanswered := self._unanswered(asked, name):\n",
+                '        while len(unanswered := self._unanswered(asked, name)) > (name == "run_step"):\n',
             ),
             Edit(
                 CREW,
-                "self._take_step(self._members[number], step) for number in self.numbers}",
-                "self._take_step(self._members[number], step) for number in self.numbers if STEP in self._members[number].answers}",
+                "self._take_step(number, step) for number in self.numbers}",
+                "self._take_step(number, step) for number in self.numbers if self._roster.has_answered(number, STEP)}",
             ),
         ),
         (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
@@ -482,8 +481,8 @@ ENGINE = (
         (
             Edit(
                 TASKS,
-                "        mine = of_worker(given.ranges, owners, self._worker, setup.placement.workers)\n",
-                "        mine = [span for span in given.ranges if span.length and owners]\n",
+                "        mine = of_worker(given.ranges, self._placement, self._worker)\n",
+                "        mine = [span for span in given.ranges if span.length and of_worker]\n",
             ),
         ),
         (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
@@ -525,9 +524,9 @@ ENGINE = (
         "7 one owner",
         (
             Edit(
-                "engine/run/sources.py",
-                "owners.get((r.topic, r.partition), workers[r.partition % len(workers)]) == worker",
-                "owners.get((r.topic, r.partition), len(workers)) == worker",
+                "engine/model/placement.py",
+                "else self.workers[partition % len(self.workers)]",
+                "else -1",
             ),
         ),
         ("tests/engine/test_sources.py::test_every_range_is_read_by_one_worker",),
@@ -547,17 +546,17 @@ ENGINE = (
         tells="Schema at index 1 was different",
     ),
     Breakage(
-        "workers-guessed-from-owners",
-        "The number of workers is taken for one more than the highest that owns a partition.",
+        "workers-without-gaps",
+        "A partition that came later is read by the worker of its number, as if the workers' numbers had no gaps.",
         "7 one owner",
         (
             Edit(
-                "engine/run/sources.py",
-                "owners.get((r.topic, r.partition), workers[r.partition % len(workers)]) == worker",
-                "owners.get((r.topic, r.partition), r.partition % (max(owners.values(), default=0) + 1)) == worker",
+                "engine/model/placement.py",
+                "else self.workers[partition % len(self.workers)]",
+                "else partition % len(self.workers)",
             ),
         ),
-        ("tests/engine/test_sources.py::test_a_partition_that_the_owners_do_not_name_is_read_by_one_worker",),
+        ("tests/engine/test_sources.py::test_a_partition_that_came_later_than_the_placement_is_read_by_one_worker",),
     ),
     Breakage(
         "messages-of-early-stages-lost",
@@ -649,7 +648,7 @@ ENGINE = (
         "9 bounded",
         (
             Edit(
-                CREW,
+                ROSTER,
                 '        self._judge(self._liveness.silent(now), "waiting for it")\n',
                 '        if event is None and seconds == 0.0:\n            self._judge(self._liveness.silent(now), "waiting for it")\n',
             ),
@@ -667,7 +666,7 @@ ENGINE = (
         "answers-of-any-term",
         "The coordinator takes the answers of workers of another term.",
         "5 fences",
-        (Edit(CREW, "                if frame.term == self.term:\n", "                if frame:\n"),),
+        (Edit(ROSTER, "                if frame.term == self._term:\n", "                if frame:\n"),),
         (f"{TEST_CREW}::test_an_answer_of_another_term_is_not_taken",),
     ),
     Breakage(

@@ -41,7 +41,13 @@ KAFKA = (
         "layout-changed-under-a-state",
         "The step log accepts another layout while steps of the first one have been divided.",
         "7 one owner",
-        (Edit(LOG, "            return self._why_not_ground(record)\n", "            return None\n"),),
+        (
+            Edit(
+                LOG,
+                "            return why_not_layout(record, self.ground, self._why_not_first(record.kind))\n",
+                "            return None\n",
+            ),
+        ),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(

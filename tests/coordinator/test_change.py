@@ -1,0 +1,176 @@
+"""The machine of a change of the layout: every way through it, and what it must not do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from base.slots import NO_SLOTS, SlotSet
+from base.version import VersionId
+from coordinator.change import Bury, Change, Cut, LogChange, Staff, Wanted
+from coordinator.layouts import completion_records
+from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, Placed
+from io_kafka.step_log.records import CheckpointIntent, Claim, Record
+from io_kafka.step_log.state import StepLogState
+from tests.io_kafka.layouts import layout, owned_by, target, turn
+
+
+class Log(StepLogState):
+    def __init__(self, workers: tuple[int, ...]) -> None:
+        super().__init__("log")
+        self.append(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1))
+        self.append(layout(workers=workers))
+
+    def append(self, record: Record) -> None:
+        self.apply(record, self.offset_next)
+
+    def intend(self, wanted: Wanted) -> None:
+        self.append(
+            LayoutIntent(epoch=0, change=self.number + 1, mode=wanted.mode, target=wanted.target, asked=wanted.asked)
+        )
+
+    @property
+    def number(self) -> int:
+        assert self.layout is not None
+        return self.layout.number
+
+    def checkpoint(self, owned: dict[int, SlotSet], *, is_moved: bool = True) -> None:
+        owning = {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
+        version = VersionId(len(self.checkpoints) + 1, 0, f"c{self.offset_next}")
+        placed = Placed.of(dict.fromkeys(owning, "0"), owning)
+        self.append(CheckpointIntent(epoch=0, version=version, placed=placed))
+        for record in completion_records(version, self, 0, is_moved=is_moved):
+            self.append(record)
+
+
+def following(change: Change, log: Log, *, folding: bool = False, replaying: bool = False) -> object:
+    return change.next(log, 7, is_folding=folding, is_replaying=replaying)
+
+
+def act(change: Change, log: Log, action: object, dice: random.Random | None = None) -> None:
+    """As the shell. A cut moves some of its slots."""
+    match action:
+        case LogChange(wanted):
+            log.intend(wanted)
+            change.intended(log)
+        case Staff(new):
+            change.staffed({**change.owned, **dict.fromkeys(new, NO_SLOTS)})
+            change.weighed()
+        case Cut(slots, source, destination):
+            some = slots if dice is None else slots.first(dice.randint(1, len(slots)))
+            owned = dict(change.owned)
+            owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
+            change.cut(owned)
+        case Bury(leaving):
+            change.buried({worker: slots for worker, slots in change.owned.items() if worker not in leaving})
+
+
+@pytest.mark.parametrize("mode", ["cold", "live"])
+@pytest.mark.parametrize(
+    ("before", "after"), [((0, 1), (0, 1, 2)), ((0, 1, 2), (0, 1)), ((0,), (0, 1, 2, 3)), ((0, 5), (1, 3))]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_change_ends_with_the_owners_of_its_target(
+    mode: ChangeMode, before: tuple[int, ...], after: tuple[int, ...], seed: int
+) -> None:
+    dice, log, change = random.Random(seed), Log(before), Change(owned_by(*before))
+    change.request(Wanted(mode, target(*after), None), log)
+    assert following(change, log) is None or not change.new(log), "no worker is made before there is a task for it"
+    change.recruited()
+    for _ in range(100):
+        action = following(change, log)
+        if action is None and not change.is_moved(log):
+            assert mode == "live" or isinstance(log.change, LayoutIntent)
+            change.weighed()
+            change.stepped()
+            continue
+        if action is None:
+            break
+        act(change, log, action, dice)
+        assert change.holds_steps(log) == (mode == "cold")
+    assert change.is_moved(log) and dict(change.owned) | owned_by(*after) == dict(change.owned)
+    log.checkpoint(dict(change.owned))
+    change.settled(log)
+    assert log.change is None and log.number == 1
+    if left := set(before) - set(after):
+        assert following(change, log, folding=True) is None, "they take part in the fold"
+        assert following(change, log) == Bury(tuple(sorted(left)))
+        act(change, log, following(change, log))
+    assert change.is_idle(log) and dict(change.owned) == owned_by(*after)
+
+
+def moving(mode: ChangeMode = "live") -> tuple[Change, Log]:
+    """From two workers to three, with all workers there."""
+    log, change = Log((0, 1)), Change(owned_by(0, 1))
+    change.request(Wanted(mode, target(0, 1, 2), None), log)
+    change.recruited()
+    for _ in range(2):
+        act(change, log, following(change, log))
+    return change, log
+
+
+def test_a_live_change_makes_one_cut_between_two_steps() -> None:
+    change, log = moving()
+    cut = following(change, log)
+    assert isinstance(cut, Cut) and change.is_due(log, is_folding=False, is_replaying=False)
+    act(change, log, Cut(cut.slots.first(3), cut.source, cut.destination))
+    assert following(change, log) is None
+    change.stepped()
+    again = following(change, log)
+    assert isinstance(again, Cut) and again.source != cut.source, "the pairs take turns"
+
+
+def test_a_cold_change_makes_all_its_cuts_at_once() -> None:
+    change, log = moving("cold")
+    cuts = 0
+    while isinstance(cut := following(change, log), Cut):
+        act(change, log, cut)
+        cuts += 1
+    assert cuts == 2 and change.is_moved(log)
+
+
+@pytest.mark.parametrize("what", ["is_held", "is_crowded"])
+def test_a_change_that_is_held_makes_no_cut(what: str) -> None:
+    change, log = moving()
+    setattr(change, what, True)
+    assert following(change, log) is None and not change.holds_steps(log)
+
+
+def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() -> None:
+    log, change = Log((0, 1)), Change(owned_by(0, 1))
+    change.request(Wanted("live", target(0, 1, 2), None), log)
+    change.recruited()
+    assert following(change, log, folding=True) is None and following(change, log, replaying=True) is None
+    act(change, log, following(change, log))
+    assert following(change, log, folding=True) is None and following(change, log, replaying=True) is None
+    assert following(change, log) == Staff((2,), 7)
+
+
+def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that() -> None:
+    change, log = moving()
+    act(change, log, following(change, log))
+    log.append(turn(workers=(0, 1)))
+    change.turned()
+    assert not change.is_moved(log)
+    log.checkpoint(owned_by(0, 1), is_moved=change.is_moved(log))  # it was frozen before the cut
+    assert log.change is not None
+    change.weighed()
+    change.stepped()
+    while isinstance(cut := following(change, log), Cut):
+        act(change, log, cut)
+        change.stepped()
+    assert change.is_moved(log) and change.owned[2] == NO_SLOTS
+    log.checkpoint(owned_by(0, 1), is_moved=change.is_moved(log))
+    change.settled(log)
+    assert log.layout is not None and log.layout.outcome == "reversed" and change.leaving == (2,)
+
+
+def test_slots_that_no_layout_gives_their_owner_are_noticed() -> None:
+    change, log = moving()
+    change.owned = {0: owned_by(0, 1)[1], 1: owned_by(0, 1)[0], 2: NO_SLOTS}
+    with pytest.raises(AssertionError, match=r"worker 0 owns .*, which no layout gives it"):
+        change.check(log)
+    change.owned = {0: owned_by(0, 1)[0]}
+    with pytest.raises(AssertionError, match=r"nobody owns slots 32768-65535"):
+        change.check(log)
