@@ -7,8 +7,9 @@ from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.kafka_breakages import KAFKA
+from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 
-BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *MIGRATION, *KAFKA, *ENGINE, *FRONT_END, *TEXT, *STORAGE)
+BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *LAYOUT, *MIGRATION, *KAFKA, *ENGINE, *FRONT_END, *TEXT, *STORAGE)

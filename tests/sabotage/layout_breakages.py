@@ -1,0 +1,111 @@
+"""Changes of the layout: who owns what, and what a start believes of it. The simulator has mutations of the same rules
+(tests/simulator/sabotage.py)."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+CHANGE, LAYOUTS, START = "coordinator/change.py", "coordinator/layouts.py", "coordinator/start.py"
+BINDING, SLOTS, RULES = "coordinator/binding.py", "engine/resident/slots.py", "io_kafka/step_log/layout_rules.py"
+TEST_CHANGE, TEST_LAYOUTS = "tests/coordinator/test_change.py", "tests/coordinator/test_layouts.py"
+TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
+TEST_LOG = "tests/io_kafka/test_step_log.py"
+ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded", "6 two versions"
+
+LAYOUT = (
+    Breakage(
+        "outdated-setting-acted-on",
+        "Each start makes the layout what the project's settings say, also if a command has changed it since.",
+        SILENCE,
+        (Edit(LAYOUTS, "(wanted.setting, wanted.setting != asked)", "(wanted.setting, asked != -1)"),),
+        (f"{TEST_LAYOUTS}::test_when_a_start_changes_the_number_of_workers",),
+    ),
+    Breakage(
+        "owners-not-compared-at-a-start",
+        "A start believes the databases which slots they own, whatever the step log says.",
+        ONE_OWNER,
+        (
+            Edit(
+                START,
+                "        if recorded is not None and (said := recorded.owned[worker]) != slots:\n",
+                "        if recorded is None and (said := slots) != slots:\n",
+            ),
+        ),
+        (f"{TEST_LAYOUTS}::test_databases_with_other_slots_than_the_log_says_are_refused",),
+    ),
+    Breakage(
+        "former-state-opened",
+        "The state of a version with another format of the step log is used.",
+        SILENCE,
+        (Edit(START, "    if state.is_former:\n", "    if state.is_former is None:\n"),),
+        (f"{TEST_LAYOUTS}::test_the_state_of_a_former_version_is_refused",),
+    ),
+    Breakage(
+        "version-of-other-owners-opened",
+        "A recovery opens a version that all its workers have, although others own slots in it.",
+        VERSIONS,
+        (Edit(BINDING, "versions=copy.versions - others)", "versions=copy.versions if others or births else others)"),),
+        (f"{TEST_BINDING}::test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_owners_have",),
+    ),
+    Breakage(
+        "databases-of-a-newer-run-removed",
+        "A run that was fenced removes the database of a worker that its successor has made.",
+        "5 fences",
+        (
+            Edit(
+                BINDING,
+                "kept.get(each.worker) != each.birth and name.epoch <= epoch:",
+                "kept.get(each.worker) != each.birth:",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_what_no_version_needs_any_more_is_removed_but_not_what_a_newer_run_has_made",),
+    ),
+    Breakage(
+        "cut-without-a-bound",
+        "A cut moves all slots that it may move, however many bytes they have.",
+        BOUNDED,
+        (
+            Edit(
+                SLOTS,
+                "return slots if within >= len(numbers) else slots.first(max(1, within))",
+                "return slots.first(within or len(numbers)) if bytes_max < 0 else slots",
+            ),
+        ),
+        (f"{TEST_SLOTS}::test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one",),
+    ),
+    Breakage(
+        "pieces-of-any-cut",
+        "A worker takes pieces that were sent for another cut.",
+        ONE_OWNER,
+        (Edit(SLOTS, "if message.number != order.number or len(buffers)", "if len(buffers)"),),
+        (f"{TEST_SLOTS}::test_pieces_of_another_cut_are_refused",),
+    ),
+    Breakage(
+        "cuts-without-a-step-between",
+        "A live change makes all its cuts at one boundary.",
+        BOUNDED,
+        (Edit(CHANGE, ' or (self.has_cut and log.change.mode != "cold"):', ":"),),
+        (f"{TEST_CHANGE}::test_a_live_change_makes_one_cut_between_two_steps",),
+    ),
+    Breakage(
+        "worker-made-during-a-fold",
+        "A new worker is made at a version that another one is about to follow.",
+        VERSIONS,
+        (Edit(CHANGE, "if self.is_recruited and not is_folding else None", "if self.is_recruited else None"),),
+        (f"{TEST_CHANGE}::test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed",),
+    ),
+    Breakage(
+        "change-settled-by-an-older-checkpoint",
+        "A checkpoint with the owners of the target ends a change, although slots have moved since it was frozen.",
+        ONE_OWNER,
+        (Edit(LAYOUTS, "if target is None or not is_moved or (placed", "if target is None or (placed"),),
+        (f"{TEST_CHANGE}::test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that",),
+    ),
+    Breakage(
+        "owners-that-nobody-gave",
+        "The step log takes a checkpoint in which a slot belongs to somebody whom no layout gives it.",
+        ONE_OWNER,
+        (Edit(RULES, "        if foreign != NO_SLOTS:\n", "        if foreign is None:\n"),),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+)
