@@ -168,12 +168,11 @@ def judge(found: FoundDatabase, rules: Rules) -> Claim:
 def _judge_own(found: FoundDatabase, rules: Rules) -> Claim:
     if found.fault is not None:
         return Claim.OBSTACLE
-    if rules.complete is None:
+    # A run that opened the pending checkpoint everywhere may have ended before it could write the completion. A version that the log does not
+    # know is one of an intent that another run has replaced since: nobody can tell who owned what in it.
+    if any(births.get(found.worker) == found.birth and v in found.versions for v, births in rules.owners.items()):
         return Claim.HELD
-    if found.versions == (EMPTY,):
-        return Claim.BLANK
-    # A run that opened the pending checkpoint everywhere may have ended before it could write the completion.
-    return Claim.HELD if {rules.complete, rules.pending} & set(found.versions) else Claim.STALE
+    return Claim.BLANK if found.versions == (EMPTY,) else Claim.STALE
 
 
 @dataclass(frozen=True)
@@ -259,9 +258,12 @@ def _of_births(
 ) -> dict[int, tuple[Copy, ...]]:
     """The copies without those of other workers that had the same number, and without versions that have other owners."""
     others = {version for version, owners in rules.owners.items() if owners != births}
+    known = rules.owners.keys() - others
     return {
         number: tuple(
-            replace(copy, versions=copy.versions - others) for copy in copies.get(number, ()) if copy.birth == birth
+            replace(copy, versions=(copy.versions & known) or (copy.versions - others))
+            for copy in copies.get(number, ())
+            if copy.birth == birth
         )
         for number, birth in births.items()
     }

@@ -222,10 +222,7 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
     fenced = crew.fence()
     reached("recovery.versions")
     owners, bound = found.rules.owners, found.bound
-    versions = {
-        worker: tuple(v for v in held.versions if owners.get(v, bound.births) == bound.births)
-        for worker, held in fenced.items()
-    }
+    versions = _usable({worker: held.versions for worker, held in fenced.items()}, owners, bound.births)
     try:
         version = common_version(versions)
     except NoCommonVersion as fault:
@@ -251,6 +248,19 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
     reached("recovery.opened")
     check_owned(version, owned, state)
     return version, owned
+
+
+def _usable(
+    held: Mapping[int, tuple[VersionId, ...]],
+    owners: Mapping[VersionId, Mapping[int, str]],
+    births: Mapping[int, str],
+) -> dict[int, tuple[VersionId, ...]]:
+    """The versions of each worker that the log knows and that have these owners. If none of them is common to all, also those that it does not
+    know, such as a backup's."""
+    known = {worker: tuple(v for v in versions if owners.get(v) == births) for worker, versions in held.items()}
+    if set.intersection(*map(set, known.values())):
+        return known
+    return {worker: tuple(v for v in versions if owners.get(v, births) == births) for worker, versions in held.items()}
 
 
 def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLogState) -> None:

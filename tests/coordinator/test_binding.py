@@ -62,11 +62,11 @@ def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
 @pytest.mark.parametrize(
     ("database", "fresh", "later"),
     [
-        (found(0, V1, V2), Claim.HELD, Claim.HELD),
-        (found(0, V1), Claim.HELD, Claim.STALE),
-        (found(0, V3), Claim.HELD, Claim.HELD),  # opened by a run that ended before it wrote the completion
-        (found(0, V1, OTHER_V2), Claim.HELD, Claim.STALE),  # left behind where a checkpoint was never completed
-        (found(0, OTHER_V3), Claim.HELD, Claim.STALE),
+        (found(0, V1, V2), Claim.STALE, Claim.HELD),
+        (found(0, V1), Claim.STALE, Claim.STALE),
+        (found(0, V3), Claim.STALE, Claim.HELD),  # opened by a run that ended before it wrote the completion
+        (found(0, V1, OTHER_V2), Claim.STALE, Claim.STALE),  # left behind where a checkpoint was never completed
+        (found(0, OTHER_V3), Claim.STALE, Claim.STALE),
         (found(0, EMPTY), Claim.HELD, Claim.BLANK),
         (found(0, EMPTY, V1), Claim.HELD, Claim.STALE),
         (found(0, V2, uuid="lost/0/0/0"), Claim.OTHER_LOG, Claim.OBSTACLE),
@@ -166,14 +166,14 @@ def test_of_two_copies_the_one_is_bound_that_has_what_all_have() -> None:
 
 def test_after_the_intent_of_the_first_checkpoint_nothing_is_created() -> None:
     """A database that is away may have been opened at that checkpoint, and then the others hold nothing else."""
-    intended = replace(FRESH, is_fresh=False)
+    intended = replace(FRESH, owners={EMPTY: BIRTHS, V1: BIRTHS}, is_fresh=False, pending=V1)
     tasks = offers(("a", [found(0, V1)]), ("b", []))
     assert bind(tasks, intended, final=True) == Missing({1: ()})
 
 
 def test_a_copy_without_what_the_others_have_waits_for_a_better_one() -> None:
     tasks = offers(("a", [found(0, V1)]), ("b", [found(1, EMPTY)]))
-    intended = replace(FRESH, is_fresh=False)
+    intended = replace(FRESH, owners={EMPTY: BIRTHS, V1: BIRTHS}, is_fresh=False, pending=V1)
     for final in (False, True):
         assert bind(tasks, intended, final=final) == Missing({1: ()})
     tasks.append(Offer(2, "c", (found(1, EMPTY, V1),)))

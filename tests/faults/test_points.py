@@ -16,6 +16,7 @@ import pytest
 
 from faults.points import (
     CHECKPOINT,
+    LAYOUT,
     ONCE_VARIABLE,
     POINTS,
     RECOVERY,
@@ -109,4 +110,4 @@ def test_an_unknown_point_is_a_type_error() -> None:
     for function in (reached, is_armed):
         assert get_type_hints(function)["point"] == Point
     assert get_type_hints(Order)["point"] == Point
-    assert len(set(POINTS)) == len(POINTS) and START + RECOVERY + STEP + CHECKPOINT == POINTS
+    assert len(set(POINTS)) == len(POINTS) and START + RECOVERY + STEP + CHECKPOINT + LAYOUT == POINTS

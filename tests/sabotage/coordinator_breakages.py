@@ -449,8 +449,8 @@ COORDINATOR = (
         (
             Edit(
                 BINDING,
-                "{rules.complete, rules.pending} & set(found.versions)",
-                "found.versions[-1].version >= rules.complete.version",
+                "births.get(found.worker) == found.birth and v in found.versions for",
+                "births.get(found.worker) == found.birth and found.versions[-1].version >= v.version for",
             ),
         ),
         (f"{TEST_BINDING}::test_what_a_database_is_for_a_run",),
@@ -472,7 +472,7 @@ COORDINATOR = (
         "empty-database-taken-for-the-lost-one",
         "A database without any step is opened although the log has checkpoints.",
         "no silence",
-        (Edit(BINDING, "    if found.versions == (EMPTY,):\n", "    if found.versions == ():\n"),),
+        (Edit(BINDING, "return Claim.BLANK if found.versions == (EMPTY,) else Claim.STALE", "return Claim.STALE"),),
         (f"{TEST_BINDING}::test_what_a_database_is_for_a_run",),
     ),
     Breakage(

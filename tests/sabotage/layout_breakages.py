@@ -44,7 +44,13 @@ LAYOUT = (
         "version-of-other-owners-opened",
         "A recovery opens a version that all its workers have, although others own slots in it.",
         VERSIONS,
-        (Edit(BINDING, "versions=copy.versions - others)", "versions=copy.versions if others or births else others)"),),
+        (
+            Edit(
+                BINDING,
+                "versions=(copy.versions & known) or (copy.versions - others))",
+                "versions=copy.versions if known or births else others)",
+            ),
+        ),
         (f"{TEST_BINDING}::test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_owners_have",),
     ),
     Breakage(

@@ -1034,6 +1034,12 @@ WEATHER: dict[str, dict[str, Any]] = {
         "crash_places": (),
         "weights": {**BENIGN, **ACTIVE},
     },
+    # Slots have to have other owners when a run recovers.
+    "recovery_asks_the_members_of_the_layout": {
+        "weights": {**BENIGN, **ACTIVE, "layout": 3.0, "kill a worker": 0.5, "kill": 0.3},
+        "points": 5000,
+        "messages": 40,
+    },
     # A worker has to sleep before it opens its database, until its replacement's steps are written.
     "late_worker_opens_again": {
         "crash_places": (),

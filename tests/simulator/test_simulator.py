@@ -125,7 +125,13 @@ def test_a_seed_gives_the_same_story_again() -> None:
     assert len(again.story.lines) > 100
 
 
-SLOW = {"errors_of_the_client_not_heeded"}
+SLOW = {
+    "errors_of_the_client_not_heeded",
+    "cut_while_a_step_is_under_way",
+    "cut_between_intent_and_freeze",
+    "change_settled_by_a_checkpoint_of_before",
+    "databases_of_a_newer_run_removed",
+}
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 
 FEW_SEEDS, RARE_SEEDS = 30, 2000
