@@ -139,7 +139,8 @@ class Changing:
             )
         layout = layout_of(self._layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
-        if target.members == layout.members and target.policy == layout.policy:
+        is_even = target_of(target).ranges == self._layout.placed.ranges  # after `abort` it may not be
+        if is_even and target.members == layout.members and target.policy == layout.policy:
             raise ChangeRefused(
                 f"the layout has {request.workers} workers already; nothing was changed.",
                 "`stepwell layout show` shows them.",
@@ -177,7 +178,7 @@ class Changing:
         self._writer.append(
             [LayoutTurn(epoch=self._writer.epoch, change=change.change, target=target, reason=reason, asked=asked)]
         )
-        self._recruit_until, self._weighing = None, None
+        self._recruit_until, self._weighing, self._progress.left_bytes = None, None, None
         core.change.turned()
         _log.info("the change of the layout has another target", reason=reason, workers=list(target.members))
 
@@ -357,6 +358,8 @@ class Changing:
             target = self._state.target or (None if core.change.wanted is None else core.change.wanted.target)
             assert target is not None
             left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
+            if left == 0:
+                self._progress.left_bytes = 0
             shown["change"] = {
                 "number": layout.number + 1 if change is None else change.change,
                 "mode": mode,

@@ -122,25 +122,25 @@ def change(
 @app.command()
 def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Stop the moves of the change under way. Steps go on if it is live."""
-    _ask(spec, "pause", as_json, "paused", "The steps stay stopped as well, because the change is cold.")
+    _ask(spec, "pause", as_json)
 
 
 @app.command()
 def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Go on with a change that is paused."""
-    _ask(spec, "resume", as_json, "going on")
+    _ask(spec, "resume", as_json)
 
 
 @app.command()
 def reverse(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Move everything back, so that the layout is what it was before the change."""
-    _ask(spec, "reverse", as_json, "being reversed")
+    _ask(spec, "reverse", as_json)
 
 
 @app.command()
 def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Move nothing more: the slots stay with the workers that have them now, and that becomes the layout."""
-    _ask(spec, "abort", as_json, "being aborted")
+    _ask(spec, "abort", as_json)
 
 
 # Requests
@@ -191,17 +191,21 @@ def _refuse_without_service(mode: str | None, budget: str | None, waits: bool) -
         )
 
 
-def _ask(spec: Any, what: str, as_json: bool, is_now: str, if_cold: str = "") -> None:
+def _ask(spec: Any, what: str, as_json: bool) -> None:
     with reported(as_json):
-        client = ControlClient(project_of(spec).state_folder)
-        found = client.ask_layout(what)
-        under_way = found.get("change")
-        text = f"the change is {is_now}"
-        if under_way is not None:
-            text += f": {change_text(under_way)}"
-            if under_way["mode"] == "cold" and if_cold:
-                text += f"\n{if_cold}"
-        show(found, as_json=as_json, text=text)
+        found = ControlClient(project_of(spec).state_folder).ask_layout(what)
+        show(found, as_json=as_json, text=_accepted_text(what, found.get("change")))
+
+
+def _accepted_text(what: str, under_way: dict[str, Any] | None) -> str:
+    if under_way is None:
+        return "the change is settled"
+    text = f"the service has accepted to {what} the change {change_text(under_way)}"
+    if under_way["is_paused"] and under_way["mode"] == "cold":
+        text += "\nThe change is cold, so no step runs before `stepwell layout resume`."
+    elif under_way["is_paused"] and what == "reverse":
+        text += "\nThe change is paused: `stepwell layout resume` lets it go on."
+    return text
 
 
 def _parsed_budget(text: str | None) -> dict[str, Any]:
@@ -309,18 +313,23 @@ def _plan_text(found: dict[str, Any]) -> RenderableType:
         )
     shards = found["shards"]
     parts: list[RenderableType] = [
-        f"from {now} to {then} workers, {shards['now']:,} to {shards['then']:,} shards",
+        f"from {now} to {then} workers"
+        + (f", {shards['now']:,} to {shards['then']:,} shards" if _differ(shards) else ""),
         *([table] if found["moves"] else []),
         f"{share_text(found['slots'])} of the slots would move" + _bytes_text(found),
     ]
     if found["cold_s"] is not None:
         low, high = found["live_s"]
         parts.append(
-            f"Estimated time: cold {time_text(found['cold_s'])}, in which no step runs; live {time_text(low)} if little is to be read, up to "
-            f"{time_text(high)} under load, in which steps go on. A checkpoint follows in both."
+            f"Estimated time: cold {time_text(found['cold_s'])}, in which no step runs; live {time_text(low)} if little is to be read, or "
+            f"{time_text(high)} under load, while steps go on. New workers take some seconds to start, and a checkpoint follows."
         )
     parts.append(_unsplit_text(found["unsplit"]))
     return Group(*parts)
+
+
+def _differ(numbers: dict[str, int]) -> bool:
+    return len(set(numbers.values())) > 1
 
 
 def _bytes_text(found: dict[str, Any]) -> str:

@@ -17,6 +17,8 @@ def size_text(size: float) -> str:
 
 
 def time_text(seconds: float) -> str:
+    if seconds < 1:
+        return "less than 1 s"
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
@@ -51,17 +53,19 @@ def change_text(change: Mapping[str, Any]) -> str:
     parts = [f"to {count} worker{'s' if count > 1 else ''}, {change['mode']}"]
     if change.get("is_paused"):
         parts.append("paused")
-    left = change.get("bytes_left")
-    if left is None:
+    left, rate = change.get("bytes_left"), rate_of(change)
+    if "bytes_moved" in change:
+        parts.append(f"{size_text(change['bytes_moved'])} moved")
+    if not change["slots_left"]:
+        parts.append("waiting for its checkpoint")
+    elif left is None:
         parts.append(f"{share_text(change['slots_left'])} of the slots left")
-        return ", ".join(parts)
-    parts.append(f"{size_text(change['bytes_moved'])} moved, {size_text(left)} left")
-    rate = rate_of(change)
+    else:
+        parts.append(f"{size_text(left)} left")
     if rate:
         parts.append(f"{size_text(rate)}/s")
         if left:
             parts.append(f"about {time_text(left / rate)} to go")
-    if not change["slots_left"]:
-        parts.append("waiting for its checkpoint")
-    parts.append(f"longest cut {change['longest_cut_ms']:g} ms")
+    if change.get("cuts"):
+        parts.append(f"longest cut {change['longest_cut_ms']:g} ms")
     return ", ".join(parts)

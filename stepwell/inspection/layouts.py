@@ -22,15 +22,15 @@ If nothing is to be read, a live change is as fast as a cold one."""
 
 
 def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The layout in a status of the service."""
-    layout = status["layout"]
-    hosts = {worker["worker"]: worker for worker in status["workers"]}
+    """The layout in a status of the service. It may be the last status of one that has ended."""
+    layout, is_running = status["layout"], status["phase"] not in ("stopped", "failed")
+    hosts = {worker["worker"]: worker for worker in status["workers"] if is_running}
     members = [
         _member(int(number), member["birth"], member["slots"], hosts.get(int(number)))
         for number, member in layout.get("members", {}).items()
     ]
     head = {name: layout.get(name) for name in ("number", "outcome", "shards", "policy")}
-    found = {"is_running": True, **head, "members": members}
+    found = {"is_running": is_running, **head, "members": members}
     return {**found, "change": layout.get("change"), "fault": status["layout_fault"]}
 
 
