@@ -91,8 +91,6 @@ def _judge(status: dict[str, Any], number: int, workers: int) -> None:
     has = f"the layout has {len(layout['members'])} workers"
     if layout["number"] < number:
         raise LayoutRefused(f"the change could not begin: {status['layout_fault']}", "Nothing was changed.")
-    if len(layout["members"]) == workers:
-        return
     if layout["outcome"] == "reversed":
         raise NotAsAsked(f"the change was reversed: {has}, as before.")
     if layout["outcome"] == "aborted":
@@ -100,7 +98,8 @@ def _judge(status: dict[str, Any], number: int, workers: int) -> None:
             f"the change was aborted: {has}, and the slots stay where they were then.",
             "`stepwell layout show` shows them.",
         )
-    raise NotAsAsked(f"the change got another target meanwhile: {has}.", "`stepwell layout show` shows them.")
+    if len(layout["members"]) != workers:
+        raise NotAsAsked(f"the change got another target meanwhile: {has}.", "`stepwell layout show` shows them.")
 
 
 def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int) -> None:

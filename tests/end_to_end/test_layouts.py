@@ -81,6 +81,10 @@ def settle(play: Playground, resolved: Resolved, run: Running, workers: int) -> 
     run.wait_until(is_settled)
 
 
+def slots_of(run: Running) -> list[int]:
+    return [member["slots"] for member in run.board.show()["layout"]["members"].values()]
+
+
 def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
@@ -99,6 +103,12 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
             run.wait_until(lambda status: "change" not in status["layout"])
             layout = play.log(resolved).layout
             assert layout is not None and layout.outcome == {"reverse": "reversed", "abort": "aborted"}[reason]
+        aborted = slots_of(run)
+        run.requests.ask_layout(ChangeRequest(len(aborted), "live"), WAIT_SECONDS_MAX)
+        settle(play, resolved, run, len(aborted))
+        assert max(slots_of(run)) - min(slots_of(run)) < max(aborted) - min(aborted), (
+            "the shares are as uneven as before"
+        )
     play.run(resolved, threads())
     assert 0 not in play.check(resolved).values()
     play.check_steps(resolved)
