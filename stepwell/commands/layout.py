@@ -319,10 +319,8 @@ def _plan_text(found: dict[str, Any]) -> RenderableType:
         f"{share_text(found['slots'])} of the slots would move" + _bytes_text(found),
     ]
     if found["cold_s"] is not None:
-        low, high = found["live_s"]
         parts.append(
-            f"Estimated time: cold {time_text(found['cold_s'])}, in which no step runs; live {time_text(low)} if little is to be read, or "
-            f"{time_text(high)} under load, while steps go on. New workers take some seconds to start, and a checkpoint follows."
+            f"Estimated time: {_times_text(found)}. New workers take some seconds to start, and a checkpoint follows."
         )
     parts.append(_unsplit_text(found["unsplit"]))
     return Group(*parts)
@@ -336,6 +334,13 @@ def _bytes_text(found: dict[str, Any]) -> str:
     if found["bytes"] is None:
         return ". How large the state is, is known after the first checkpoint of a run."
     return f", about {size_text(found['bytes'])} of state."
+
+
+def _times_text(found: dict[str, Any]) -> str:
+    cold, (low, high) = time_text(found["cold_s"]), map(time_text, found["live_s"])
+    if cold == high:
+        return cold
+    return f"cold {cold}, in which no step runs; live {low} if little is to be read, or up to {high} under load, while steps go on"
 
 
 def _unsplit_text(unsplit: dict[str, Any]) -> str:

@@ -90,7 +90,8 @@ def _judge(status: dict[str, Any], number: int, workers: int) -> None:
     layout = status["layout"]
     has = f"the layout has {len(layout['members'])} workers"
     if layout["number"] < number:
-        raise LayoutRefused(f"the change could not begin: {status['layout_fault']}", "Nothing was changed.")
+        why = status["layout_fault"] or "the service does not say why."
+        raise LayoutRefused(f"the change could not begin: {why}", "Nothing was changed.")
     if layout["outcome"] == "reversed":
         raise NotAsAsked(f"the change was reversed: {has}, as before.")
     if layout["outcome"] == "aborted":
