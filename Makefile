@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/io_kafka/formats/test_usual.py tests/simulator \
 	$(filter-out tests/engine/test_aggregate_spark.py,$(wildcard tests/engine/test_*.py))
-COMMANDS := $(addprefix tests/stepwell/test_,cli.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster
+COMMANDS := $(addprefix tests/stepwell/test_,cli.py layout_commands.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 

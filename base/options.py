@@ -9,3 +9,6 @@ Mode = Literal["append", "upsert", "changelog"]
 
 OnError = Literal["fail", "skip", "dead-letter"]
 """What is done with a malformed message of a source."""
+
+WORKERS_MAX = 1024
+"""Of a pipeline. It prevents a typing error from asking for a million task slots; local mode has task slots for so many."""

@@ -61,6 +61,7 @@ class Changing:
         self._rules: Rules | None = None
         self._wanted: Wanted | None = None  # it outlives a recovery
         self._has_started = False
+        self._is_asked_by_start = False  # whether the change that is wanted is
         self._recruit_until: float | None = None
         self._weighing: tuple[int, ...] | None = None
         self._batch = 0
@@ -97,8 +98,9 @@ class Changing:
         wanted, state = self._spec.wanted, self._state
         workers = workers_to_have(wanted, state)
         if workers is not None and state.change is None:
-            target = layout_of(self._layout).with_workers(workers)
-            self._wanted = Wanted("cold", target_of(target), wanted.setting)
+            layout = layout_of(self._layout)
+            target = layout.with_policy(self._spec.policy_now or layout.policy).with_workers(workers)
+            self._wanted, self._is_asked_by_start = Wanted("cold", target_of(target), wanted.setting), True
         elif workers is not None:
             self._turn(core, self._replanned(core, workers), "replan", wanted.setting)
         elif state.change is None and self._layout.asked != wanted.setting and wanted.setting is not None:
@@ -108,7 +110,8 @@ class Changing:
     def _replanned(self, core: Core, workers: int) -> Layout:
         """From the present owners to so many workers."""
         assert self._state.target is not None
-        now = layout_with(_owning(core.change.owned), self._layout.number, layout_to(self._state.target, 0).policy)
+        policy = self._spec.policy_now or layout_to(self._state.target, 0).policy
+        now = layout_with(_owning(core.change.owned), self._layout.number, policy)
         return now.with_workers(workers)
 
     def request(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
@@ -136,8 +139,12 @@ class Changing:
             )
         layout = layout_of(self._layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
-        if target.members == layout.members and target.policy == layout.policy:
-            raise ChangeRefused(f"the layout has {request.workers} workers already; nothing was changed.")
+        is_even = target_of(target).ranges == self._layout.placed.ranges  # after `abort` it may not be
+        if is_even and target.members == layout.members and target.policy == layout.policy:
+            raise ChangeRefused(
+                f"the layout has {request.workers} workers already; nothing was changed.",
+                "`stepwell layout show` shows them.",
+            )
         slots = self._task_slots
         if slots is not None and request.workers > slots:
             raise ChangeRefused(
@@ -147,8 +154,10 @@ class Changing:
         self._wanted = Wanted(
             request.mode, target_of(target), self._layout.asked, request.budget_bytes, request.budget_ms
         )
+        self._is_asked_by_start = False
         core.change.request(self._wanted, self._state)
         self._progress = Progress()
+        self._board.update(layout_fault=None)
 
     def _heading_for(self, core: Core) -> int:
         """The number of workers to which the change that is wanted or under way leads."""
@@ -157,7 +166,10 @@ class Changing:
 
     def _change_under_way(self) -> LayoutIntent:
         if self._state.change is None:
-            raise ChangeRefused("no change of the layout is under way; nothing was changed.")
+            raise ChangeRefused(
+                "no change of the layout is under way; nothing was changed.",
+                "Begin one with `stepwell layout change --workers N`.",
+            )
         return self._state.change
 
     def _turn(self, core: Core, layout: Layout, reason: TurnReason, asked: int | None) -> None:
@@ -166,7 +178,7 @@ class Changing:
         self._writer.append(
             [LayoutTurn(epoch=self._writer.epoch, change=change.change, target=target, reason=reason, asked=asked)]
         )
-        self._recruit_until, self._weighing = None, None
+        self._recruit_until, self._weighing, self._progress.left_bytes = None, None, None
         core.change.turned()
         _log.info("the change of the layout has another target", reason=reason, workers=list(target.members))
 
@@ -211,8 +223,8 @@ class Changing:
         fault = NoSlots(count, registered, self._task_slots, self._spec.register_s)
         crew.dismiss()
         self._recruit_until = None
-        if core.change.mode(self._state) == "cold":
-            raise fault
+        if core.change.mode(self._state) == "cold" and (self._state.change is not None or self._is_asked_by_start):
+            raise fault  # nothing goes on without them
         if self._state.change is None:
             core.change.refuse()
             self._wanted = None
@@ -229,7 +241,7 @@ class Changing:
         found = crew.weighed(self._weighing)
         if found is not None:
             self._weighing = None
-            self._progress.left_bytes = sum(found.values())
+            self._progress.weighed(sum(found.values()), self._monotonic())
             core.change.weighed()
             self._show(core)
 
@@ -304,7 +316,7 @@ class Changing:
         version, before = self._moved_since
         since = before if version == core.version.version else 0
         self._moved_since = (core.version.version, since + moved)
-        self._progress.moved(len(slots), moved, took_ms)
+        self._progress.moved(len(slots), moved, took_ms, self._monotonic())
 
     def _cut_bytes(self) -> int:
         change = self._state.change
@@ -334,12 +346,20 @@ class Changing:
             str(worker): {"birth": self.births.get(worker, ""), "slots": len(slots)}
             for worker, slots in sorted(core.change.owned.items())
         }
-        shown: dict[str, object] = {"number": layout.number, "shards": layout.shards, "members": members}
+        shown: dict[str, object] = {
+            "number": layout.number,
+            "outcome": layout.outcome,
+            "shards": layout.shards,
+            "policy": layout.policy.kind,
+            "members": members,
+        }
         mode = core.change.mode(self._state)
         if mode is not None:
             target = self._state.target or (None if core.change.wanted is None else core.change.wanted.target)
             assert target is not None
             left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
+            if left == 0:
+                self._progress.left_bytes = 0
             shown["change"] = {
                 "number": layout.number + 1 if change is None else change.change,
                 "mode": mode,
@@ -352,18 +372,25 @@ class Changing:
 
 
 class Progress:
-    """Of one change. `left_bytes`: None until the sources have counted."""
+    """Of one change. `left_bytes`: None until the sources have counted. `seconds`: from then to the last cut."""
 
     def __init__(self) -> None:
         self.cuts = self.slots_moved = self.moved_bytes = 0
         self.left_bytes: int | None = None
+        self.seconds = 0.0
+        self._began_at: float | None = None
         self.longest_cut_ms = 0.0
         self.cuts_ms = 0.0
 
-    def moved(self, slots: int, moved_bytes: int, took_ms: float) -> None:
+    def weighed(self, left_bytes: int, now: float) -> None:
+        self.left_bytes = left_bytes
+        self._began_at = now if self._began_at is None else self._began_at
+
+    def moved(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
         self.cuts += 1
         self.slots_moved += slots
         self.moved_bytes += moved_bytes
+        self.seconds = now - (now if self._began_at is None else self._began_at)
         if self.left_bytes is not None:
             self.left_bytes = max(0, self.left_bytes - moved_bytes)
         self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
@@ -375,6 +402,7 @@ class Progress:
             "slots_moved": self.slots_moved,
             "bytes_moved": self.moved_bytes,
             "bytes_left": self.left_bytes,
+            "seconds": round(self.seconds, 3),
             "longest_cut_ms": round(self.longest_cut_ms, 1),
             "cuts_ms": round(self.cuts_ms, 1),
         }

@@ -164,12 +164,17 @@ class Core:
     settled; each is None if there is none. `new_checkpoint_id` returns an id that no checkpoint ever had.
 
     `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
-    is frozen. `change`: that of the layout. `check` states the invariants."""
+    is frozen. `change`: that of the layout. `check` states the invariants.
+
+    `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no change of the layout is wanted or
+    under way, and runs no step whose output is not in the log. A live change that it finds needs the replay first. A cold one precedes it, and
+    the replay is left to the next run."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
     change: Change
     available_now: bool = False
+    only_layout: bool = False
     step: int = field(init=False)
     running: int | None = None
     ran: int | None = None
@@ -210,11 +215,14 @@ class Core:
         change = self.change.next(log, self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
         if change is not None:
             return change
+        if self.only_layout and self.change.is_idle(log):
+            self.request_stop()
+            return self._stop_action(log)
         if self.paused or self.change.holds_steps(log):
             return Wait()
-        if self.step < log.division_next:
+        if self.step < self._given_below(log):
             return self._give(self.step, log)
-        if self.available_now and self.exhausted:
+        if self.only_layout or (self.available_now and self.exhausted):
             if not self.change.is_idle(log):
                 self.change.stepped()
                 return Wait()
@@ -228,9 +236,13 @@ class Core:
             assert self.running is not None
             return Collect(self.running)
         ahead = self.ran + 1
-        if self.running is None and ahead < log.division_next and not self._boundary_due(log):
+        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):
             return self._give(ahead, log)
         return Settle(self.ran, self.ran < log.steps)
+
+    def _given_below(self, log: StepLogState) -> int:
+        """The steps below this one may be given to the workers."""
+        return log.steps if self.only_layout else log.division_next
 
     def _give(self, step: int, log: StepLogState) -> Give:
         return Give(step, step < log.steps)

@@ -78,6 +78,7 @@ class Pipeline:
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
         self._changing = Changing(spec, cluster.launcher.slots, self._writer, board)
         self._layout_written = -1  # the number of the layout that circuit.json has
+        self._only_layout = False
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -85,6 +86,7 @@ class Pipeline:
         *,
         available_now: bool = False,
         full_refresh: bool = False,
+        only_layout: bool = False,
         endpoint: str | None = None,
         expect_epoch: int | None = None,
         claimed: Callable[[int], None] = lambda epoch: None,
@@ -92,8 +94,10 @@ class Pipeline:
         """Runs the pipeline until it is stopped.
 
         `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
-        a refresh that an earlier run began is finished in any case. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called
-        when the claim is committed."""
+        a refresh that an earlier run began is finished in any case. `only_layout`: make the change of the layout that `PipelineSpec.workers_now`
+        asks for, or that is under way, and return at its checkpoint, without new input. `expect_epoch`: see PipelineWriter.start.
+        `claimed(epoch)` is called when the claim is committed."""
+        self._only_layout = only_layout
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
         epoch = self._writer.start(
             pipeline=self._spec.name,
@@ -174,7 +178,7 @@ class Pipeline:
             checkpoint_version=version.version,
             checkpoint_step=version.step,
         )
-        core = Core(version, self._outside.new_id, Change(owned), inputs.ends_now)
+        core = Core(version, self._outside.new_id, Change(owned), inputs.ends_now, self._only_layout)
         self._changing.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()

@@ -58,10 +58,10 @@ class Pace:
 class PipelineSpec:
     """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
     is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`, `workers_now` and
-    `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one.
-    `replication` is the replication factor of topics that are
-    created; -1 is the broker's default. `register_s`: how long all workers may take to register. `silence_s` and `progress_s`: see
-    engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
+    `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one. Both
+    concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
+    the replication factor of topics that are created; -1 is the broker's default. `register_s`: how long all workers may take to register.
+    `silence_s` and `progress_s`: see engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -75,6 +75,7 @@ class PipelineSpec:
     workers_default: int | None = 1
     shards: int = SHARDS_FIXED
     inaccuracy: float | None = None
+    policy_now: Policy | None = None
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
     replication: int = -1

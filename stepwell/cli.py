@@ -20,6 +20,7 @@ COMMANDS = {
     "resume": "stepwell.commands.control",
     "stop": "stepwell.commands.control",
     "checkpoint": "stepwell.commands.control",
+    "layout": "stepwell.commands.layout",
     "query": "stepwell.commands.query",
     "steps": "stepwell.commands.steps",
     "doctor": "stepwell.commands.doctor",

@@ -18,7 +18,7 @@ class NoSlots(Fault):
         when = "" if waited_s == 0 else f" within {waited_s:g} s"
         super().__init__(
             f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}{has}.",
-            "Give Spark more cores (spark.master, spark.cores.max, executors), or run with fewer --workers on a new state.",
+            "Give Spark more cores (spark.master, spark.cores.max, executors), or run with fewer workers (`stepwell run --workers N`).",
         )
 
 

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from stepwell.commands.common import JsonOption, SpecOption, out, project_of, reported, show
+from stepwell.commands.layout_text import change_text, shares_text, size_text
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
@@ -115,24 +117,23 @@ def status_table(status: dict[str, Any]) -> Table:
         "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, {status['phase']})",
         "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
         "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
+        "layout": shares_text(status["layout"].get("members", {})),
         "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",
         "lag": ", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-",
         "last step, ms": ", ".join(f"{part} {value:g}" for part, value in times.items()),
         "checkpoint": _checkpoint_text(status)
         + f", {status['checkpoint_age_s']:g} s ago, took {status['checkpoint_ms']:g} ms"
         * bool(status["checkpoint_ms"]),
-        "state": ", ".join(f"{owner} {_size(size)}" for owner, size in sorted(status["state_bytes"].items())) or "-",
-        "on disk": ", ".join(f"{layer} {_size(size)}" for layer, size in sorted(status["disk_bytes"].items())) or "-",
+        "state": ", ".join(f"{owner} {size_text(size)}" for owner, size in sorted(status["state_bytes"].items()))
+        or "-",
+        "on disk": ", ".join(f"{layer} {size_text(size)}" for layer, size in sorted(status["disk_bytes"].items()))
+        or "-",
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
     }
+    if (change := status["layout"].get("change")) is not None:
+        rows["change"] = change_text(change)
+    if status["layout_fault"] is not None:
+        rows["last change"] = escape(status["layout_fault"])
     for name, value in rows.items():
         table.add_row(f"[bold]{name}[/]", value)
     return table
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from base.options import WORKERS_MAX
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, reported, show
 from stepwell.commands.spark import SPARK_LOG, starting_spark
 
@@ -17,7 +18,14 @@ def run(
     view: Annotated[str | None, typer.Argument(hidden=True)] = None,
     spec: SpecOption = None,
     conf: SetOption = None,
-    workers: Annotated[int | None, typer.Option(help="Workers that share the state of a new pipeline.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=WORKERS_MAX,
+            help="Workers that share the state. If the state has another number, it is moved before the first step.",
+        ),
+    ] = None,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what is there, make a checkpoint, exit.")
     ] = False,
@@ -37,11 +45,14 @@ def run(
             f"{view}: `run` takes no view; a refresh of one view is not yet possible, only of the whole project"
         )
     with reported(as_json):
-        project = project_of(spec, conf, stepwell_workers=None if workers is None else str(workers))
+        project = project_of(spec, conf)
         with starting_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
-            from stepwell.commands.serve import configure_logs, serve  # takes more than a second
+            from stepwell.commands.serve import RunOptions, configure_logs, serve  # takes more than a second
 
             configure_logs(verbose=verbose)
-            status = serve(project, spark, available_now=available_now, take_over=take_over, full_refresh=full_refresh)
+            options = RunOptions(
+                available_now=available_now, full_refresh=full_refresh, take_over=take_over, workers=workers
+            )
+            status = serve(project, spark, options)
         text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
         show(status, as_json=as_json, text=text)

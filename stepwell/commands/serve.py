@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,7 @@ from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import log_topic_of
 from coordinator.status import StatusBoard
+from engine.model.layout import Policy
 from engine.resident.spark_launcher import spark_cluster, warm_up
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
@@ -33,32 +35,39 @@ from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import StartingSpark
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
 from stepwell.planning.pipeline import PlannedProject, pipeline_spec, planned
+from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer
 
 
-def serve(
-    project: Project, spark: StartingSpark, *, available_now: bool, take_over: bool, full_refresh: bool = False
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command says about one run. `workers` and `policy`: of the layout; None keeps what the state has. `only_layout`: change the
+    layout, read nothing, and leave."""
+
+    available_now: bool = False
+    full_refresh: bool = False
+    take_over: bool = False
+    workers: int | None = None
+    policy: Policy | None = None
+    only_layout: bool = False
+
+    @property
+    def may_keep_plan(self) -> bool:
+        """A run that ends by itself would end before a kept plan is compared, and a full refresh may follow changed definitions."""
+        return not (self.available_now or self.full_refresh or self.only_layout)
+
+
+def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[str, Any]:
     """Runs the pipeline in this process until it is stopped, and returns its last status. Raises the error that ended it."""
     requests, board = Requests(), StatusBoard(project.name)
     with _stopping_on_signals(requests) as signals:
         try:
-            turn = _turn(project, take_over=take_over)
+            turn = _turn(project, take_over=options.take_over)
             with _control(project, requests, board) as server:
-                _serve(
-                    project,
-                    spark,
-                    server,
-                    signals,
-                    requests,
-                    board,
-                    turn,
-                    available_now=available_now,
-                    full_refresh=full_refresh,
-                )
+                _serve(project, spark, server, signals, requests, board, turn, options)
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
@@ -72,25 +81,22 @@ def _serve(
     requests: Requests,
     board: StatusBoard,
     turn: int | None,
-    *,
-    available_now: bool,
-    full_refresh: bool,
+    options: RunOptions,
 ) -> None:
     context = spark.context
     warm_up(context)
-    plan, check = _plan(
-        project, lambda: spark.session, requests, board, may_be_kept=not (available_now or full_refresh)
-    )
-    pipeline = pipeline_spec(project, plan)
+    plan, check = _plan(project, lambda: spark.session, requests, board, may_be_kept=options.may_keep_plan)
+    pipeline = pipeline_spec(project, plan, workers_now=options.workers, policy_now=options.policy)
     for topic in make_missing_inputs(pipeline):
         note(f"the local broker had no topic {topic}: it has now, empty")
     signals.at_a_checkpoint = True
     cluster = spark_cluster(context, project.name, insecure=project.settings.stepwell.cluster_insecure)
     with check:
         Pipeline(pipeline, cluster, requests, board).run(
-            available_now=available_now,
+            available_now=options.available_now,
             endpoint=server.endpoint.url,
-            full_refresh=full_refresh,
+            full_refresh=options.full_refresh,
+            only_layout=options.only_layout,
             expect_epoch=turn,
             claimed=lambda epoch: _claimed(project, server, epoch),
         )
@@ -144,7 +150,8 @@ def _turn(project: Project, *, take_over: bool) -> int | None:
 @contextmanager
 def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterator[ControlServer]:
     """Serves the endpoint while the body runs, and writes the last status afterwards."""
-    server = ControlServer(requests, board, project.settings.stepwell.control_port)
+    settings = project.settings.stepwell
+    server = ControlServer(requests, board, settings.control_port, policies_of(settings))
     server.start()
     try:
         server.endpoint.write_unless_served(project.state_folder)

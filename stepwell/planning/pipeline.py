@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from base.spark_master import MASTER_KEY, is_local, local_slots
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
+from engine.model.layout import Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
@@ -47,8 +48,10 @@ def planned(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:
     )
 
 
-def pipeline_spec(project: Project, plan: PlannedProject) -> PipelineSpec:
-    """Everything that the coordinator needs."""
+def pipeline_spec(
+    project: Project, plan: PlannedProject, *, workers_now: int | None = None, policy_now: Policy | None = None
+) -> PipelineSpec:
+    """Everything that the coordinator needs. `workers_now`, `policy_now`: what the command says, beside the settings."""
     settings = project.settings.stepwell
     return PipelineSpec(
         name=project.name,
@@ -59,8 +62,11 @@ def pipeline_spec(project: Project, plan: PlannedProject) -> PipelineSpec:
         kafka=KafkaSettings.parse(project.settings.kafka),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
+        workers_now=workers_now,
         workers_default=_workers_default(project.settings),
         shards=settings.shards,
+        inaccuracy=settings.sharding_inaccuracy if settings.sharding == "dynamic" else None,
+        policy_now=policy_now,
         checkpoint_interval_s=settings.checkpoint_interval,
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,

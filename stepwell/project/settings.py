@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
@@ -26,7 +26,9 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from base.options import OnError
+from base.options import WORKERS_MAX, OnError
+from base.slots import SLOTS
+from engine.model.layout import INACCURACY, SHARDS_FIXED
 from io_kafka.step_log.division import STEP_ROWS_MAX
 from stepwell.errors import SettingsError, did_you_mean, nearest
 from stepwell.spark.fixed import TIME_ZONE_KEY
@@ -70,9 +72,10 @@ class StepwellSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="forbid", validate_default=True)
 
     # Workers own the state, and each is a Spark task that lives as long as the run. Without the setting, a state keeps its number, and a new
-    # pipeline in local mode gets a worker for each core, at most 8. On a cluster a new pipeline needs the setting. The bound prevents a typing
-    # error from asking for a million task slots.
-    workers: int | None = Field(default=None, ge=1, le=1024)
+    # pipeline in local mode gets a worker for each core, at most 8. On a cluster a new pipeline needs the setting. A run acts on a value that
+    # was changed since it was acted on last, so an old value does not undo `stepwell layout change`. The bound prevents a typing error from
+    # asking for a million task slots.
+    workers: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
     # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
     # Under a backlog, larger steps have a higher throughput and a longer latency.
@@ -96,9 +99,13 @@ class StepwellSettings(BaseSettings):
     topics_partitions: int = Field(default=4, ge=1, le=10_000)
     # -1 means the broker's default.
     topics_replication_factor: int = Field(default=-1, ge=-1, le=100)
-    # The units of placement, whose number is fixed for the life of the state. There are enough of them to give a hundred workers even
-    # shares. A record's key has two bytes for the shard.
-    shards: int = Field(default=4096, ge=1, le=1 << 16)
+    # How a new state is divided into shards, which are what a change of the number of workers distributes. `fixed`: their number is that of
+    # `stepwell.shards`. `dynamic`: it follows the number of workers. A state keeps its policy until `stepwell layout change` names another.
+    sharding: Literal["fixed", "dynamic"] = "fixed"
+    # By which part the largest share of a worker may exceed the mean under the dynamic policy. A lower one means more shards.
+    sharding_inaccuracy: float = Field(default=INACCURACY, gt=0, le=1)
+    # The number of shards under the fixed policy. 4096 give a hundred workers shares that differ by 2.5 %. No more than slots.
+    shards: int = Field(default=SHARDS_FIXED, ge=1, le=SLOTS)
     # Every output message has its step in a header. Leaving it out saves 0.7 us per message that is produced without the C extension.
     message_step_header: bool = True
     # What happens to a malformed message if its table does not say.
@@ -121,7 +128,7 @@ class StepwellSettings(BaseSettings):
     @classmethod
     def _power_of_two(cls, value: int) -> int:
         if value & (value - 1):
-            raise ValueError("must be a power of two: a shard is named by the top bits of a hash")
+            raise ValueError("must be a power of two: the 65,536 slots are divided into shards of equal size")
         return value
 
 

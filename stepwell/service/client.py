@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,14 @@ import psutil
 
 from base.fault import ExitCode
 from stepwell.errors import StepwellError
-from stepwell.service.endpoint import ANSWER_SECONDS_MAX, READ_SECONDS_MAX, Endpoint, read_endpoint, request
+from stepwell.service.endpoint import (
+    ANSWER_SECONDS_MAX,
+    LAYOUT_SECONDS_MAX,
+    READ_SECONDS_MAX,
+    Endpoint,
+    read_endpoint,
+    request,
+)
 from stepwell.service.last_run import read_last_run
 
 if TYPE_CHECKING:
@@ -23,12 +30,19 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.05
 
 UNAUTHORIZED = 401
+REFUSED = 409
 
 
 class NotRunning(StepwellError):
     """No service answers for this project."""
 
     exit_code = ExitCode.NOT_RUNNING
+
+
+class LayoutRefused(StepwellError):
+    """The service refuses a request that concerns the layout. Nothing was changed."""
+
+    exit_code = ExitCode.STATE
 
 
 class ControlClient:
@@ -42,6 +56,15 @@ class ControlClient:
 
     def ask(self, what: str) -> dict[str, Any]:
         return self._call("POST", f"/{what}")
+
+    def ask_layout(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Asks for a change of the layout, or for something of the one under way, and waits until the service has accepted it. Returns the
+        layout. Raises LayoutRefused, NotRunning, StepwellError."""
+        path = f"/layout/{what}"
+        answer = self._answer("POST", path, seconds=LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
+        if answer.status_code == REFUSED:
+            raise LayoutRefused(**_fault_of(answer))
+        return _content(answer, path)
 
     def views(self, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
         """What kept views hold as of the last checkpoint, as the service's workers have read it. Raises NotRunning, StepwellError."""
@@ -95,17 +118,19 @@ class ControlClient:
         return endpoint
 
     def _call(self, method: str, path: str) -> dict[str, Any]:
-        answer = self._answer(method, path)
-        found: dict[str, Any] = answer.json()
-        if answer.status_code != 200:
-            raise StepwellError(f"the service refuses {path}: {found.get('error', answer.status_code)}")
-        return found
+        return _content(self._answer(method, path), path)
 
     def _answer(
-        self, method: str, path: str, *, seconds: float = ANSWER_SECONDS_MAX, names: Sequence[str] = ()
+        self,
+        method: str,
+        path: str,
+        *,
+        seconds: float = ANSWER_SECONDS_MAX,
+        names: Sequence[str] = (),
+        body: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
         endpoint = self.endpoint()
-        answer = _request(endpoint, method, path, seconds, names)
+        answer = _request(endpoint, method, path, seconds, names, body)
         if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
             raise NotRunning(
                 f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
@@ -114,11 +139,30 @@ class ControlClient:
         return answer
 
 
-def _request(endpoint: Endpoint, method: str, path: str, seconds: float, names: Sequence[str]) -> httpx.Response | None:
+def _content(answer: httpx.Response, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = answer.json()
+    if answer.status_code != 200:
+        raise StepwellError(f"the service refuses {path}: {found.get('error', answer.status_code)}")
+    return found
+
+
+def _fault_of(answer: httpx.Response) -> dict[str, str]:
+    found = answer.json()
+    return {"message": str(found["error"]), "what_to_do": str(found["what_to_do"])}
+
+
+def _request(
+    endpoint: Endpoint,
+    method: str,
+    path: str,
+    seconds: float,
+    names: Sequence[str],
+    body: Mapping[str, Any] | None,
+) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
     assert endpoint.url.startswith("http://")
     try:
-        return request(method, endpoint.url + path, headers, seconds=seconds, names=names)
+        return request(method, endpoint.url + path, headers, seconds=seconds, names=names, body=body)
     except httpx.TransportError:
         return None
 

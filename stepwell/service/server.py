@@ -4,6 +4,14 @@ GET  /alive                               which run this is; it needs no token, 
 GET  /status, /metrics                    what the pipeline does
 GET  /views?name=...                      what kept views hold; it waits until all workers have answered
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
+GET  /layout                              who owns how many slots, and how far a change of that is
+POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed",
+                                          "budget_bytes": 4000000, "budget_ms": 20}; all but `workers` may be left out
+POST /layout/pause /resume                stop and continue the change under way
+POST /layout/reverse /abort               move everything back, or nothing more
+
+The requests below /layout are answered when the loop has accepted or refused them: 200 with the layout, 400 if the body is malformed, 409 with
+the reason if the loop refuses.
 """
 
 from __future__ import annotations
@@ -11,34 +19,64 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
 
 import uvicorn
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from base.options import WORKERS_MAX
+from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from stepwell.service.endpoint import READ_SECONDS_MAX, Endpoint
+from engine.model.layout import Dynamic, Fixed, Policy
+from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.views import encode_views
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")
 START_SECONDS_MAX = 10.0
 """The time for a server on loopback to begin to listen. It was measured as 0.05 s."""
 
+ASKED_OF_A_CHANGE: Mapping[str, LayoutRequest] = {
+    "pause": HoldRequest(is_held=True),
+    "resume": HoldRequest(is_held=False),
+    "reverse": TurnRequest("reverse"),
+    "abort": TurnRequest("abort"),
+}
+
+PolicyName = Literal["fixed", "dynamic"]
+
+POLICIES: Mapping[PolicyName, Policy] = {"fixed": Fixed(), "dynamic": Dynamic()}
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class ControlServer:
-    """Listens from `start` to `close`. `endpoint` says where."""
+class ChangeBody(BaseModel):
+    """The body of POST /layout/change: see ChangeRequest. `policy` is one that the project's settings describe."""
 
-    def __init__(self, requests: Requests, board: StatusBoard, port: int = 0) -> None:
-        self._requests, self._board = requests, board
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    workers: int = Field(ge=1, le=WORKERS_MAX)
+    mode: Literal["live", "cold"] = "live"
+    policy: PolicyName | None = None
+    budget_bytes: int | None = Field(default=None, ge=1)
+    budget_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class ControlServer:
+    """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a change of the layout may ask for."""
+
+    def __init__(
+        self, requests: Requests, board: StatusBoard, port: int = 0, policies: Mapping[PolicyName, Policy] = POLICIES
+    ) -> None:
+        self._requests, self._board, self._policies = requests, board, policies
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", port))
@@ -48,6 +86,9 @@ class ControlServer:
             Route("/status", self._guarded(self._status)),
             Route("/metrics", self._guarded(self._metrics)),
             Route("/views", self._guarded(self._views)),
+            Route("/layout", self._guarded(self._layout)),
+            Route("/layout/change", self._guarded(self._change), methods=["POST"]),
+            Route("/layout/{what}", self._guarded(self._ask_of_change), methods=["POST"]),
             Route("/{what}", self._guarded(self._ask), methods=["POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
@@ -99,8 +140,44 @@ class ControlServer:
         self._requests.ask(what)
         return JSONResponse({"asked": what})
 
+    async def _layout(self, request: Request) -> Response:
+        return JSONResponse(self._shown_layout())
+
+    async def _change(self, request: Request) -> Response:
+        try:
+            body = ChangeBody.model_validate_json(await request.body())
+        except ValidationError as fault:
+            return JSONResponse({"error": _told(fault)}, 400)
+        policy = None if body.policy is None else self._policies[body.policy]
+        return await self._settle(ChangeRequest(body.workers, body.mode, policy, body.budget_bytes, body.budget_ms))
+
+    async def _ask_of_change(self, request: Request) -> Response:
+        what = request.path_params["what"]
+        if what not in ASKED_OF_A_CHANGE:
+            return JSONResponse({"error": f"layout/{what}: one of change, {', '.join(ASKED_OF_A_CHANGE)}"}, 404)
+        return await self._settle(ASKED_OF_A_CHANGE[what])
+
+    async def _settle(self, asked: LayoutRequest) -> Response:
+        try:
+            await run_in_threadpool(self._requests.ask_layout, asked, LAYOUT_SECONDS_MAX)
+        except ChangeRefused as fault:
+            return JSONResponse({"error": fault.message, "what_to_do": fault.what_to_do}, 409)
+        return JSONResponse(self._shown_layout())
+
+    def _shown_layout(self) -> dict[str, Any]:
+        shown = self._board.show()
+        return {**shown["layout"], "fault": shown["layout_fault"]}
+
     async def _metrics(self, request: Request) -> Response:
         return Response(metrics(self._board), media_type="text/plain; version=0.0.4")
+
+
+def _told(fault: ValidationError) -> str:
+    """What is wrong with a body, in a line for each field."""
+    return "\n".join(
+        f"{'.'.join(map(str, error['loc'])) or 'the body'}: {error['msg']}"
+        for error in fault.errors(include_url=False, include_input=False, include_context=False)
+    )
 
 
 def metrics(board: StatusBoard) -> bytes:
@@ -124,4 +201,21 @@ def metrics(board: StatusBoard) -> bytes:
         gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
         for key, value in shown[name].items():
             gauge.labels(key).set(value)
+    for name, number in layout_numbers(shown["layout"]).items():
+        Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
     return generate_latest(registry)
+
+
+def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:
+    """The gauges of the layout. Without a change its numbers are 0; bytes that are not counted yet are left out."""
+    change = layout.get("change")
+    shown: dict[str, float | None] = {
+        "workers": len(layout.get("members", ())),
+        "layout_number": layout.get("number"),
+        "layout_changing": int(change is not None),
+        "layout_slots_left": 0 if change is None else change["slots_left"],
+        "layout_bytes_moved": 0 if change is None else change["bytes_moved"],
+        "layout_bytes_left": 0 if change is None else change["bytes_left"],
+        "layout_longest_cut_ms": 0 if change is None else change["longest_cut_ms"],
+    }
+    return {name: number for name, number in shown.items() if number is not None}

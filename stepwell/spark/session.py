@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from base.options import WORKERS_MAX
 from stepwell.spark import class_archive
 from stepwell.spark.fixed import FIXED_SQL
 
@@ -25,7 +26,7 @@ DAEMON_KEY = "spark.python.daemon.module"
 PYTHON_PATH_KEY = "spark.executorEnv.PYTHONPATH"
 DAEMON_MODULE = "engine.resident.daemon"
 
-WORKER_SLOTS = 1024
+WORKER_SLOTS = WORKERS_MAX
 """Task slots of local mode beyond the cores: as many as a pipeline may have workers. A slot that nobody uses costs nothing."""
 
 FAST_START = "-XX:TieredStopAtLevel=1"

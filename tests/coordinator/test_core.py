@@ -14,8 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
-from coordinator.change import Change
+from coordinator.change import Bury, Change, Cut, LogChange, Wanted
 from coordinator.core import (
     Action,
     Checkpoint,
@@ -44,7 +45,7 @@ from io_kafka.step_log.records import (
     StepRecord,
 )
 from io_kafka.step_log.state import PENDING_STEPS_MAX, StepLogState
-from tests.io_kafka.layouts import layout, owned_by, placed
+from tests.io_kafka.layouts import change, layout, owned_by, placed, target
 
 INPUT = TopicPartition("in", 0)
 DIVISION_OFFSETS = 4
@@ -501,6 +502,71 @@ def test_a_state_that_cannot_be_is_noticed(said: str, fields: dict[str, object])
         setattr(core, name, value)
     with pytest.raises(AssertionError, match=said):
         core.check(log)
+
+
+# A run for a change of the layout alone
+
+GIVEN_AWAY = {0: ALL_SLOTS, 1: NO_SLOTS}
+"""After the change from two workers to one."""
+
+
+def shrink(action: Action, core: Core, log: Log) -> None:
+    """Acts as the shell in the change from workers 0 and 1 to worker 0."""
+    match action:
+        case LogChange(wanted):
+            log.append(change().model_copy(update={"mode": wanted.mode}))
+            core.change_intended(log)
+        case Cut():
+            core.cut(GIVEN_AWAY)
+        case LogIntent(version) if core.change.is_moved(log):
+            log.append(CheckpointIntent(epoch=0, version=version, placed=placed(0)))
+        case Complete(version) if log.change is not None:
+            log.complete(version)
+            log.append(layout(1, workers=(0,)))
+            core.completed(log)
+        case Bury():
+            core.buried({0: ALL_SLOTS})
+        case _:
+            do(action, core, log)
+    if isinstance(action, Fold):
+        core.folded({0: (action.version,)})
+
+
+def kinds_until_exit(core: Core, log: Log) -> list[str]:
+    done: list[str] = []
+    while done[-1:] != ["Exit"]:
+        assert len(done) < 40, done
+        core.change.is_weighed |= log.change is not None
+        action = core.next(log)
+        done.append(type(action).__name__)
+        shrink(action, core, log)
+    return done
+
+
+SETTLING = ["LogIntent", "Freeze", "Fold", "Complete", "Bury", "Exit"]
+
+
+def test_a_run_for_a_cold_change_leaves_the_replay_to_the_next_run() -> None:
+    log, core = Log(divided=3, written=2), Core(EMPTY, ids(), Change(owned_by(0, 1)), only_layout=True)
+    core.change.request(Wanted("cold", target(0), None), log)
+    assert kinds_until_exit(core, log) == ["LogChange", "Cut", *SETTLING]
+    assert (core.step, log.division_next) == (0, 3)
+
+
+def test_a_run_that_finds_a_live_change_replays_and_takes_no_new_step() -> None:
+    log, core = Log(divided=3, written=2), Core(EMPTY, ids(), Change(owned_by(0, 1)), only_layout=True)
+    log.append(change())
+    assert kinds_until_exit(core, log) == [
+        *("Give", "Collect", "Give", "Settle", "Collect", "Settle"),
+        "Cut",
+        *SETTLING,
+    ]
+    assert (core.step, log.steps, log.division_next) == (2, 2, 3)
+
+
+def test_a_run_for_a_change_ends_at_once_where_there_is_none() -> None:
+    log, core = Log(divided=3, written=2), Core(EMPTY, ids(), Change(owned_by(0, 1)), only_layout=True)
+    assert kinds_until_exit(core, log) == ["Exit"]
 
 
 # All sequences of requests

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
+from engine.resident.entry import Assignment
+from engine.resident.launcher import Cluster
+from engine.resident.sockets import SocketTransport
 from faults.points import Crash, Order, arm
 from storage.database import Database
 from tests.end_to_end import everything
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
 from tests.end_to_end.test_placement import contents
-from tests.end_to_end.threads import threads
+from tests.end_to_end.threads import LOOPBACK, ThreadLauncher, threads
 
 SIZES = (3, 1, 4, 2)
 """The state begins with two workers."""
@@ -81,6 +86,10 @@ def settle(play: Playground, resolved: Resolved, run: Running, workers: int) -> 
     run.wait_until(is_settled)
 
 
+def slots_of(run: Running) -> list[int]:
+    return [member["slots"] for member in run.board.show()["layout"]["members"].values()]
+
+
 def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
@@ -99,9 +108,41 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
             run.wait_until(lambda status: "change" not in status["layout"])
             layout = play.log(resolved).layout
             assert layout is not None and layout.outcome == {"reverse": "reversed", "abort": "aborted"}[reason]
+        aborted = slots_of(run)
+        run.requests.ask_layout(ChangeRequest(len(aborted), "live"), WAIT_SECONDS_MAX)
+        settle(play, resolved, run, len(aborted))
+        assert max(slots_of(run)) - min(slots_of(run)) < max(aborted) - min(aborted), (
+            "the shares are as uneven as before"
+        )
     play.run(resolved, threads())
     assert 0 not in play.check(resolved).values()
     play.check_steps(resolved)
+
+
+class FullLauncher(ThreadLauncher):
+    """Spark with two task slots: a third task waits for ever."""
+
+    def start(self, assignment: Assignment) -> Any:
+        return super().start(assignment) if len(self.jobs) < 2 else SimpleNamespace(failure=None, cancel=lambda: None)
+
+
+@pytest.mark.parametrize("mode", ["live", "cold"])
+def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: Literal["live", "cold"]) -> None:
+    resolved = resolved_for(play, 2)
+    resolved = replace(resolved, spec=replace(resolved.spec, register_s=1.0))
+    everything.send(play, 1)
+    with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
+        run.wait_until(lambda status: status["steps_run"] > 0)
+        run.requests.ask_layout(ChangeRequest(3, mode), WAIT_SECONDS_MAX)
+        run.wait_until(lambda status: status["layout_fault"] is not None and "change" not in status["layout"])
+        assert "1 workers need 1 task slots" in run.board.show()["layout_fault"]
+        everything.send(play, 2)
+        steps = run.board.show()["steps_run"]
+        run.wait_until(lambda status: status["steps_run"] > steps)
+        run.requests.ask_layout(ChangeRequest(1, mode), WAIT_SECONDS_MAX)
+        settle(play, resolved, run, 1)
+        assert run.board.show()["layout_fault"] is None
+    assert members(play, resolved) == 1
 
 
 def test_a_setting_that_nobody_has_touched_does_not_undo_a_change(play: Playground) -> None:

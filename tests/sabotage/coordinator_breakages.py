@@ -17,7 +17,13 @@ COORDINATOR = (
         "output-before-division",
         "The core lets a step run whose division is not in the log yet.",
         "1 division first",
-        (Edit(CORE, "        if self.step < log.division_next:\n", "        if self.step <= log.division_next:\n"),),
+        (
+            Edit(
+                CORE,
+                "        if self.step < self._given_below(log):\n",
+                "        if self.step <= self._given_below(log):\n",
+            ),
+        ),
         (f"{TEST_CORE}::TestRun",),
     ),
     Breakage(
@@ -111,7 +117,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if self.running is None and ahead < log.division_next and not self._boundary_due(log):\n",
+                "        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):\n",
                 "        if self.running is None and not self._boundary_due(log):\n",
             ),
         ),
@@ -124,8 +130,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if self.running is None and ahead < log.division_next and not self._boundary_due(log):\n",
-                "        if self.running is None and ahead < log.division_next:\n",
+                "        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):\n",
+                "        if self.running is None and ahead < self._given_below(log):\n",
             ),
         ),
         (

@@ -17,6 +17,8 @@ def test_defaults() -> None:
     assert settings.stepwell.checkpoint_interval == 10.0
     assert settings.stepwell.step_rows_max == 320_000
     assert settings.stepwell.shards == 4096
+    assert settings.stepwell.sharding == "fixed"
+    assert settings.stepwell.sharding_inaccuracy == 0.1
     assert settings.stepwell.message_step_header is True
     assert settings.stepwell.on_error == "fail"
     assert settings.kafka == {"bootstrap.servers": "127.0.0.1:9092"}
@@ -51,6 +53,9 @@ def test_prefixes_decide_who_gets_a_key() -> None:
         ("stepwell.workers", "1025", "less than or equal to 1024"),
         ("stepwell.workers", "two", "valid integer"),
         ("stepwell.shards", "1000", "power of two"),
+        ("stepwell.sharding", "even", "'dynamic'"),
+        ("stepwell.sharding.inaccuracy", "0", "greater than 0"),
+        ("stepwell.sharding.inaccuracy", "1.5", "less than or equal to 1"),
         ("stepwell.checkpoint.interval", "10", "500ms, 10s"),
         ("stepwell.checkpoint.interval", "1us", "greater than or equal to 0.1"),
         ("stepwell.on.error", "ignore", "'skip'"),

@@ -1,0 +1,349 @@
+"""`stepwell layout`: which worker owns which part of the state, and how that is changed. See docs/layouts.md.
+
+`show` and `plan` read the step log if no service runs. `change` then makes the change itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from base.options import WORKERS_MAX
+from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show
+from stepwell.commands.layout_text import change_text, share_text, size_text, time_text
+from stepwell.errors import StepwellError
+from stepwell.project.loading import Project
+from stepwell.project.settings import parse_bytes, parse_duration
+from stepwell.service.client import ControlClient, NotRunning
+
+app = typer.Typer(
+    help="Which worker owns which part of the state, and how that is changed.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+WorkersOption = Annotated[int, typer.Option("--workers", min=1, max=WORKERS_MAX, help="Of the layout to come.")]
+PolicyOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--fixed/--dynamic",
+        help="How many shards there are: a fixed number, or one that follows the workers. Default: as now.",
+    ),
+]
+
+MODES = ("live", "cold")
+
+_TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
+
+
+@app.command("show")
+def show_layout(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Show the workers with their shares, and how far a change is."""
+    with reported(as_json):
+        from stepwell.inspection.layouts import of_log, of_service
+
+        project = project_of(spec)
+        status = _status(project)
+        if status is not None and status["layout"]:
+            found = of_service(status)
+        else:
+            found = of_log(*_recorded(project))
+        show(found, as_json=as_json, text=_layout_text(found))
+
+
+@app.command()
+def plan(
+    workers: WorkersOption, is_fixed: PolicyOption = None, spec: SpecOption = None, as_json: JsonOption = False
+) -> None:
+    """Show what a change would move, and about how long it would take."""
+    with reported(as_json):
+        from coordinator.layouts import layout_of
+        from stepwell.inspection.layouts import plan_of
+
+        project = project_of(spec)
+        record, log = _recorded(project)
+        if log.change is not None:
+            raise StepwellError(
+                "a change of the layout is under way, and no other one can be planned before it is settled.",
+                "`stepwell layout show` shows how far it is.",
+            )
+        policy = _policies(project).get(is_fixed)
+        found = plan_of(layout_of(record), workers, policy, _state_bytes(project))
+        show(found, as_json=as_json, text=_plan_text(found))
+
+
+@app.command()
+def change(
+    workers: WorkersOption,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="live: moves a little between steps, which go on. cold: stops the steps until all has moved. Default: live if a service runs."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES,TIME", help="What one cut of a live change may move and take: 4m, 20ms, or 4m,20ms."
+        ),
+    ] = None,
+    is_fixed: PolicyOption = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")
+    ] = False,
+    wait: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Wait for so long at most.")] = None,
+    spec: SpecOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the number of workers. Without a running service, the command claims the pipeline, makes a cold change and leaves."""
+    if no_wait and wait is not None:
+        raise typer.BadParameter("give --no-wait or --wait, not both")
+    if mode == "cold" and budget is not None:
+        raise typer.BadParameter("a cold change has no budget, because no step runs meanwhile", param_hint="--budget")
+    bounds = _parsed_budget(budget)
+    with reported(as_json):
+        _refuse_mode(mode)
+        project = project_of(spec)
+        if _status(project) is None:
+            _refuse_without_service(mode, budget, no_wait or wait is not None)
+            status = _changed_offline(project, workers, is_fixed)
+        else:
+            body = {"workers": workers, "mode": mode or "live", **bounds}
+            if is_fixed is not None:
+                body["policy"] = "fixed" if is_fixed else "dynamic"
+            status = _changed(project, body, wait, no_wait=no_wait, quiet=as_json)
+        _show_changed(status, as_json=as_json)
+
+
+@app.command()
+def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Stop the moves of the change under way. Steps go on if it is live."""
+    _ask(spec, "pause", as_json)
+
+
+@app.command()
+def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Go on with a change that is paused."""
+    _ask(spec, "resume", as_json)
+
+
+@app.command()
+def reverse(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Move everything back, so that the layout is what it was before the change."""
+    _ask(spec, "reverse", as_json)
+
+
+@app.command()
+def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Move nothing more: the slots stay with the workers that have them now, and that becomes the layout."""
+    _ask(spec, "abort", as_json)
+
+
+# Requests
+
+
+def _changed(
+    project: Project, body: dict[str, Any], wait: float | None, *, no_wait: bool, quiet: bool
+) -> dict[str, Any]:
+    """The last status of a change that a service makes; with `no_wait`, the first one."""
+    from stepwell.commands.layout_change import follow
+
+    client = ControlClient(project.state_folder)
+    asked = client.ask_layout("change", body)
+    return client.status() if no_wait else follow(client, asked, body["workers"], wait, quiet=quiet)
+
+
+def _changed_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:
+    from stepwell.commands.layout_change import change_offline, refuse_without_need
+
+    refuse_without_need(*_recorded(project), workers)
+    return change_offline(project, workers, _policies(project).get(is_fixed))
+
+
+def _refuse_mode(mode: str | None) -> None:
+    if mode == "hot":
+        raise StepwellError(
+            "the mode hot is not there yet.",
+            "Use --mode live, which never stops the steps, or --mode cold, which is faster and stops them.",
+        )
+    if mode is not None and mode not in MODES:
+        raise StepwellError(f"{mode} is not a mode of a change.", f"Use one of {', '.join(MODES)}.")
+
+
+def _refuse_without_service(mode: str | None, budget: str | None, waits: bool) -> None:
+    needed = (
+        "--mode live"
+        if mode == "live"
+        else "--budget"
+        if budget is not None
+        else "--no-wait or --wait"
+        if waits
+        else None
+    )
+    if needed is not None:
+        raise NotRunning(
+            f"no service runs for this project, and {needed} needs one.",
+            "Start it with `stepwell run`, or leave the option out: the change is cold then, and the command returns when it is settled.",
+        )
+
+
+def _ask(spec: Any, what: str, as_json: bool) -> None:
+    with reported(as_json):
+        found = ControlClient(project_of(spec).state_folder).ask_layout(what)
+        show(found, as_json=as_json, text=_accepted_text(what, found.get("change")))
+
+
+def _accepted_text(what: str, under_way: dict[str, Any] | None) -> str:
+    if under_way is None:
+        return "the change is settled"
+    text = f"the service has accepted to {what} the change {change_text(under_way)}"
+    if under_way["is_paused"] and under_way["mode"] == "cold":
+        text += "\nThe change is cold, so no step runs before `stepwell layout resume`."
+    elif under_way["is_paused"] and what == "reverse":
+        text += "\nThe change is paused: `stepwell layout resume` lets it go on."
+    return text
+
+
+def _parsed_budget(text: str | None) -> dict[str, Any]:
+    """The fields of the request. A part with a unit of time (us, ms, s) is a time, and any other one a size."""
+    found: dict[str, Any] = {}
+    for part in () if text is None else text.split(","):
+        try:
+            if _TIME.fullmatch(part):
+                name, bound = "budget_ms", 1e3 * parse_duration(part)
+            else:
+                name, bound = "budget_bytes", parse_bytes(part)
+        except ValueError as fault:
+            raise typer.BadParameter(f"{part} {fault}; a time is written as 20ms", param_hint="--budget") from None
+        if name in found or bound <= 0:
+            raise typer.BadParameter(
+                f"{text}: write one size, one time, or both, above 0: 4m,20ms", param_hint="--budget"
+            )
+        found[name] = bound
+    return found
+
+
+# What is there
+
+
+def _status(project: Project) -> dict[str, Any] | None:
+    """The service's status; None if none runs."""
+    try:
+        return ControlClient(project.state_folder).status()
+    except NotRunning:
+        return None
+
+
+def _recorded(project: Project) -> tuple[Any, Any]:
+    """(the record of the layout, the step log). Raises StepwellError if the pipeline has never run."""
+    from stepwell.commands.steps import read_log
+
+    log = read_log(project)
+    if log.layout is None:
+        raise StepwellError(
+            f"pipeline {project.name} has no layout yet.", "Its first run makes it: `stepwell run --workers N`."
+        )
+    return log.layout, log
+
+
+def _policies(project: Project) -> dict[bool | None, Any]:
+    """By the value of --fixed/--dynamic."""
+    from stepwell.planning.sharding import policies_of
+
+    policies = policies_of(project.settings.stepwell)
+    return {True: policies["fixed"], False: policies["dynamic"]}
+
+
+def _state_bytes(project: Project) -> int | None:
+    """The size of all state, as the service or the last run has told; None if none has."""
+    client = ControlClient(project.state_folder)
+    for status in (_status(project), client.last_run()):
+        if status is not None and status.get("state_bytes"):
+            sizes: dict[str, int] = status["state_bytes"]
+            return sum(sizes.values())
+    return None
+
+
+# For people
+
+
+def _show_changed(status: dict[str, Any], *, as_json: bool) -> None:
+    from stepwell.inspection.layouts import of_service
+
+    found = of_service(status)
+    if found["change"] is not None:
+        text: RenderableType = f"the change has begun: {change_text(found['change'])}"
+    else:
+        text = Group("the change is settled", _layout_text(found))
+    show(found, as_json=as_json, text=text)
+
+
+def _layout_text(found: dict[str, Any]) -> RenderableType:
+    table = plain_table("worker", "host", "process", "slots", "share")
+    for member in found["members"]:
+        host, pid = (("-" if member[name] is None else str(member[name])) for name in ("host", "pid"))
+        table.add_row(str(member["worker"]), host, pid, f"{member['slots']:,}", share_text(member["slots"]))
+    head = f"layout {found['number']} ({found['outcome']}): {found['shards']:,} shards, {found['policy']} policy"
+    if not found["is_running"]:
+        head += "; no service runs" + (", and the shares are those of the last checkpoint" if found["change"] else "")
+    parts: list[RenderableType] = [head, table]
+    if found["change"] is not None:
+        parts.append(f"change {found['change']['number']}: {change_text(found['change'])}")
+        if not found["is_running"]:
+            parts.append("The next `stepwell run` goes on with it.")
+    if found["fault"] is not None:
+        parts.append(escape(f"the last change: {found['fault']}"))
+    return Group(*parts)
+
+
+def _plan_text(found: dict[str, Any]) -> RenderableType:
+    now, then = found["workers"]["now"], found["workers"]["then"]
+    table = plain_table("from", "to", "slots", "share", "state, about")
+    for way in found["moves"]:
+        table.add_row(
+            f"worker {way['source']}",
+            f"worker {way['destination']}",
+            f"{way['slots']:,}",
+            share_text(way["slots"]),
+            "-" if way["bytes"] is None else size_text(way["bytes"]),
+        )
+    shards = found["shards"]
+    parts: list[RenderableType] = [
+        f"from {now} to {then} workers"
+        + (f", {shards['now']:,} to {shards['then']:,} shards" if _differ(shards) else ""),
+        *([table] if found["moves"] else []),
+        f"{share_text(found['slots'])} of the slots would move" + _bytes_text(found),
+    ]
+    if found["cold_s"] is not None:
+        parts.append(
+            f"Estimated time: {_times_text(found)}. New workers take some seconds to start, and a checkpoint follows."
+        )
+    parts.append(_unsplit_text(found["unsplit"]))
+    return Group(*parts)
+
+
+def _differ(numbers: dict[str, int]) -> bool:
+    return len(set(numbers.values())) > 1
+
+
+def _bytes_text(found: dict[str, Any]) -> str:
+    if found["bytes"] is None:
+        return ". How large the state is, is known after the first checkpoint of a run."
+    return f", about {size_text(found['bytes'])} of state."
+
+
+def _times_text(found: dict[str, Any]) -> str:
+    cold, (low, high) = time_text(found["cold_s"]), map(time_text, found["live_s"])
+    if cold == high:
+        return cold
+    return f"cold {cold}, in which no step runs; live {low} if little is to be read, or up to {high} under load, while steps go on"
+
+
+def _unsplit_text(unsplit: dict[str, Any]) -> str:
+    owner = unsplit["owner_then"]
+    moves = "stays with" if owner == unsplit["owner_now"] else "moves to"
+    return f"The state of aggregates without keys, of NOT IN and of constants lies in slot 0, which {moves} worker {owner} and cannot be split."

@@ -1,0 +1,101 @@
+"""What `stepwell layout` shows: the layout as the service or the step log has it, and what a change of it would move.
+
+The step log knows the owners of the last checkpoint. Only the service knows the owners now, the hosts, and how far a change has got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from base.slots import NO_SLOTS, SLOTS
+from engine.model.layout import Layout, Policy, moves
+from io_kafka.step_log.layout_records import LayoutRecord
+from io_kafka.step_log.state import StepLogState
+
+COLD_BYTES_PER_S = 150e6
+"""What a cold change moves, with the destination's writes and the fold. An estimate: disks differ."""
+
+LIVE_SLOWER_MAX = 4.3
+"""How much longer a live change takes if steps follow each other without a gap: its cuts get 0.3 of the time of a step, so 0.3 / 1.3 of all.
+If nothing is to be read, a live change is as fast as a cold one."""
+
+
+def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The layout in a status of the service. It may be the last status of one that has ended."""
+    layout, is_running = status["layout"], status["phase"] not in ("stopped", "failed")
+    hosts = {worker["worker"]: worker for worker in status["workers"] if is_running}
+    members = [
+        _member(int(number), member["birth"], member["slots"], hosts.get(int(number)))
+        for number, member in layout.get("members", {}).items()
+    ]
+    head = {name: layout.get(name) for name in ("number", "outcome", "shards", "policy")}
+    found = {"is_running": is_running, **head, "members": members}
+    return {**found, "change": layout.get("change"), "fault": status["layout_fault"]}
+
+
+def of_log(record: LayoutRecord, log: StepLogState) -> dict[str, Any]:
+    """The layout of a pipeline that does not run: the owners of its last checkpoint."""
+    placed, change = record.placed, None
+    if log.change is not None and log.target is not None:
+        placed = log.placed[log.checkpoints[-1]] if log.checkpoints else placed
+        left = (slots.minus(log.target.owned.get(worker, NO_SLOTS)) for worker, slots in placed.owned.items())
+        change = {
+            "number": log.change.change,
+            "mode": log.change.mode,
+            "workers": len(log.target.members),
+            "slots_left": sum(map(len, left)),
+        }
+    owned = placed.owned
+    members = [_member(number, birth, len(owned[number]), None) for number, birth in placed.births.items()]
+    return {
+        "is_running": False,
+        "number": record.number,
+        "outcome": record.outcome,
+        "shards": record.shards,
+        "policy": record.policy.kind,
+        "members": members,
+        "change": change,
+        "fault": None,
+    }
+
+
+def _member(number: int, birth: str, slots: int, host: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "worker": number,
+        "host": None if host is None else host["host"],
+        "pid": None if host is None else host["pid"],
+        "birth": birth,
+        "slots": slots,
+        "share_percent": round(100 * slots / SLOTS, 2),
+    }
+
+
+def plan_of(origin: Layout, workers: int, policy: Policy | None, state_bytes: int | None) -> dict[str, Any]:
+    """What a change of `origin` to so many workers would move. Bytes are an estimate from the size of all state, None if that is not known: the
+    routing hash spreads the keys evenly over the slots, but some keys have more state than others."""
+    target = origin.with_policy(policy or origin.policy).with_workers(workers)
+    ways = [
+        {"source": source, "destination": destination, "slots": len(slots), **_part(len(slots), state_bytes)}
+        for (source, destination), slots in moves(origin, target).items()
+    ]
+    moved = sum(way["slots"] for way in ways)
+    total = _part(moved, state_bytes)
+    cold_s = None if total["bytes"] is None else round(total["bytes"] / COLD_BYTES_PER_S, 3)
+    return {
+        "workers": {"now": len(origin.members), "then": workers},
+        "shards": {"now": origin.shards, "then": target.shards},
+        "joining": sorted(set(target.members) - set(origin.members)),
+        "leaving": sorted(set(origin.members) - set(target.members)),
+        "moves": ways,
+        "slots": moved,
+        **total,
+        "cold_s": cold_s,
+        "live_s": None if cold_s is None else [cold_s, round(LIVE_SLOWER_MAX * cold_s, 3)],
+        "unsplit": {"slot": 0, "owner_now": origin.owners[0], "owner_then": target.owners[0]},
+    }
+
+
+def _part(slots: int, state_bytes: int | None) -> dict[str, Any]:
+    size = None if state_bytes is None else round(state_bytes * slots / SLOTS)
+    return {"share_percent": round(100 * slots / SLOTS, 2), "bytes": size}
