@@ -156,7 +156,7 @@ class Database:
         looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
         StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
         path = path.resolve()
-        with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
+        with _in_folder(path), _committed(path) as committed, committed.write(epoch) as writer:
             old = _load(path, writer)
             _check_owner(path, old, identity, epoch)
             number = old.layers_made + 1
@@ -179,7 +179,7 @@ class Database:
         last_saved: Description | None = None
         next_key: bytes | None = b""
         while new is None:
-            with environments.disk_faults(path), _committed(path) as committed, committed.write(epoch) as writer:
+            with _in_folder(path), _committed(path) as committed, committed.write(epoch) as writer:
                 old = _load(path, writer)
                 _check_owner(path, old, identity, epoch)
                 if fenced is not None and old.layers_made != fenced:
@@ -254,7 +254,7 @@ class Database:
         """At a step boundary: what was written since the last version becomes `version`, which waits to be folded. The
         next step writes a new layer at once. A second call with the same version does nothing. Raises CheckpointPending
         while another version waits to be folded, and what `transaction` raises."""
-        with environments.disk_faults(self.path), ExitStack() as stack:
+        with _in_folder(self.path), ExitStack() as stack:
             _, layers = self._retry(stack, self._enter_writing)  # keeps steps from writing in the meantime
             step = Transaction(layers, writable=False).get_step()
             committed = stack.enter_context(_committed(self.path))
@@ -280,7 +280,7 @@ class Database:
         Raises StaleEpoch, NotOpen, CorruptRecord, WriterBlocked, StorageFull."""
         while True:
             with (
-                environments.disk_faults(self.path),
+                _in_folder(self.path),
                 _committed(self.path) as committed,
                 committed.write(self.epoch) as writer,
             ):
@@ -399,6 +399,19 @@ class Database:
                 stack.push(attempt.pop_all())
                 return entered
         raise NotOpen(self.path, self.epoch, "its layers are missing, or replaced faster than they can be read")
+
+
+@contextmanager
+def _in_folder(path: Path) -> Iterator[None]:
+    """Turns the file system's errors into storage's. A run that has taken over may remove the database of a worker that a
+    change of the layout has just made: then it is gone."""
+    try:
+        with environments.disk_faults(path):
+            yield
+    except FileNotFoundError as fault:
+        if path.exists():
+            raise
+        raise NoDatabase(path) from fault
 
 
 def _already_opened(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:

@@ -31,7 +31,7 @@ from typing import Any
 
 import lmdb
 
-from storage.errors import CorruptFile, ForkedWhileOpen, NoDatabase, StorageError, StorageFull
+from storage.errors import CorruptFile, ForkedWhileOpen, StorageError, StorageFull
 from storage.writers import writing
 
 DATA_FILE = "data.mdb"
@@ -341,8 +341,6 @@ def disk_faults(folder: Path) -> Iterator[None]:
     except OSError as fault:
         if fault.errno in DISK_ERRNOS:
             raise _full(folder, fault) from fault
-        if isinstance(fault, FileNotFoundError) and not folder.exists():
-            raise NoDatabase(folder) from fault  # another process has removed it just now
         raise
 
 

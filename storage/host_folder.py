@@ -138,7 +138,10 @@ class HostFolder:
             return False
         removed = folder.with_name(f".{folder.name}{REMOVED_SUFFIX}")
         shutil.rmtree(removed, ignore_errors=True)
-        folder.rename(removed)
+        try:
+            folder.rename(removed)
+        except FileNotFoundError:
+            return False  # a process of another run was faster
         reached("bury.renamed", worker)
         shutil.rmtree(removed, ignore_errors=True)
         return True

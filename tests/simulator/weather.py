@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from faults.points import POINTS
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
-ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 0.4}
+ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 1.0}
 FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a worker", "away")
 """What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
 
@@ -39,6 +39,9 @@ RARE: tuple[tuple[str, ...], ...] = (
     ("checkpoint.folded",),
     ("checkpoint.frozen", "checkpoint.completed"),
     ("checkpoint.snapshot", "fold.inside", "fold.synced"),
+    ("cut.exported", "absorb.done", "joined"),
+    ("release.done", "cut.done", "born"),
+    ("settle.completed", "bury.renamed"),
     (),
 )
 """Points that worlds seldom come to: most of them mean to crash at some. A crash at one of a checkpoint keeps the world from the later ones,
