@@ -70,7 +70,10 @@ HAPPENS = {
     "host away": 230,
     "more tasks than workers": 280,
     "two hosts hold a database of one number": 300,
-    "ended by DatabaseMissing": 40,
+    "ended by DatabaseMissing": 12,
+    "asked: ChangeRequest": 600,
+    "asked: TurnRequest": 120,
+    "asked: HoldRequest": 120,
     "ended by NoSlots": 20,
     "ended by RecoveryFailed": 60,
 }
@@ -94,6 +97,7 @@ def judge(findings: Findings, seeds: int) -> None:
     assert not unharmed, f"no coordinator or worker was killed at {unharmed}"
     seen = findings.seen
     assert seen["cuts"] > seeds // 2 and seen["voided"] > seeds // 30, seen
+    assert seen["settled"] > seeds // 3 and seen["turns"] > seeds // 5, f"hardly any change of the layout ends: {seen}"
     assert seen["ahead"] > seeds // 2, f"workers hardly ever run a step before the one before it is written: {seen}"
     assert seen["steps"] > 8 * seeds and seen["claims"] > 3 * seeds and seen["checkpoints"] > 3 * seeds, seen
 
