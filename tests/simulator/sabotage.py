@@ -1034,6 +1034,23 @@ WEATHER: dict[str, dict[str, Any]] = {
         "crash_places": (),
         "weights": {**BENIGN, **ACTIVE},
     },
+    # Workers have to be made and to leave again and again.
+    "worker_that_does_not_enter": {
+        "weights": {**BENIGN, **ACTIVE, "layout": 4.0},
+        "points": 5000,
+        "messages": 40,
+        "task": 0.0,
+        "network": 0.0,
+        "client": 0.0,
+        "register_s": 15,
+    },
+    "workers_leave_before_the_change_is_settled": {
+        "weights": {**BENIGN, **ACTIVE, "layout": 4.0, "kill a worker": 0.5, "kill": 0.3},
+        "points": 5000,
+        "messages": 40,
+        "task": 0.0,
+        "network": 0.0,
+    },
     # Slots have to have other owners when a run recovers.
     "recovery_asks_the_members_of_the_layout": {
         "weights": {**BENIGN, **ACTIVE, "layout": 3.0, "kill a worker": 0.5, "kill": 0.3},

@@ -135,6 +135,7 @@ SLOW = {
     "cut_between_intent_and_freeze",
     "change_settled_by_a_checkpoint_of_before",
     "databases_of_a_newer_run_removed",
+    "worker_made_while_a_checkpoint_is_folded",
 }
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 
