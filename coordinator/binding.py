@@ -189,8 +189,8 @@ class Copy:
 @dataclass(frozen=True)
 class Bound:
     """`workers`: from each number to the serial number of its task. `births`: theirs. `created`: the numbers whose databases are to be created.
-    `copies`: the hosts of copies that are left alone, by number. `versions`: what the database of each number can open, as its host has reported
-    it."""
+    `copies`: the hosts of copies that are left alone, by number. `versions`: all that the database of each number can open, as its host has
+    reported it, whoever owns what in them."""
 
     workers: Mapping[int, int]
     births: Mapping[int, str]
@@ -209,8 +209,9 @@ class Missing:
 def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missing:
     """`final`: no more tasks will come, so a last resort is better than nothing. There are at least as many offers as workers."""
     assert len(offers) >= rules.tasks, f"{len(offers)} tasks for {rules.tasks} workers"
-    births = births_of(offers, rules)
-    copies = _of_births(copies_of(offers, rules), births, rules)
+    held = copies_of(offers, rules)
+    births = births_of(held, rules)
+    copies = _of_births(held, births, rules)
     allowed = {Claim.HELD}
     if final:
         allowed |= {Claim.STALE, Claim.OBSTACLE} if rules.accepts_older else {Claim.OBSTACLE}
@@ -235,15 +236,18 @@ def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missi
     if missing:
         return Missing(missing)
     left = {n: tuple(c.host for c in copies[n] if c.claim is Claim.HELD and c.host != tasks.host_of[n]) for n in chosen}
-    versions = {n: next(c.versions for c in chosen[n] if c.host == tasks.host_of[n]) for n in chosen}
-    versions.update(dict.fromkeys(created, frozenset({EMPTY})))
+    versions = dict.fromkeys(created, frozenset({EMPTY}))
+    versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in chosen})
     return Bound(tasks.given, births, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
 
 
-def births_of(offers: Sequence[Offer], rules: Rules) -> Mapping[int, str]:
+def _reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[VersionId]:
+    return next(copy.versions for copy in copies if (copy.host, copy.birth) == (host, birth))
+
+
+def births_of(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> Mapping[int, str]:
     """The workers that the run needs, by number: the owners in the latest version of which every owner's database was found. If there is none,
     they are those of the last complete one."""
-    held = copies_of(offers, rules)
     for version, births in sorted(rules.owners.items(), reverse=True):
         if all(
             any(copy.birth == birth and version in copy.versions for copy in held.get(number, ()))

@@ -324,8 +324,22 @@ def test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_
         held = [*both, *([] if third is None else [third])]
         result = bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True)
         assert isinstance(result, Bound) and result.births == births and result.workers.keys() == births.keys()
-        expected = {V3} if births == GROWN else set()
-        assert all(expected == {V3} & versions for versions in result.versions.values()), "of other owners"
+        assert result.versions == {number: {V2, V3} for number in births}
+
+
+def test_a_version_with_other_owners_is_no_reason_to_bind_a_copy() -> None:
+    """Worker 2 is away, so V3 cannot be opened, and the copy that has it alone is of no use."""
+    hosts = [("a", [found(0, V3, size=9)]), ("b", [found(0, V2)]), ("c", [found(1, V2, V3)])]
+    tasks = offers(*hosts)
+    result = bind(tasks, GROWING, final=True)
+    assert hosts_of(result, tasks) == ["b", "c"]
+
+
+def test_all_versions_of_a_database_are_told_even_those_that_the_log_does_not_know() -> None:
+    """For the fence compares them with what it finds."""
+    tasks = offers(("a", [found(0, V2, OTHER_V3)]), ("a", [found(1, V2)]))
+    result = bind(tasks, LATER, final=True)
+    assert isinstance(result, Bound) and result.versions == {0: {V2, OTHER_V3}, 1: {V2}}
 
 
 def test_a_worker_that_owns_nothing_is_not_asked_for() -> None:

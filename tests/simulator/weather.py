@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from faults.points import POINTS
+from faults.points import CHECKPOINT, LAYOUT, POINTS, Point
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
 ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 1.0}
@@ -33,13 +33,17 @@ PLACES = (
 
 PLACE_CHANCE = 0.02
 
+SELDOM_REACHED: frozenset[Point] = frozenset(point for point in CHECKPOINT if point.startswith("checkpoint")) | set(LAYOUT)
+
 RARE: tuple[tuple[str, ...], ...] = (
     ("checkpoint.truncated",),
     ("checkpoint.truncated",),
     ("checkpoint.folded",),
     ("checkpoint.frozen", "checkpoint.completed"),
     ("checkpoint.snapshot", "fold.inside", "fold.synced"),
-    ("cut.exported", "absorb.done", "joined"),
+    ("cut.exported",),
+    ("absorb.inside", "joined"),
+    ("release.inside", "absorb.done"),
     ("release.done", "cut.done", "born"),
     ("settle.completed", "bury.renamed"),
     (),

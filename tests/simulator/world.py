@@ -38,7 +38,7 @@ from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed, outside
 from tests.simulator.story import Story
-from tests.simulator.weather import BENIGN, FREQUENCY, PLACE_CHANCE, TARGET_CHANCE, Weather
+from tests.simulator.weather import BENIGN, FREQUENCY, PLACE_CHANCE, SELDOM_REACHED, TARGET_CHANCE, Weather
 
 PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked, NoSlots)
 """What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
@@ -225,8 +225,8 @@ class World:
             (self.now, self.acting().name, f"- {point}" if worker is None else f"- {point}/{worker}")
         )
         self.scheduler.point(point)
-        rare = point.startswith("checkpoint")
-        chance = TARGET_CHANCE * (1 + rare) if point in self.weather.crash_targets else self.weather.crash_point
+        is_rare = point in SELDOM_REACHED
+        chance = TARGET_CHANCE * (1 + is_rare) if point in self.weather.crash_targets else self.weather.crash_point
         if self.faults:
             self._maybe_crash(point, chance)
 

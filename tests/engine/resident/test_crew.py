@@ -195,7 +195,8 @@ def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, mon
         killed.setattr(worker.Worker, "_step", step)
         with run_of(setup, log) as (made, launcher):
             made.give(step_of(0, {0: (0, 1)}))
-            with pytest.raises(TaskLost, match=r"worker 1 \(process"):
+            # The other worker may notice it first.
+            with pytest.raises(TaskLost, match=r"worker 1 (\(process|is lost)"):
                 made.collect(0)
         assert [job.end is not None for job in launcher.jobs] == [True, True]
     with run_of(setup, log, attempt=1) as (made, _):
