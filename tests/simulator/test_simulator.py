@@ -133,6 +133,7 @@ SLOW = {
     "errors_of_the_client_not_heeded",
     "cut_while_a_step_is_under_way",
     "cut_between_intent_and_freeze",
+    "change_without_a_checkpoint_of_its_own",
     "change_settled_by_a_checkpoint_of_before",
     "databases_of_a_newer_run_removed",
     "worker_made_while_a_checkpoint_is_folded",
