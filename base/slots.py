@@ -6,7 +6,7 @@ Guarantee: a `SlotSet` has one form for one set, so sets are equal exactly where
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from base import ranges as numbers
@@ -84,3 +84,18 @@ class SlotSet:
 
 NO_SLOTS = SlotSet(())
 ALL_SLOTS = SlotSet(((0, SLOTS),))
+
+
+def owning(owned: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
+    """Without those that own nothing."""
+    return {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
+
+
+def why_no_partition(owned: Mapping[int, SlotSet]) -> str | None:
+    """Why these sets, by worker, do not give each slot exactly one owner; None if they do."""
+    union = NO_SLOTS
+    for worker, slots in sorted(owned.items()):
+        if (both := union.intersection(slots)) != NO_SLOTS:
+            return f"two workers, one of them worker {worker}, own {both}"
+        union = union.union(slots)
+    return None if union == ALL_SLOTS else f"no worker owns {ALL_SLOTS.minus(union)}"

@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from base.slots import NO_SLOTS, SlotSet, owning, why_no_partition
 from io_kafka.step_log.layout_records import ChangeMode, Target
+from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
 
@@ -101,9 +102,13 @@ class Change:
             return log.change.mode
         return None if self.wanted is None else self.wanted.mode
 
+    def target(self, log: StepLogState) -> Target | None:
+        """Where the change that is wanted or under way leads to; None without one."""
+        return log.target or (None if self.wanted is None else self.wanted.target)
+
     def new(self, log: StepLogState) -> tuple[int, ...]:
         """The workers that the change needs and that are not there yet."""
-        target = log.target or (None if self.wanted is None else self.wanted.target)
+        target = self.target(log)
         return () if target is None else tuple(n for n in target.members if n not in self.owned)
 
     def is_moved(self, log: StepLogState) -> bool:
@@ -175,9 +180,7 @@ class Change:
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """All workers of the target are there."""
-        assert {w: s for w, s in owned.items() if s != NO_SLOTS} == {
-            w: s for w, s in self.owned.items() if s != NO_SLOTS
-        }
+        assert owning(owned) == owning(self.owned), "slots moved with the new workers"
         self.owned, self.is_recruited, self.is_weighed = owned, False, False
 
     def turned(self) -> None:
@@ -207,18 +210,8 @@ class Change:
         self.owned, self.leaving = owned, ()
 
     def check(self, log: StepLogState) -> None:
-        union = NO_SLOTS
-        for worker, slots in self.owned.items():
-            assert union.intersection(slots) == NO_SLOTS, f"worker {worker} owns slots of another one"
-            union = union.union(slots)
-        assert union == ALL_SLOTS, f"nobody owns {ALL_SLOTS.minus(union)}"
-        assert log.layout is not None, "slots without a layout"
-        targets = [] if log.change is None else [log.change.target, *(turn.target for turn in log.turns)]
-        allowed = [log.layout.placed.owned, *(target.owned for target in targets)]
-        for worker, slots in self.owned.items():
-            for owned in allowed:
-                slots = slots.minus(owned.get(worker, NO_SLOTS))
-            assert slots == NO_SLOTS, f"worker {worker} owns {slots}, which no layout gives it"
+        for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.ground)):
+            assert why_not is None, why_not
         assert self.wanted is None or log.change is None, "a second change is wanted"
 
 

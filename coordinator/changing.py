@@ -5,17 +5,18 @@ change.py decides when each part is due. This module carries it out first and re
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import structlog
 
-from base.slots import NO_SLOTS, SlotSet
+from base.slots import NO_SLOTS, SlotSet, owning
 from coordinator.binding import Rules, birth_of
 from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted
+from coordinator.change_progress import Progress
 from coordinator.core import Core
+from coordinator.cut_budget import CutBudget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.layouts import layout_of, layout_to, layout_with, target_of, workers_to_have
 from coordinator.specification import PipelineSpec
@@ -26,26 +27,11 @@ from engine.resident.messages import NewDatabase
 from engine.resident.start_faults import NoSlots
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, TurnReason
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Target, TurnReason
 from io_kafka.step_log.state import StepLogState
 from storage.transaction import CutNumber
 
 _log = structlog.get_logger("coordinator.changing")
-
-COLD_CUT_BYTES = 64 << 20
-"""Of one cut while no step runs. Destination and source hold them in memory."""
-
-LIVE_CUT_BYTES_MIN = 256 << 10
-"""Of one cut between two steps, whatever the steps take: less would make a change endless."""
-
-LIVE_CUT_SHARE = 0.3
-"""The part of a step's time that a cut may add to it."""
-
-STEPS_REMEMBERED = 50
-"""Whose median is the time of a step."""
-
-BYTES_PER_MS_FIRST = 50_000.0
-"""The rate of cuts before one was measured, which is below what a slow disk reaches."""
 
 MOVED_BYTES_MAX = 128 << 20
 """Between two checkpoints of a live change. Each moved byte is folded at its destination and kept in the undo log of its source."""
@@ -63,10 +49,9 @@ class Changing:
         self._has_started = False
         self._is_asked_by_start = False  # whether the change that is wanted is
         self._recruit_until: float | None = None
-        self._weighing: tuple[int, ...] | None = None
+        self._weighing: Target | None = None  # for which the sources count
         self._batch = 0
-        self._step_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
-        self._rate = BYTES_PER_MS_FIRST
+        self._budget = CutBudget()
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
         self._progress = Progress()
         self._shown_phase: tuple[int, bool, bool] | None = None
@@ -111,7 +96,7 @@ class Changing:
         """From the present owners to so many workers."""
         assert self._state.target is not None
         policy = self._spec.policy_now or layout_to(self._state.target, 0).policy
-        now = layout_with(_owning(core.change.owned), self._layout.number, policy)
+        now = layout_with(owning(core.change.owned), self._layout.number, policy)
         return now.with_workers(workers)
 
     def request(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
@@ -125,7 +110,7 @@ class Changing:
             case TurnRequest(reason):
                 change = self._change_under_way()
                 before = layout_of(self._layout)
-                present = layout_with(_owning(core.change.owned), before.number, before.policy)
+                present = layout_with(owning(core.change.owned), before.number, before.policy)
                 self._turn(core, before if reason == "reverse" else present, reason, change.asked)
             case _:
                 assert_never(request)
@@ -161,7 +146,7 @@ class Changing:
 
     def _heading_for(self, core: Core) -> int:
         """The number of workers to which the change that is wanted or under way leads."""
-        target = self._state.target or (None if core.change.wanted is None else core.change.wanted.target)
+        target = core.change.target(self._state)
         return len(self._layout.placed.members if target is None else target.members)
 
     def _change_under_way(self) -> LayoutIntent:
@@ -178,7 +163,7 @@ class Changing:
         self._writer.append(
             [LayoutTurn(epoch=self._writer.epoch, change=change.change, target=target, reason=reason, asked=asked)]
         )
-        self._recruit_until, self._weighing, self._progress.left_bytes = None, None, None
+        self._recruit_until, self._progress.left_bytes = None, None
         core.change.turned()
         _log.info("the change of the layout has another target", reason=reason, workers=list(target.members))
 
@@ -200,11 +185,6 @@ class Changing:
         elif state.change is not None and not change.is_weighed and not change.is_moved(state):
             self._weigh(core, crew)
         change.is_crowded = self._is_crowded(core)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something beside the steps is waited for."""
-        return self._recruit_until is not None or self._weighing is not None
 
     def _recruit(self, core: Core, crew: Crew, count: int) -> None:
         """Has tasks started for new workers, and notices when they are there."""
@@ -233,15 +213,17 @@ class Changing:
 
     def _weigh(self, core: Core, crew: Crew) -> None:
         """Has the sources count the bytes of the slots that they are to give away."""
-        assert self._state.target is not None
+        target = self._state.target
+        assert target is not None
         if self._weighing is None:
-            leaving = _leaving(core.change.owned, self._state.target.owned)
-            self._weighing = tuple(leaving)
-            crew.begin_weighing(leaving)
-        found = crew.weighed(self._weighing)
-        if found is not None:
-            self._weighing = None
-            self._progress.weighed(sum(found.values()), self._monotonic())
+            self._weighing = target
+            crew.begin_weighing(_leaving(core.change.owned, target.owned))
+        left_bytes = crew.weighed()
+        if left_bytes is None:
+            return
+        is_wanted, self._weighing = self._weighing == target, None
+        if is_wanted:  # and the change was not turned meanwhile
+            self._progress.weighed(left_bytes, self._monotonic())
             core.change.weighed()
             self._show(core)
 
@@ -254,8 +236,8 @@ class Changing:
         return True
 
     def stepped(self, took_ms: float) -> None:
-        """A step has taken so long."""
-        self._step_ms.append(took_ms)
+        """A step has taken so long, from its division to its output. Cuts are measured by that."""
+        self._budget.stepped(took_ms)
 
     # Actions
 
@@ -303,32 +285,22 @@ class Changing:
         core.staffed(crew.placement.owned)
 
     def _cut(self, cut: Cut, core: Core, crew: Crew) -> None:
+        assert self._state.change is not None
         began = self._monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        slots, moved = crew.give_slots(number, cut.slots, cut.source, cut.destination, self._cut_bytes())
+        slots, moved = crew.give_slots(
+            number, cut.slots, cut.source, cut.destination, self._budget.bytes_max(self._state.change)
+        )
         reached("cut.done")
         assert crew.placement is not None
         core.cut(crew.placement.owned)
         took_ms = 1e3 * (self._monotonic() - began)
-        if moved >= LIVE_CUT_BYTES_MIN:
-            self._rate = 0.5 * self._rate + 0.5 * moved / max(took_ms, 0.1)
+        self._budget.moved(moved, took_ms)
         version, before = self._moved_since
         since = before if version == core.version.version else 0
         self._moved_since = (core.version.version, since + moved)
         self._progress.moved(len(slots), moved, took_ms, self._monotonic())
-
-    def _cut_bytes(self) -> int:
-        change = self._state.change
-        assert change is not None
-        if change.mode == "cold":
-            return COLD_CUT_BYTES
-        if change.budget_ms is not None:
-            timed = int(self._rate * change.budget_ms)
-        else:
-            timed = int(self._rate * LIVE_CUT_SHARE * statistics.median(self._step_ms or [1e3]))
-        bounds = [max(LIVE_CUT_BYTES_MIN, timed), *([] if change.budget_bytes is None else [change.budget_bytes])]
-        return min(bounds)
 
     def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
         assert crew.placement is not None
@@ -355,7 +327,7 @@ class Changing:
         }
         mode = core.change.mode(self._state)
         if mode is not None:
-            target = self._state.target or (None if core.change.wanted is None else core.change.wanted.target)
+            target = core.change.target(self._state)
             assert target is not None
             left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
             if left == 0:
@@ -366,56 +338,16 @@ class Changing:
                 "workers": len(target.members),
                 "is_paused": core.change.is_held,
                 "slots_left": left,
+                "cut_bytes_max": None if change is None else self._budget.bytes_max(change),
                 **self._progress.shown(),
             }
         self._board.update(layout=shown)
 
 
-class Progress:
-    """Of one change. `left_bytes`: None until the sources have counted. `seconds`: from then to the last cut."""
-
-    def __init__(self) -> None:
-        self.cuts = self.slots_moved = self.moved_bytes = 0
-        self.left_bytes: int | None = None
-        self.seconds = 0.0
-        self._began_at: float | None = None
-        self.longest_cut_ms = 0.0
-        self.cuts_ms = 0.0
-
-    def weighed(self, left_bytes: int, now: float) -> None:
-        self.left_bytes = left_bytes
-        self._began_at = now if self._began_at is None else self._began_at
-
-    def moved(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
-        self.cuts += 1
-        self.slots_moved += slots
-        self.moved_bytes += moved_bytes
-        self.seconds = now - (now if self._began_at is None else self._began_at)
-        if self.left_bytes is not None:
-            self.left_bytes = max(0, self.left_bytes - moved_bytes)
-        self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
-        self.cuts_ms += took_ms
-
-    def shown(self) -> dict[str, object]:
-        return {
-            "cuts": self.cuts,
-            "slots_moved": self.slots_moved,
-            "bytes_moved": self.moved_bytes,
-            "bytes_left": self.left_bytes,
-            "seconds": round(self.seconds, 3),
-            "longest_cut_ms": round(self.longest_cut_ms, 1),
-            "cuts_ms": round(self.cuts_ms, 1),
-        }
-
-
-def _owning(owned: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
-    return {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
-
-
 def _leaving(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
     """The slots that each worker has to give away, of those that have to."""
     found = {worker: slots.minus(target.get(worker, NO_SLOTS)) for worker, slots in owned.items()}
-    return _owning(found)
+    return owning(found)
 
 
 def _tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:

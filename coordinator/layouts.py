@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never
 
-from base.slots import NO_SLOTS, SLOTS, SlotSet
+from base.slots import SLOTS, SlotSet, owning
 from base.version import EMPTY, VersionId
 from coordinator.errors import WorkersUnknown
 from engine.model.layout import Dynamic, Fixed, Layout, Policy
@@ -70,13 +70,12 @@ def record_of(
     layout: Layout, births: Mapping[int, str], *, epoch: int, asked: int | None, outcome: Outcome
 ) -> LayoutRecord:
     """The record of a layout all of whose members are born."""
-    owned = {member: layout.slots_of(member) for member in layout.members}
     return LayoutRecord(
         epoch=epoch,
         number=layout.number,
         shards=layout.shards,
         policy=_part_of(layout.policy),
-        placed=Placed.of(births, owned),
+        placed=Placed.of(births, layout.owned),
         asked=asked,
         outcome=outcome,
     )
@@ -90,8 +89,12 @@ def layout_of(record: LayoutRecord) -> Layout:
 
 def target_of(layout: Layout) -> Target:
     """The layout as that to which a change leads."""
-    owned = {member: layout.slots_of(member) for member in layout.members}
-    return Target(shards=layout.shards, policy=_part_of(layout.policy), members=layout.members, ranges=ranges_of(owned))
+    return Target(
+        shards=layout.shards,
+        policy=_part_of(layout.policy),
+        members=layout.members,
+        ranges=ranges_of(layout.owned),
+    )
 
 
 def layout_to(target: Target, number: int) -> Layout:
@@ -122,7 +125,7 @@ def placed_of(placement: Placement, births: Mapping[int, str], state: StepLogSta
     """Who owns what, as a checkpoint records it: without workers that are about to leave, and without those that have not got any slots yet."""
     staying = set() if state.target is None else set(state.target.members)
     if state.target is None or ranges_of(placement.owned) != state.target.ranges:
-        staying = {worker for worker, slots in placement.owned.items() if slots != NO_SLOTS}
+        staying = set(owning(placement.owned))
     return Placed.of({worker: births[worker] for worker in staying}, placement.owned)
 
 

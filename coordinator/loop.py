@@ -47,9 +47,10 @@ from coordinator.start import (
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
 from engine.model.placement import Placement
-from engine.resident.crew import RECOVERABLE, Crew, CrewLimits
+from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
+from engine.resident.roster import RECOVERABLE
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
@@ -237,7 +238,7 @@ class Pipeline:
                 case Collect():
                     steps.collect(action, core, crew)
                 case Settle():
-                    steps.settle(action, core, crew)
+                    self._changing.stepped(steps.settle(action, core, crew))
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._changing.births)
                 case LogChange() | Staff() | Cut() | Bury():

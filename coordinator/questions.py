@@ -19,10 +19,11 @@ import pyarrow as pa
 import structlog
 
 from base.fault import ExitCode, Fault
+from base.slots import why_no_partition
 from base.version import VersionId
-from engine.resident.crew import RECOVERABLE, Crew
+from engine.resident.crew import Crew
 from engine.resident.frames import Buffer
-from engine.run.contents import is_whole
+from engine.resident.roster import RECOVERABLE
 
 _log = structlog.get_logger("coordinator.questions")
 
@@ -111,7 +112,8 @@ class Questions:
             return
         self._asked_of = None
         versions = {contents.version for contents, _ in found.values()}
-        if len(versions) == 1 and is_whole(contents.owned for contents, _ in found.values()):
+        owned = {worker: contents.owned for worker, (contents, _) in found.items()}
+        if len(versions) == 1 and why_no_partition(owned) is None:
             parts = tuple(zip(*(buffers for _, buffers in found.values()), strict=True))
             self._settle(question, ViewRows(versions.pop(), parts))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.binding import Bound, Claim, Missing, Offer, Rules, bind, judge, left, replaced
 from coordinator.circuit_file import StateOwner
@@ -268,15 +268,12 @@ def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLog
     last checkpoints, such as a backup of the storage folder."""
     assert state.layout is not None
     recorded = state.placed.get(version, state.layout.placed if version == EMPTY else None)
-    union = NO_SLOTS
+    said = owned if recorded is None else recorded.owned
     for worker, slots in sorted(owned.items()):
-        if (both := union.intersection(slots)) != NO_SLOTS:
-            raise _not_placed(version, f"two workers, one of them worker {worker}, own {both}")
-        union = union.union(slots)
-        if recorded is not None and (said := recorded.owned[worker]) != slots:
-            raise _not_placed(version, f"worker {worker} owns {slots}, and the step log says {said}")
-    if union != ALL_SLOTS:
-        raise _not_placed(version, f"no worker owns {ALL_SLOTS.minus(union)}")
+        if said[worker] != slots:
+            raise _not_placed(version, f"worker {worker} owns {slots}, and the step log says {said[worker]}")
+    if (why_not := why_no_partition(owned)) is not None:
+        raise _not_placed(version, why_not)
 
 
 def _not_placed(version: VersionId, what: str) -> StateLost:

@@ -82,6 +82,11 @@ class Layout:
         each = SLOTS // self.shards
         return SlotSet.of((s * each, (s + 1) * each) for s, owner in enumerate(self.owners) if owner == member)
 
+    @property
+    def owned(self) -> dict[int, SlotSet]:
+        """The slots of each member."""
+        return {member: self.slots_of(member) for member in self.members}
+
     def with_policy(self, policy: Policy) -> Layout:
         """The same owners under another policy. The next change of the members obeys it."""
         return Layout(self.number, policy, self.members, self.owners)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from base.slots import ALL_SLOTS, NO_SLOTS, SLOT_BITS, SlotSet
+from base.slots import NO_SLOTS, SLOT_BITS, SLOTS, SlotSet, why_no_partition
 from engine.model.layout import Layout, quota
 from engine.rows.hashing import HASH_BITS, Hashes
 
@@ -41,7 +41,7 @@ class Placement:
     @staticmethod
     def of(layout: Layout, partitions: Mapping[str, int]) -> Placement:
         """The first one of a layout to which nothing has to be moved."""
-        return Placement.first({member: layout.slots_of(member) for member in layout.members}, partitions)
+        return Placement.first(layout.owned, partitions)
 
     def with_members(self, members: Iterable[int]) -> Placement:
         """The next one, with other workers. Those that are new own no slots yet, and those that leave own none any more. Partitions move as
@@ -71,11 +71,8 @@ class Placement:
         return next(worker for worker, slots in self.owned.items() if 0 in slots)
 
     def check(self) -> None:
-        union = NO_SLOTS
-        for worker, slots in self.owned.items():
-            assert union.intersection(slots) == NO_SLOTS, f"worker {worker} owns slots of another one"
-            union = union.union(slots)
-        assert union == ALL_SLOTS, f"nobody owns {ALL_SLOTS.minus(union)}"
+        why_not = why_no_partition(self.owned)
+        assert why_not is None, why_not
         readers = {worker for workers in self.readers.values() for worker in workers}
         assert readers <= self.owned.keys(), f"{readers} read, and the workers are {self.workers}"
 
@@ -86,7 +83,7 @@ class Placement:
 
     @cached_property
     def _worker_of_slot(self) -> Workers:
-        table = np.empty(len(ALL_SLOTS), np.int32)
+        table = np.empty(SLOTS, np.int32)
         for worker, slots in self.owned.items():
             for first, end in slots.ranges:
                 table[first:end] = worker

@@ -81,7 +81,7 @@ from engine.resident.messages import (
 )
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.registration import ENOUGH, Candidate, Registration
-from engine.resident.roster import POLL_SECONDS, RECOVERABLE, A, Roster
+from engine.resident.roster import POLL_SECONDS, A, Roster, taken_as
 from engine.resident.start_faults import NoSlots
 from engine.resident.transport import Connection, Event, Events, Transport
 from engine.run.tasks import StepInput, TaskSetup
@@ -89,8 +89,6 @@ from io_kafka.errors import StepTooLarge
 from storage.database import FencedState
 from storage.identity import Identity
 from storage.transaction import CutNumber
-
-__all__ = ["RECOVERABLE", "Crew", "CrewLimits", "WorkerOutput"]
 
 _log = structlog.get_logger("engine.resident.crew")
 
@@ -336,34 +334,32 @@ class Crew:
 
     def begin_fold(self) -> None:
         """Makes the frozen changes durable, beside the steps. `folded` tells when it is over."""
-        self._send_to_all(Fold())
+        self._roster.begin("fold", dict.fromkeys(self.numbers, Fold()))
 
     def folded(self) -> dict[int, Folded] | None:
-        """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed."""
+        """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed, without waiting for the
+        others."""
         self.check()
-        for number in self.numbers:
-            self._roster.raise_failure(number, "fold")
-        if self.folding:
-            return None
-        return {number: self._roster.taken(number, "fold", Folded) for number in self.numbers}
+        self._roster.raise_failures("fold")
+        return self._ended("fold", Folded)
 
     @property
     def folding(self) -> list[int]:
         """The workers that have not answered `begin_fold`."""
-        return [number for number in self.numbers if not self._roster.has_answered(number, "fold")]
+        return self._roster.unanswered("fold")
 
     # Views
 
     def begin_read(self, views: Sequence[str]) -> None:
         """Has every worker read the views, beside the steps. `contents` tells when that is over."""
-        self._send_to_all(Read(views=tuple(views)))
+        self._roster.begin("read", dict.fromkeys(self.numbers, Read(views=tuple(views))))
 
     def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
         """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
         self.check()
-        if not all(self._roster.has_answered(number, "read") for number in self.numbers):
+        answers = self._roster.ended("read")
+        if answers is None:
             return None
-        answers = {number: self._roster.pop(number, "read") for number in self.numbers}
         found: dict[int, tuple[Contents, tuple[Buffer, ...]]] = {}
         for number, (answer, buffers) in answers.items():
             match answer:
@@ -400,18 +396,14 @@ class Crew:
 
     def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
         """Has workers estimate the bytes of some of their slots, beside the steps. `weighed` tells when that is over."""
-        for number, its in slots.items():
-            self._roster.send(number, Weigh(slots=its))
+        self._roster.begin("weigh", {number: Weigh(slots=its) for number, its in slots.items()})
 
-    def weighed(self, numbers: Iterable[int]) -> dict[int, int] | None:
-        """The bytes of these slots of each worker; None until all have answered."""
+    def weighed(self) -> int | None:
+        """The bytes of all slots that `begin_weighing` named; None until all workers have answered. Raises the fault of a worker."""
         self.check()
-        asked = tuple(numbers)
-        for number in asked:
-            self._roster.raise_failure(number, "weigh")
-        if not all(self._roster.has_answered(number, "weigh") for number in asked):
-            return None
-        return {number: self._roster.taken(number, "weigh", Weighed).total_bytes for number in asked}
+        self._roster.raise_failures("weigh")
+        answers = self._ended("weigh", Weighed)
+        return None if answers is None else sum(answer.total_bytes for answer in answers.values())
 
     def give_slots(
         self, number: CutNumber, slots: SlotSet, source: int, destination: int, bytes_max: int
@@ -462,6 +454,12 @@ class Crew:
     def check(self) -> None:
         """Takes what has arrived, without waiting. Raises TaskLost if a worker was lost."""
         self._roster.poll(0.0)
+
+    def _ended(self, name: str, kind: type[A]) -> dict[int, A] | None:
+        answers = self._roster.ended(name)
+        if answers is None:
+            return None
+        return {number: taken_as(kind, number, name, answer) for number, (answer, _) in answers.items()}
 
     def _ask(self, order: Order, kind: type[A]) -> dict[int, A]:
         return self._roster.ask_each(dict.fromkeys(self.numbers, order), kind)

@@ -71,6 +71,7 @@ class Roster:
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self.members: dict[int, Member] = {}
+        self._beside: dict[str, set[int]] = {}  # who was asked, by kind of order
 
     def add(self, number: int, connection: Connection, registered: Register) -> None:
         assert number not in self.members, f"worker {number} has a task already"
@@ -81,6 +82,8 @@ class Roster:
         """The worker has ended as it should."""
         member = self.members.pop(number)
         self._liveness.forget(number)
+        for asked in self._beside.values():
+            asked.discard(number)
         member.connection.close()
 
     def took(self, seconds: float) -> None:
@@ -118,9 +121,7 @@ class Roster:
 
     def taken(self, number: int, name: str, kind: type[A]) -> A:
         answer, _ = self.pop(number, name)
-        if not isinstance(answer, kind):
-            raise TaskLost(f"worker {number} answered {name} with {answer.kind}")
-        return answer
+        return taken_as(kind, number, name, answer)
 
     def wait_for(self, name: str, what: str, asked: Sequence[int]) -> None:
         """Until all workers that were asked have answered orders of the kind `name`. `what` names what they do."""
@@ -133,6 +134,31 @@ class Roster:
 
     def _unanswered(self, asked: Iterable[int], name: str) -> list[int]:
         return [number for number in asked if not self.has_answered(number, name)]
+
+    # Orders that are carried out beside the steps
+
+    def begin(self, name: str, orders: Mapping[int, Order]) -> None:
+        """Gives each worker an order of this kind. `ended` tells when that is over; until then there is no other order of the kind."""
+        assert name in BESIDE, f"{name} is no order that is carried out beside the steps"
+        assert name not in self._beside, f"{name} is under way"
+        self._beside[name] = set(orders)
+        for number, order in orders.items():
+            self.send(number, order)
+
+    def unanswered(self, name: str) -> list[int]:
+        """The workers that `begin` has asked and that have not answered. A worker that has left since is not among them."""
+        return self._unanswered(sorted(self._beside[name]), name)
+
+    def raise_failures(self, name: str) -> None:
+        """Raises the fault of the lowest worker that has answered with one."""
+        for number in sorted(self._beside[name]):
+            self.raise_failure(number, name)
+
+    def ended(self, name: str) -> dict[int, tuple[Answer, tuple[Buffer, ...]]] | None:
+        """All answers to `begin`; None until the last one is there."""
+        if self.unanswered(name):
+            return None
+        return {number: self.pop(number, name) for number in sorted(self._beside.pop(name))}
 
     # Events
 
@@ -183,3 +209,10 @@ class Roster:
         if name in member.answers:
             raise TaskLost(f"worker {member.number} has answered {name} twice")
         member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
+
+
+def taken_as(kind: type[A], number: int, name: str, answer: Answer) -> A:
+    """The answer of a worker to an order of the kind `name`. Raises TaskLost if it answers something else."""
+    if not isinstance(answer, kind):
+        raise TaskLost(f"worker {number} answered {name} with {answer.kind}")
+    return answer

@@ -6,14 +6,14 @@ database is open or not, and while steps and folds run: the committed layer alon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from base.slots import ALL_SLOTS, SlotSet
+from base.slots import SlotSet
 from base.version import VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
@@ -50,13 +50,6 @@ def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerConten
 
         tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
         return WorkerContents(version, owned, tables)
-
-
-def is_whole(owned: Iterable[SlotSet]) -> bool:
-    """Whether each slot is in exactly one of the sets. Then they are all that own something in their version."""
-    sets = list(owned)
-    union = SlotSet.of(span for slots in sets for span in slots.ranges)
-    return union == ALL_SLOTS and sum(map(len, sets)) == len(ALL_SLOTS)
 
 
 def _rows(scanned: pa.Table, node: View) -> pa.Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from base.slots import NO_SLOTS
+from base.slots import NO_SLOTS, SlotSet
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed, Target
 
 
@@ -63,9 +64,15 @@ def why_not_placed(placed: Placed, ground: LayoutGround) -> str | None:
         return "no layout is recorded"
     if ground.change is None:
         return None if placed == ground.layout.placed else "it has other owners than the layout"
-    targets = (ground.change.target, *(turn.target for turn in ground.turns))
+    return why_not_owned(placed.owned, ground)
+
+
+def why_not_owned(owners: Mapping[int, SlotSet], ground: LayoutGround) -> str | None:
+    """Why workers cannot own these slots; None if they can: see `why_not_placed`."""
+    assert ground.layout is not None
+    targets = [] if ground.change is None else [ground.change.target, *(turn.target for turn in ground.turns)]
     allowed = [ground.layout.placed.owned, *(target.owned for target in targets)]
-    for worker, slots in placed.owned.items():
+    for worker, slots in owners.items():
         foreign = slots
         for owned in allowed:
             foreign = foreign.minus(owned.get(worker, NO_SLOTS))

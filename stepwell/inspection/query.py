@@ -24,12 +24,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from base.fault import ExitCode
+from base.slots import why_no_partition
 from base.version import VersionId
 from coordinator.circuit_file import read_owner
 from coordinator.start import check_same_circuit
 from engine.analysis.stages import Plan, plan
 from engine.model.circuit import Circuit, View
-from engine.run.contents import WorkerContents, is_whole, read_views
+from engine.run.contents import WorkerContents, read_views
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
@@ -117,7 +118,7 @@ def read_contents(
         found = _readable(folder, databases, planned, names)
         for version in sorted({part.version for part in found.values()}, reverse=True):
             parts = [part for part in found.values() if part.version == version]
-            if is_whole(part.owned for part in parts):
+            if why_no_partition({i: part.owned for i, part in enumerate(parts)}) is None:
                 return version, [pa.concat_tables(part.tables[i] for part in parts) for i in range(len(names))]
         if time.monotonic() > deadline:
             shown = ", ".join(f"worker {worker}: step {part.version.step}" for worker, part in found.items())

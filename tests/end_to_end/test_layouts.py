@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
+from engine.model.circuit import View
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
@@ -77,6 +80,34 @@ def test_a_running_service_gets_other_workers(play: Playground, mode: Literal["l
     assert 0 not in play.check(resolved).values()
     play.check_steps(resolved)
     assert members(play, resolved) == SIZES[-1]
+
+
+def test_views_can_be_read_while_workers_come_and_go(play: Playground) -> None:
+    """A worker that has joined since the question, or has left, is not waited for."""
+    resolved = resolved_for(play, 2)
+    everything.send(play, 1)
+    views = [node.name for node in resolved.spec.circuit.nodes if isinstance(node, View) and node.kept]
+    with play.running(resolved, threads()) as run:
+        run.wait_until(lambda status: status["steps_run"] > 0)
+        over = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(ask_until, over, run, views)
+            for seed, workers in enumerate((*SIZES, *SIZES), start=2):
+                run.requests.ask_layout(ChangeRequest(workers, "live"), WAIT_SECONDS_MAX)
+                everything.send(play, seed)
+                settle(play, resolved, run, workers)
+            over.set()
+            assert asking.result() > len(SIZES)
+
+
+def ask_until(over: threading.Event, run: Running, views: list[str]) -> int:
+    """How many questions were answered."""
+    answered = 0
+    while not over.is_set():
+        rows = run.requests.questions.ask(views, WAIT_SECONDS_MAX)
+        assert len(rows.parts) == len(views)
+        answered += 1
+    return answered
 
 
 def settle(play: Playground, resolved: Resolved, run: Running, workers: int) -> None:

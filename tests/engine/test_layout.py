@@ -127,7 +127,7 @@ def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> 
 
 
 def test_a_placement_without_an_owner_for_a_slot_is_refused() -> None:
-    with pytest.raises(AssertionError, match="nobody owns slots 3"):
+    with pytest.raises(AssertionError, match="no worker owns slots 3"):
         Placement(0, {0: SlotSet.of([(0, 3), (4, SLOTS)])}, {}).check()
-    with pytest.raises(AssertionError, match="of another one"):
+    with pytest.raises(AssertionError, match="two workers, one of them worker 4, own slots 4"):
         Placement(0, {0: ALL_SLOTS, 4: SlotSet.of([(4, 5)])}, {}).check()

@@ -9,6 +9,8 @@ CHANGE, LAYOUTS, START = "coordinator/change.py", "coordinator/layouts.py", "coo
 BINDING, SLOTS, RULES = "coordinator/binding.py", "engine/resident/slots.py", "io_kafka/step_log/layout_rules.py"
 TEST_CHANGE, TEST_LAYOUTS = "tests/coordinator/test_change.py", "tests/coordinator/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
+ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/cut_budget.py"
+TEST_ROSTER = "tests/engine/resident/test_roster.py"
 TEST_LOG = "tests/io_kafka/test_step_log.py"
 ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded", "6 two versions"
 
@@ -27,8 +29,8 @@ LAYOUT = (
         (
             Edit(
                 START,
-                "        if recorded is not None and (said := recorded.owned[worker]) != slots:\n",
-                "        if recorded is None and (said := slots) != slots:\n",
+                "    said = owned if recorded is None else recorded.owned\n",
+                "    said = owned\n",
             ),
         ),
         (f"{TEST_LAYOUTS}::test_databases_with_other_slots_than_the_log_says_are_refused",),
@@ -51,7 +53,47 @@ LAYOUT = (
                 "versions=copy.versions if known or births else others)",
             ),
         ),
-        (f"{TEST_BINDING}::test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_owners_have",),
+        (f"{TEST_BINDING}::test_a_version_with_other_owners_is_no_reason_to_bind_a_copy",),
+    ),
+    Breakage(
+        "reported-versions-without-those-that-the-log-does-not-know",
+        "What the fence finds is compared with a part of what the host has reported, so a run binds its databases again for ever.",
+        BOUNDED,
+        (
+            Edit(
+                BINDING,
+                "versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in chosen})",
+                "versions.update({n: _reported(copies[n], tasks.host_of[n], births[n]) for n in chosen})",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_all_versions_of_a_database_are_told_even_those_that_the_log_does_not_know",),
+    ),
+    Breakage(
+        "answer-of-a-worker-that-has-left-waited-for",
+        "What workers do beside the steps ends only when all have answered, also one that has left.",
+        BOUNDED,
+        (Edit(ROSTER, "            asked.discard(number)\n", "            asked.add(number)\n"),),
+        (f"{TEST_ROSTER}::test_a_worker_that_has_left_is_not_waited_for",),
+    ),
+    Breakage(
+        "answer-of-a-worker-that-was-not-asked-waited-for",
+        "What workers do beside the steps ends only when all have answered, also one that has joined since.",
+        BOUNDED,
+        (
+            Edit(
+                ROSTER,
+                "return self._unanswered(sorted(self._beside[name]), name)",
+                "return self._unanswered(sorted(self.members), name)",
+            ),
+        ),
+        (f"{TEST_ROSTER}::test_a_worker_that_has_joined_since_is_not_waited_for",),
+    ),
+    Breakage(
+        "step-times-not-counted",
+        "The bound of a cut is that of a service that has run no step.",
+        BOUNDED,
+        (Edit(BUDGET, "        self._step_ms.append(took_ms)\n", "        pass\n"),),
+        ("tests/coordinator/test_cut_budget.py::test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before",),
     ),
     Breakage(
         "databases-of-a-newer-run-removed",

@@ -695,7 +695,10 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
         self.check()
         answers = [member.answers.get("fold") for member in self._roster.members.values()]
         first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.Folded)), None)
-        return None if first is None else dict.fromkeys(self.numbers, first)
+        if first is None:
+            return None
+        self._roster._beside.pop("fold")
+        return dict.fromkeys(self.numbers, first)
 
     with broken(crew.Crew, "folded", folded):
         yield

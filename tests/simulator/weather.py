@@ -33,7 +33,9 @@ PLACES = (
 
 PLACE_CHANCE = 0.02
 
-SELDOM_REACHED: frozenset[Point] = frozenset(point for point in CHECKPOINT if point.startswith("checkpoint")) | set(LAYOUT)
+SELDOM_REACHED: frozenset[Point] = frozenset(point for point in CHECKPOINT if point.startswith("checkpoint")) | set(
+    LAYOUT
+)
 
 RARE: tuple[tuple[str, ...], ...] = (
     ("checkpoint.truncated",),

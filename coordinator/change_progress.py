@@ -1,0 +1,55 @@
+"""How far a change of the layout is, as users see it."""
+
+from __future__ import annotations
+
+
+class Progress:
+    """Of one change, since it began or since the run recovered. `left_bytes`: None until the sources have counted. `seconds`: from then to the
+    last cut."""
+
+    def __init__(self) -> None:
+        self.cuts = self.slots_moved = self.moved_bytes = 0
+        self.left_bytes: int | None = None
+        self.seconds = 0.0
+        self.longest_cut_ms = 0.0
+        self.cuts_ms = 0.0
+        self._began_at: float | None = None
+
+    def weighed(self, left_bytes: int, now: float) -> None:
+        """The sources have counted what they are to give away."""
+        self.left_bytes = left_bytes
+        self._began_at = now if self._began_at is None else self._began_at
+
+    def moved(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
+        """A cut has ended."""
+        self.cuts += 1
+        self.slots_moved += slots
+        self.moved_bytes += moved_bytes
+        self.seconds = now - (now if self._began_at is None else self._began_at)
+        if self.left_bytes is not None:
+            self.left_bytes = max(0, self.left_bytes - moved_bytes)
+        self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
+        self.cuts_ms += took_ms
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the rate so far; None as long as there is none."""
+        if self.left_bytes == 0:
+            return 0.0
+        if self.left_bytes is None or self.moved_bytes == 0:
+            return None
+        return self.left_bytes * self.seconds / self.moved_bytes
+
+    def shown(self) -> dict[str, object]:
+        """As in `Status.layout`."""
+        left = self.seconds_left
+        return {
+            "cuts": self.cuts,
+            "slots_moved": self.slots_moved,
+            "bytes_moved": self.moved_bytes,
+            "bytes_left": self.left_bytes,
+            "seconds": round(self.seconds, 3),
+            "seconds_left": None if left is None else round(left, 1),
+            "longest_cut_ms": round(self.longest_cut_ms, 1),
+            "cuts_ms": round(self.cuts_ms, 1),
+        }

@@ -1,0 +1,37 @@
+"""What users see of a change that is under way."""
+
+from __future__ import annotations
+
+from coordinator.change_progress import Progress
+
+
+def test_the_time_left_is_that_of_the_bytes_left_at_the_rate_so_far() -> None:
+    progress = Progress()
+    assert progress.seconds_left is None
+    progress.weighed(1000, now=10.0)
+    assert progress.seconds_left is None
+    progress.moved(3, 250, took_ms=4.0, now=12.0)
+    progress.moved(2, 250, took_ms=9.0, now=15.0)
+    assert progress.shown() == {
+        "cuts": 2,
+        "slots_moved": 5,
+        "bytes_moved": 500,
+        "bytes_left": 500,
+        "seconds": 5.0,
+        "seconds_left": 5.0,
+        "longest_cut_ms": 9.0,
+        "cuts_ms": 13.0,
+    }
+    progress.moved(1, 600, took_ms=1.0, now=16.0)  # the estimate was too low
+    assert progress.left_bytes == 0 and progress.seconds_left == 0.0
+
+
+def test_a_turn_counts_again_and_the_time_goes_on() -> None:
+    progress = Progress()
+    progress.weighed(1000, now=10.0)
+    progress.moved(1, 100, took_ms=1.0, now=11.0)
+    progress.left_bytes = None
+    assert progress.seconds_left is None
+    progress.weighed(300, now=20.0)
+    progress.moved(1, 100, took_ms=1.0, now=22.0)
+    assert progress.left_bytes == 200 and progress.seconds == 12.0

@@ -1,0 +1,60 @@
+"""The bound of a cut follows what steps and cuts take."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.cut_budget import (
+    BYTES_PER_MS_FIRST,
+    COLD_CUT_BYTES,
+    LIVE_CUT_BYTES_MIN,
+    LIVE_CUT_SHARE,
+    STEPS_REMEMBERED,
+    CutBudget,
+)
+from io_kafka.step_log.layout_records import ChangeMode, FixedPart, LayoutIntent, Target
+
+TARGET = Target(shards=1, policy=FixedPart(shards=1), members=(0,), ranges=((0, 0),))
+
+
+def change(
+    mode: ChangeMode = "live", *, budget_bytes: int | None = None, budget_ms: float | None = None
+) -> LayoutIntent:
+    return LayoutIntent(
+        epoch=1, change=1, mode=mode, target=TARGET, asked=None, budget_bytes=budget_bytes, budget_ms=budget_ms
+    )
+
+
+def test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before() -> None:
+    budget = CutBudget()
+    budget.stepped(200.0)
+    assert budget.bytes_max(change()) == int(BYTES_PER_MS_FIRST * LIVE_CUT_SHARE * 200)
+    for _ in range(20):
+        budget.moved(10 << 20, took_ms=100.0)
+    assert budget.bytes_max(change()) == pytest.approx((10 << 20) / 100.0 * LIVE_CUT_SHARE * 200, rel=1e-3)
+    for _ in range(STEPS_REMEMBERED):
+        budget.stepped(20.0)
+    assert budget.bytes_max(change()) == pytest.approx((10 << 20) / 100.0 * LIVE_CUT_SHARE * 20, rel=1e-3)
+
+
+def test_a_small_cut_says_nothing_of_the_rate() -> None:
+    budget = CutBudget()
+    budget.stepped(200.0)
+    before = budget.bytes_max(change())
+    budget.moved(LIVE_CUT_BYTES_MIN - 1, took_ms=1000.0)
+    assert budget.bytes_max(change()) == before
+
+
+def test_the_users_bounds_hold_where_they_are_lower() -> None:
+    budget = CutBudget()
+    budget.stepped(1000.0)
+    assert budget.bytes_max(change(budget_ms=10.0)) == int(BYTES_PER_MS_FIRST * 10)
+    assert budget.bytes_max(change(budget_ms=10.0, budget_bytes=1 << 30)) == int(BYTES_PER_MS_FIRST * 10)
+    assert budget.bytes_max(change(budget_bytes=3000)) == 3000
+    assert budget.bytes_max(change("cold", budget_bytes=3000)) == COLD_CUT_BYTES
+
+
+def test_a_change_goes_on_however_short_the_steps_are() -> None:
+    budget = CutBudget()
+    budget.stepped(0.01)
+    assert budget.bytes_max(change()) == LIVE_CUT_BYTES_MIN

@@ -1,0 +1,125 @@
+"""Orders that workers carry out beside the steps, while others join and leave."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from base.slots import ALL_SLOTS
+from base.term import Term
+from base.version import EMPTY
+from engine.errors import DataError, TaskLost
+from engine.resident import faults
+from engine.resident.frames import Frame
+from engine.resident.liveness import Limits
+from engine.resident.messages import Answer, Failed, Frozen, Weigh, Weighed
+from engine.resident.roster import Roster
+from engine.resident.transport import Arrived
+
+TERM = Term(1, 0)
+
+
+class Line:
+    """The connection to one worker."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.is_closed = False
+
+    def send(self, frame: Frame) -> None:
+        self.sent.append(frame.message)
+
+    def bytes_arrived(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Workers:
+    """A roster whose workers answer when the test says so."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.lines: dict[int, Line] = {}
+        self._arrived: deque[Any] = deque()
+        events: Any = SimpleNamespace(next=lambda seconds: self._arrived.popleft() if self._arrived else None)
+        outside: Any = SimpleNamespace(monotonic=lambda: 0.0)
+        limits = Limits(silence_s=1.0, progress_s=1.0)
+        self.roster = Roster(TERM, events, limits, outside, lambda event: None, lambda: None)
+        for number in numbers:
+            self.add(number)
+
+    def add(self, number: int) -> None:
+        line: Any = Line()
+        self.lines[number] = line
+        self.roster.add(number, line, SimpleNamespace(pid=number, host="h"))  # type: ignore[arg-type]
+
+    def answer(self, number: int, answer: Answer) -> None:
+        line: Any = self.lines[number]
+        self._arrived.append(Arrived(line, Frame(TERM, answer)))
+        self.roster.poll(0.0)
+
+    def begin(self, *numbers: int) -> None:
+        self.roster.begin("weigh", dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS)))
+
+    def ended(self) -> dict[int, int] | None:
+        answers = self.roster.ended("weigh")
+        return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}  # type: ignore[union-attr]
+
+
+def test_all_that_were_asked_are_waited_for() -> None:
+    workers = Workers(0, 1, 2)
+    workers.begin(0, 2)
+    assert [len(workers.lines[n].sent) for n in range(3)] == [1, 0, 1]
+    workers.answer(2, Weighed(total_bytes=7))
+    assert workers.ended() is None and workers.roster.unanswered("weigh") == [0]
+    workers.answer(0, Weighed(total_bytes=5))
+    assert workers.ended() == {0: 5, 2: 7}
+    workers.begin(1)
+    workers.answer(1, Weighed(total_bytes=1))
+    assert workers.ended() == {1: 1}
+
+
+def test_a_worker_that_has_left_is_not_waited_for() -> None:
+    workers = Workers(0, 1)
+    workers.begin(0, 1)
+    workers.answer(0, Weighed(total_bytes=5))
+    workers.roster.remove(1)
+    assert workers.lines[1].is_closed
+    assert workers.ended() == {0: 5}
+
+
+def test_a_worker_that_has_joined_since_is_not_waited_for() -> None:
+    workers = Workers(0)
+    workers.begin(0)
+    workers.add(1)
+    workers.answer(0, Weighed(total_bytes=5))
+    assert workers.ended() == {0: 5}
+
+
+def test_nobody_is_asked_twice_at_once() -> None:
+    workers = Workers(0)
+    workers.begin(0)
+    with pytest.raises(AssertionError, match="weigh is under way"):
+        workers.begin(0)
+    with pytest.raises(AssertionError, match="freeze is no order that is carried out beside the steps"):
+        workers.roster.begin("freeze", {})
+
+
+def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
+    workers = Workers(0, 1)
+    workers.begin(0, 1)
+    workers.answer(1, Failed(doing="weigh", fault=faults.to_wire(DataError("bad", "mend it"))))
+    assert workers.ended() is None
+    with pytest.raises(DataError, match="bad"):
+        workers.roster.raise_failures("weigh")
+
+
+def test_an_answer_of_another_kind_is_a_mistake_of_the_worker() -> None:
+    workers = Workers(0)
+    with pytest.raises(TaskLost, match="worker 0 answered freeze with frozen"):
+        workers.answer(0, Frozen(version=EMPTY))
+        workers.roster.taken(0, "freeze", Weighed)
