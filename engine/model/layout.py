@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from base.slots import SLOTS, SlotSet
 
@@ -49,6 +50,8 @@ class Dynamic:
 
 
 Policy = Fixed | Dynamic
+
+PolicyName = Literal["fixed", "dynamic"]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from engine.model.layout import Dynamic, Fixed, Policy
+from engine.model.layout import Dynamic, Fixed, Policy, PolicyName
 from stepwell.project.settings import StepwellSettings
-
-PolicyName = Literal["fixed", "dynamic"]
 
 
 def policies_of(settings: StepwellSettings) -> dict[PolicyName, Policy]:

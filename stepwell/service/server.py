@@ -36,7 +36,7 @@ from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldReques
 from coordinator.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from engine.model.layout import Dynamic, Fixed, Policy
+from engine.model.layout import Policy, PolicyName
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.views import encode_views
 
@@ -50,10 +50,6 @@ ASKED_OF_A_CHANGE: Mapping[str, LayoutRequest] = {
     "reverse": TurnRequest("reverse"),
     "abort": TurnRequest("abort"),
 }
-
-PolicyName = Literal["fixed", "dynamic"]
-
-POLICIES: Mapping[PolicyName, Policy] = {"fixed": Fixed(), "dynamic": Dynamic()}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -74,7 +70,7 @@ class ControlServer:
     """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a change of the layout may ask for."""
 
     def __init__(
-        self, requests: Requests, board: StatusBoard, port: int = 0, policies: Mapping[PolicyName, Policy] = POLICIES
+        self, requests: Requests, board: StatusBoard, port: int, policies: Mapping[PolicyName, Policy]
     ) -> None:
         self._requests, self._board, self._policies = requests, board, policies
         self._socket = socket.socket()
