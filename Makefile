@@ -54,7 +54,7 @@ sabotage: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
-	QUICK=$(QUICK) GROWTH=$(GROWTH) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
+	QUICK=$(QUICK) GROWTH=$(GROWTH) LAYOUTS=$(LAYOUTS) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
 
 $(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

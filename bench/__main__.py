@@ -2,7 +2,8 @@
 
     QUICK=1    only W1 to W3 at 1k and 100k rows per step, with Structured Streaming: under 8 minutes on two quiet cores
     GROWTH=1   also measures how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
-    GROWTH=only   measures that alone, and keeps the results of the last benchmark
+    LAYOUTS=1  also measures changes of the number of workers with 2 GB of state (10 minutes, 15 GB of disk)
+    GROWTH=only, LAYOUTS=only   measure that alone, and keep the other results of the last benchmark
     RUNS=3     runs everything that many times, in rounds; the tables show medians
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
 
@@ -17,14 +18,13 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import check, floor, growth, live, ours, pyflink, report, structured_streaming
+from bench import check, floor, growth, layouts, live, ours, pyflink, report, structured_streaming
 from bench.generate import Shape
 from bench.result import Result
 from bench.topics import Bench, read_all
@@ -34,6 +34,7 @@ from io_kafka.broker.local import LocalBroker
 console = Console(highlight=False, soft_wrap=True)
 
 Job = tuple[str, Callable[[], Result]]
+Measurement = tuple[str, Callable[[], report.Rows]]
 
 
 @dataclass
@@ -44,8 +45,8 @@ class Run:
     bench: Bench
     broker: LocalBroker
     setting: report.Setting
-    results: list[Result] = field(default_factory=list)
-    growth: list[dict[str, Any]] = field(default_factory=list)
+    results: list[Result]
+    sections: dict[str, report.Rows]
 
     def __post_init__(self) -> None:
         self.answers = check.Answers(self.bench.shape, self.plan.rows)
@@ -128,7 +129,7 @@ class Run:
         self.bench.forget(output)
 
     def write(self) -> None:
-        report.write(self.results, self.growth, self.setting)
+        report.write(self.results, self.sections, self.setting)
 
 
 def _named(engine: str, case: Case) -> str:
@@ -178,15 +179,19 @@ def measure(run: Run, progress: Progress, jobs: list[Job], rounds: int) -> None:
         progress.advance(task)
 
 
-def measure_growth(run: Run, progress: Progress) -> None:
-    for what, grow in growth.runs(run.bench, run.plan.rows, run.broker_pid):
-        task = progress.add_task(f"growth: {what}", total=None)
+def measure_section(run: Run, name: str, runs: Iterable[Measurement], progress: Progress) -> None:
+    """Measures the rows of one of report.SECTIONS anew."""
+    rows = run.sections[name] = []
+    for what, measured in runs:
+        task = progress.add_task(f"{name}: {what}", total=None)
         try:
-            run.growth += grow()
-            progress.console.print(run.growth[-1])
+            rows += (found := measured())
+            for row in found:
+                progress.console.print(row)
         except Exception as error:
-            run.growth.append({"what": "Failed", "run": what, "error": str(error)[:400].replace("\n", " ")})
-            progress.console.print(f"growth: {what}: [red]failed[/]: {error}")
+            rows.append({"what": "Failed", "run": what, "error": str(error)[:400].replace("\n", " ")})
+            (BUILD / "failures.log").open("a").write(f"{name}: {what}\n{traceback.format_exc()}\n")
+            progress.console.print(f"{name}: {what}: [red]failed[/]: {error}")
         run.write()
         progress.remove_task(task)
 
@@ -209,19 +214,25 @@ def _rounds() -> int:
 
 def main() -> int:
     plan = QUICK if os.environ.get("QUICK", "0") not in ("", "0") else FULL
-    grows = os.environ.get("GROWTH", "0")
+    asked = {name: os.environ.get(name.upper(), "0") or "0" for name in report.SECTIONS}
+    alone = "only" in asked.values()
     rounds = _rounds()
     all_engines = (ours.ENGINE, structured_streaming.ENGINE, *(() if plan.quick else (pyflink.ENGINE, floor.ENGINE)))
     engines, workloads = _chosen("ENGINES", all_engines), _chosen("WORKLOADS", plan.workloads)
     command = " ".join(
         [
             "make bench",
-            *(f"{v}={os.environ[v]}" for v in ("QUICK", "GROWTH", "RUNS", "ENGINES", "WORKLOADS") if os.environ.get(v)),
+            *(
+                f"{v}={os.environ[v]}"
+                for v in ("QUICK", "GROWTH", "LAYOUTS", "RUNS", "ENGINES", "WORKLOADS")
+                if os.environ.get(v)
+            ),
         ]
     )
     setting, results = report.Setting.here(command), list[Result]()
-    if grows == "only":
-        before, results = report.last()
+    sections: dict[str, report.Rows] = {name: [] for name in report.SECTIONS}
+    if alone:
+        before, results, sections = report.last()
         setting = replace(setting, command=f"{before.command}` on {before.date}, and `{command}", note=before.note)
     for old in (BUILD / "runs", BUILD / "broker"):
         shutil.rmtree(old, ignore_errors=True)
@@ -237,13 +248,18 @@ def main() -> int:
         TimeElapsedColumn(),
     )
     try:
-        run = Run(plan, Bench(broker.bootstrap_servers, Shape(), broker.folder / "data"), broker, setting, results)
+        run = Run(
+            plan, Bench(broker.bootstrap_servers, Shape(), broker.folder / "data"), broker, setting, results, sections
+        )
         with Progress(*columns, console=console) as progress:
-            make_topics(run, progress, ("W2",) if grows == "only" else workloads)
-            if grows != "only":
+            if not alone or asked["growth"] != "0":
+                make_topics(run, progress, ("W2",) if alone else workloads)
+            if not alone:
                 measure(run, progress, run.jobs(engines, workloads), rounds)
-            if grows not in ("", "0"):
-                measure_growth(run, progress)
+            if asked["growth"] != "0":
+                measure_section(run, "growth", growth.runs(run.bench, run.plan.rows, run.broker_pid), progress)
+            if asked["layouts"] != "0":
+                measure_section(run, "layouts", layouts.runs(run.bench, quick=run.plan.quick), progress)
     finally:
         broker.stop()
         shutil.rmtree(BUILD / "broker", ignore_errors=True)

@@ -61,6 +61,15 @@ def bids(shape: Shape, start: int, end: int) -> Iterator[pa.Table]:
         yield _chunk(shape, number).slice(low, high - low)
 
 
+def every_key_then_bids(shape: Shape, keys: int, after_rows: int) -> Iterator[pa.Array]:
+    """JSON objects: first `keys` bids, of which the i-th is for the auction i, and then so many bids for any of them."""
+    for number, rows in enumerate(bids(shape, 0, keys)):
+        first = number * CHUNK_ROWS
+        at = rows.column_names.index("auction")
+        yield as_json(rows.set_column(at, "auction", pa.array(np.arange(first, first + rows.num_rows))))
+    yield from (as_json(rows) for rows in bids(shape, keys, keys + after_rows))
+
+
 def _chunk(shape: Shape, number: int) -> pa.Table:
     random = np.random.default_rng([shape.seed, shape.auctions, number])
     rows = CHUNK_ROWS

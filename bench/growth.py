@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from bench import generate, ours
 from bench.generate import Shape
@@ -44,19 +43,11 @@ def _keys(bench: Bench, keys: int, broker: int) -> list[dict[str, Any]]:
     """Sends every key once, and then bids over all keys. Only the bids are measured."""
     topic = f"bids_{keys}"
     shape = Shape(bench.shape.seed, keys)
-    bench.make(topic, _every_key_then_bids(shape, keys))
+    bench.make(topic, generate.every_key_then_bids(shape, keys, AFTER_ROWS))
     case = Case(W2, STEP_ROWS, keys + AFTER_ROWS, keys + 5 * STEP_ROWS)
     result, prepared = _run(bench, case, broker, topic)
     changed = ours.messages_of(bench, prepared.name)[-AFTER_ROWS // STEP_ROWS :]
     return [{"what": "Keys in the state", "keys": keys, "changed_a_step": int(np.mean(changed)), **_figures(result)}]
-
-
-def _every_key_then_bids(shape: Shape, keys: int) -> Iterator[pa.Array]:
-    for number, rows in enumerate(generate.bids(shape, 0, keys)):
-        first = number * generate.CHUNK_ROWS
-        at = rows.column_names.index("auction")
-        yield generate.as_json(rows.set_column(at, "auction", pa.array(np.arange(first, first + rows.num_rows))))
-    yield from (generate.as_json(rows) for rows in generate.bids(shape, keys, keys + AFTER_ROWS))
 
 
 def _workers(bench: Bench, rows: int, workers: int, broker: int) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,27 +68,37 @@ def _cpu_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def last() -> tuple[Setting, list[Result]]:
-    """The results of the last benchmark of all engines. Raises SystemExit if there are none."""
+Rows = list[dict[str, Any]]
+
+SECTIONS = {
+    "growth": "Growth (W2, 100,000 rows a step)",
+    "layouts": "Changes of the number of workers (W2 with two more columns, 100,000 rows a step)",
+}
+"""The tables that only Stepwell has, by the names under which details.json keeps their rows. `what` of a row says in which table it is."""
+
+
+def last() -> tuple[Setting, list[Result], dict[str, Rows]]:
+    """The results of the last benchmark of all engines, and the rows of SECTIONS. Raises SystemExit if there are none."""
     try:
         details = json.loads((RESULTS / "details.json").read_text())
     except FileNotFoundError:
         raise SystemExit("There are no results yet: `make bench` first.") from None
-    return Setting(**details["setting"]), [Result(**row) for row in details["results"]]
+    sections = {name: details.get(name, []) for name in SECTIONS}
+    return Setting(**details["setting"]), [Result(**row) for row in details["results"]], sections
 
 
-def write(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: Setting) -> None:
+def write(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setting) -> None:
     """Writes everything: both JSON files, the plots and BENCHMARKS.md."""
     RESULTS.mkdir(exist_ok=True)
     rows = [result.row() for result in medians(results) if result.failed is None]
     (RESULTS / "latest.json").write_text(json.dumps(rows, indent=1) + "\n")
-    details = {"setting": asdict(setting), "results": [asdict(r) for r in results], "growth": list(growth)}
+    details = {"setting": asdict(setting), "results": [asdict(r) for r in results], **sections}
     (RESULTS / "details.json").write_text(json.dumps(details, indent=1) + "\n")
     plotted = plot(medians(results))
-    BENCHMARKS.write_text(text(results, growth, setting, plotted))
+    BENCHMARKS.write_text(text(results, sections, setting, plotted))
 
 
-def text(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: Setting, plotted: Sequence[str]) -> str:
+def text(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setting, plotted: Sequence[str]) -> str:
     parts = [
         "# Benchmarks\n",
         f"Written by `{setting.command}` on {setting.date}: {setting.cores} cores ({setting.cpu}), {setting.memory_gb} GB, {setting.system}.",
@@ -103,7 +113,11 @@ def text(results: Sequence[Result], growth: Sequence[dict[str, Any]], setting: S
         mine = [r for r in results if r.workload == name]
         if mine:
             parts += [f"## {name}: {workload.what}\n", _table(mine), _ratios(mine), _notes(medians(mine))]
-    parts += [_parts(medians(results)), _growth(growth), _HOW]
+    parts += [
+        _parts(medians(results)),
+        *(_section(title, sections.get(name, [])) for name, title in SECTIONS.items()),
+        _HOW,
+    ]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
 
 
@@ -216,15 +230,15 @@ def _parts(results: Sequence[Result]) -> str:
     return "\n".join(["## Where a step's time goes (mean ms)\n", *lines]) if lines else ""
 
 
-def _growth(growth: Sequence[dict[str, Any]]) -> str:
+def _section(title: str, all_rows: Rows) -> str:
     lines: list[str] = []
-    for what in dict.fromkeys(g["what"] for g in growth):
-        rows = [g for g in growth if g["what"] == what]
+    for what in dict.fromkeys(row["what"] for row in all_rows):
+        rows = [row for row in all_rows if row["what"] == what]
         names = [name for name in rows[0] if name != "what"]
         lines += [f"### {what}\n", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
         lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows]
         lines.append("")
-    return "\n".join(["## Growth (W2, 100,000 rows a step)\n", *lines]) if lines else ""
+    return "\n".join([f"## {title}\n", *lines]) if lines else ""
 
 
 _HOW = """## How to read this
@@ -236,6 +250,9 @@ _HOW = """## How to read this
   measured with W2 at the default step size. 20,000 bids per second are sent, whatever the engine does.
 - **changed_a_step**: the number of keys that change in a step. With few keys, many of the 100,000 rows have the same key. Each key that
   changes is looked up, stored and published once per step, whatever the number of its rows.
+- **Changes of the number of workers**: *of_floor* compares the bytes that were moved with the size of the state times the share of the slots
+  that has to change its owner. *seconds* is the time from the request to the last checkpoint, with the start of new workers. The steps of
+  a change are those between its request and its end, and *base* means the 40 steps before it. *max* of a cold change is its pause.
 - **CPU s/M**: CPU seconds per million rows, of the whole process tree. **broker**: the same for the broker alone.
 - **memory**: the peak of the process tree. A shared page is counted once (PSS).
 - **state**: the size on disk at the end. **live**: the size of the keys and values of the last version. **log**: the bytes of the step log.

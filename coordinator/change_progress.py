@@ -4,28 +4,29 @@ from __future__ import annotations
 
 
 class Progress:
-    """Of one change, since it began or since the run recovered. `left_bytes`: None until the sources have counted. `seconds`: from then to the
-    last cut."""
+    """Of one change in this run, which began at `now`, or went on then. `left_bytes`: None until the sources have counted.
+    `seconds`: from then to the last cut."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
+        self._began_at = now
+        self._moves_began_at: float | None = None
         self.cuts = self.slots_moved = self.moved_bytes = 0
         self.left_bytes: int | None = None
         self.seconds = 0.0
         self.longest_cut_ms = 0.0
         self.cuts_ms = 0.0
-        self._began_at: float | None = None
 
     def weighed(self, left_bytes: int, now: float) -> None:
         """The sources have counted what they are to give away."""
         self.left_bytes = left_bytes
-        self._began_at = now if self._began_at is None else self._began_at
+        self._moves_began_at = now if self._moves_began_at is None else self._moves_began_at
 
     def moved(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
         """A cut has ended."""
         self.cuts += 1
         self.slots_moved += slots
         self.moved_bytes += moved_bytes
-        self.seconds = now - (now if self._began_at is None else self._began_at)
+        self.seconds = now - (now if self._moves_began_at is None else self._moves_began_at)
         if self.left_bytes is not None:
             self.left_bytes = max(0, self.left_bytes - moved_bytes)
         self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
@@ -40,16 +41,19 @@ class Progress:
             return None
         return self.left_bytes * self.seconds / self.moved_bytes
 
-    def shown(self) -> dict[str, object]:
-        """As in `Status.layout`."""
-        left = self.seconds_left
+    def done(self, now: float) -> dict[str, object]:
+        """What was done, as in `Status.layout`. `elapsed_s`: since the change began, also with what it had to wait for."""
         return {
             "cuts": self.cuts,
             "slots_moved": self.slots_moved,
             "bytes_moved": self.moved_bytes,
-            "bytes_left": self.left_bytes,
             "seconds": round(self.seconds, 3),
-            "seconds_left": None if left is None else round(left, 1),
+            "elapsed_s": round(now - self._began_at, 3),
             "longest_cut_ms": round(self.longest_cut_ms, 1),
             "cuts_ms": round(self.cuts_ms, 1),
         }
+
+    def left(self) -> dict[str, object]:
+        """What is left to do, as in `Status.layout`."""
+        seconds = self.seconds_left
+        return {"bytes_left": self.left_bytes, "seconds_left": None if seconds is None else round(seconds, 1)}

@@ -27,7 +27,7 @@ from engine.resident.messages import NewDatabase
 from engine.resident.start_faults import NoSlots
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Target, TurnReason
+from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, LayoutRecord, LayoutTurn, Target, TurnReason
 from io_kafka.step_log.state import StepLogState
 from storage.transaction import CutNumber
 
@@ -53,7 +53,9 @@ class Changing:
         self._batch = 0
         self._budget = CutBudget()
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
-        self._progress = Progress()
+        self._progress = Progress(self._monotonic())
+        self._under_way: dict[str, object] = {}  # what `_show` has said of it last
+        self._last: dict[str, object] = {}  # the change that was settled last, as in `Status.layout`
         self._shown_phase: tuple[int, bool, bool] | None = None
 
     @property
@@ -141,7 +143,7 @@ class Changing:
         )
         self._is_asked_by_start = False
         core.change.request(self._wanted, self._state)
-        self._progress = Progress()
+        self._progress = Progress(self._monotonic())
         self._board.update(layout_fault=None)
 
     def _heading_for(self, core: Core) -> int:
@@ -313,7 +315,7 @@ class Changing:
     # Status
 
     def _show(self, core: Core) -> None:
-        layout, change = self._layout, self._state.change
+        layout = self._layout
         members = {
             str(worker): {"birth": self.births.get(worker, ""), "slots": len(slots)}
             for worker, slots in sorted(core.change.owned.items())
@@ -327,21 +329,32 @@ class Changing:
         }
         mode = core.change.mode(self._state)
         if mode is not None:
-            target = core.change.target(self._state)
-            assert target is not None
-            left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
-            if left == 0:
-                self._progress.left_bytes = 0
-            shown["change"] = {
-                "number": layout.number + 1 if change is None else change.change,
-                "mode": mode,
-                "workers": len(target.members),
-                "is_paused": core.change.is_held,
-                "slots_left": left,
-                "cut_bytes_max": None if change is None else self._budget.bytes_max(change),
-                **self._progress.shown(),
-            }
+            shown["change"] = self._shown_change(mode, core)
+        elif self._under_way:
+            if self._under_way["number"] == layout.number:
+                done = self._progress.done(self._monotonic())
+                self._last = {**self._under_way, "outcome": layout.outcome, **done}
+            self._under_way = {}
+        if self._last:
+            shown["last_change"] = self._last
         self._board.update(layout=shown)
+
+    def _shown_change(self, mode: ChangeMode, core: Core) -> dict[str, object]:
+        change, target = self._state.change, core.change.target(self._state)
+        assert target is not None
+        left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
+        if left == 0:
+            self._progress.left_bytes = 0
+        number = self._layout.number + 1 if change is None else change.change
+        self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
+        return {
+            **self._under_way,
+            "is_paused": core.change.is_held,
+            "slots_left": left,
+            "cut_bytes_max": None if change is None else self._budget.bytes_max(change),
+            **self._progress.done(self._monotonic()),
+            **self._progress.left(),
+        }
 
 
 def _leaving(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[int, SlotSet]:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from base.options import WORKERS_MAX
 from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show
-from stepwell.commands.layout_text import change_text, share_text, size_text, time_text
+from stepwell.commands.layout_text import change_text, done_text, share_text, size_text, time_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.project.settings import parse_bytes, parse_duration
@@ -278,7 +278,9 @@ def _show_changed(status: dict[str, Any], *, as_json: bool) -> None:
     if found["change"] is not None:
         text: RenderableType = f"the change has begun: {change_text(found['change'])}"
     else:
-        text = Group("the change is settled", _layout_text(found))
+        done = found["last_change"]
+        what = "" if done is None else f": {done_text(done)}"
+        text = Group(f"the change is settled{what}", _layout_text(found))
     show(found, as_json=as_json, text=text)
 
 

@@ -64,8 +64,16 @@ def change_text(change: Mapping[str, Any]) -> str:
         parts.append(f"{size_text(left)} left")
     if rate:
         parts.append(f"{size_text(rate)}/s")
-        if left:
-            parts.append(f"about {time_text(left / rate)} to go")
+    if change.get("seconds_left"):
+        parts.append(f"about {time_text(change['seconds_left'])} to go")
     if change.get("cuts"):
         parts.append(f"longest cut {change['longest_cut_ms']:g} ms")
     return ", ".join(parts)
+
+
+def done_text(change: Mapping[str, Any]) -> str:
+    """A change that is settled: what it moved, how long that took, and how long it held a step up."""
+    moved = f"{size_text(change['bytes_moved'])} moved in {time_text(change['elapsed_s'])}"
+    if change["mode"] == "cold":
+        return f"{moved}, in which no step ran"
+    return f"{moved} and {change['cuts']} cuts, the longest of which took {change['longest_cut_ms']:g} ms"

@@ -31,7 +31,8 @@ def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
     ]
     head = {name: layout.get(name) for name in ("number", "outcome", "shards", "policy")}
     found = {"is_running": is_running, **head, "members": members}
-    return {**found, "change": layout.get("change"), "fault": status["layout_fault"]}
+    changes = {"change": layout.get("change"), "last_change": layout.get("last_change")}
+    return {**found, **changes, "fault": status["layout_fault"]}
 
 
 def of_log(record: LayoutRecord, log: StepLogState) -> dict[str, Any]:
@@ -56,6 +57,7 @@ def of_log(record: LayoutRecord, log: StepLogState) -> dict[str, Any]:
         "policy": record.policy.kind,
         "members": members,
         "change": change,
+        "last_change": None,
         "fault": None,
     }
 

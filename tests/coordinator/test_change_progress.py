@@ -6,19 +6,19 @@ from coordinator.change_progress import Progress
 
 
 def test_the_time_left_is_that_of_the_bytes_left_at_the_rate_so_far() -> None:
-    progress = Progress()
+    progress = Progress(9.0)
     assert progress.seconds_left is None
     progress.weighed(1000, now=10.0)
     assert progress.seconds_left is None
     progress.moved(3, 250, took_ms=4.0, now=12.0)
     progress.moved(2, 250, took_ms=9.0, now=15.0)
-    assert progress.shown() == {
+    assert progress.left() == {"bytes_left": 500, "seconds_left": 5.0}
+    assert progress.done(now=16.0) == {
         "cuts": 2,
         "slots_moved": 5,
         "bytes_moved": 500,
-        "bytes_left": 500,
         "seconds": 5.0,
-        "seconds_left": 5.0,
+        "elapsed_s": 7.0,
         "longest_cut_ms": 9.0,
         "cuts_ms": 13.0,
     }
@@ -27,7 +27,7 @@ def test_the_time_left_is_that_of_the_bytes_left_at_the_rate_so_far() -> None:
 
 
 def test_a_turn_counts_again_and_the_time_goes_on() -> None:
-    progress = Progress()
+    progress = Progress(9.0)
     progress.weighed(1000, now=10.0)
     progress.moved(1, 100, took_ms=1.0, now=11.0)
     progress.left_bytes = None

@@ -11,13 +11,17 @@ from typing import Any, Literal
 
 import pytest
 
+from base.slots import SlotSet
+from coordinator import cut_budget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
 from engine.model.circuit import View
+from engine.resident.crew import Crew
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from faults.points import Crash, Order, arm
 from storage.database import Database
+from storage.transaction import CutNumber
 from tests.end_to_end import everything
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
 from tests.end_to_end.test_placement import contents
@@ -75,6 +79,9 @@ def test_a_running_service_gets_other_workers(play: Playground, mode: Literal["l
             everything.send(play, seed)
             steps = run.board.show()["steps_run"]
             settle(play, resolved, run, workers)
+            done = run.board.show()["layout"]["last_change"]
+            assert (done["workers"], done["mode"], done["outcome"]) == (workers, mode, "changed")
+            assert done["cuts"] > 0 and done["bytes_moved"] > 0 and done["elapsed_s"] >= done["seconds"]
             run.wait_until(lambda status, steps=steps: status["steps_run"] > steps)  # type: ignore[misc]
     assert play.run(resolved, threads())["error"] is None
     assert 0 not in play.check(resolved).values()
@@ -82,8 +89,17 @@ def test_a_running_service_gets_other_workers(play: Playground, mode: Literal["l
     assert members(play, resolved) == SIZES[-1]
 
 
-def test_views_can_be_read_while_workers_come_and_go(play: Playground) -> None:
-    """A worker that has joined since the question, or has left, is not waited for."""
+def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that has joined since the question, or has left, is not waited for. Meanwhile the steps say how much a cut may take."""
+    bounds: list[int] = []
+    real = Crew.give_slots
+
+    def give_slots(crew: Crew, number: CutNumber, slots: SlotSet, source: int, destination: int, bytes_max: int) -> Any:
+        bounds.append(bytes_max)
+        return real(crew, number, slots, source, destination, bytes_max)
+
+    monkeypatch.setattr(Crew, "give_slots", give_slots)
+    monkeypatch.setattr(cut_budget, "STEP_MS_FIRST", 1e9)
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
     views = [node.name for node in resolved.spec.circuit.nodes if isinstance(node, View) and node.kept]
@@ -98,6 +114,7 @@ def test_views_can_be_read_while_workers_come_and_go(play: Playground) -> None:
                 settle(play, resolved, run, workers)
             over.set()
             assert asking.result() > len(SIZES)
+    assert bounds and max(bounds) < 1e9, "the bound is not that of the steps"
 
 
 def ask_until(over: threading.Event, run: Running, views: list[str]) -> int:

@@ -19,7 +19,7 @@ from io_kafka.step_log.records import Claim, Record
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands import steps
 from stepwell.commands.control import status_table
-from stepwell.commands.layout_text import change_text, shares_text, time_text
+from stepwell.commands.layout_text import change_text, done_text, shares_text, time_text
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer, metrics
 from tests.conftest import Broker
@@ -336,11 +336,16 @@ def test_a_change_without_a_service_is_refused_before_spark_starts(line: Command
 
 def test_a_change_in_words() -> None:
     assert change_text(moving(1, 3)) == "to 3 workers, live, 0 B moved, 50.0 % of the slots left"
-    begun = moving(1, 3, bytes_moved=30_000_000, bytes_left=60_000_000, seconds=3.0, cuts=2, longest_cut_ms=12.5)
+    begun = moving(
+        1, 3, bytes_moved=30_000_000, bytes_left=60_000_000, seconds=3.0, seconds_left=6.0, cuts=2, longest_cut_ms=12.5
+    )
     assert (
         change_text(begun)
         == "to 3 workers, live, 30 MB moved, 60 MB left, 10 MB/s, about 6 s to go, longest cut 12.5 ms"
     )
+    done = {"mode": "live", "bytes_moved": 90_000_000, "elapsed_s": 12.3, "cuts": 9, "longest_cut_ms": 12.5}
+    assert done_text(done) == "90 MB moved in 12.3 s and 9 cuts, the longest of which took 12.5 ms"
+    assert done_text({**done, "mode": "cold"}) == "90 MB moved in 12.3 s, in which no step ran"
     assert "waiting for its checkpoint" in change_text({**begun, "slots_left": 0, "bytes_left": 0})
     assert shares_text({}) == "-"
     assert shares_text({"0": {"slots": 2 * HALF}}) == "1 worker, 100.0 % of the slots"

@@ -1,0 +1,171 @@
+"""Measures changes of the number of workers: what they move, how long they take, and what the steps notice of them.
+
+One service reads a topic that holds every key once and then bids over all keys, in steps of STEP_ROWS rows. It starts with two workers. When
+all keys are in the state, the layout is changed to three workers and back, in each mode, while the steps go on as fast as they can. The steps
+before each change are the base to which those during it are compared.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from base.slots import SLOTS
+from bench import generate, measure, ours
+from bench.generate import Shape
+from bench.ours import RunFailed
+from bench.result import Step
+from bench.topics import Bench
+from bench.workloads import BUILD, PROJECTS, WORKLOADS, Case
+from stepwell.errors import StepwellError
+from stepwell.project.loading import STATE_FOLDER
+from stepwell.service.client import ControlClient
+
+W2 = WORKLOADS["W2"]
+STEP_ROWS = 100_000
+KEYS = 7_500_000
+"""Which have 2 GB of state in the form of W2 with two more columns of text."""
+
+AFTER_ROWS = 40_000_000
+"""Bids over all keys. The service must not come to their end before the changes do."""
+
+BASE_STEPS, SETTLING_STEPS = 40, 20
+"""Before each change: those that it is compared to, and those before them that are left out, while caches settle."""
+
+WHAT = "Changes"
+CHANGES = (("live", 3), ("live", 2), ("cold", 3), ("cold", 2))
+WAIT_SECONDS_MAX = 900.0
+LOOK_SECONDS = 0.1
+WIDE = ("max(price) AS top", "max(price) AS top, max(url) AS url, max(extra) AS extra")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change as the service has told it. `began` and `ended`: seconds since 1970. `state_bytes`: of all workers before it."""
+
+    mode: str
+    workers: int
+    began: float
+    ended: float
+    state_bytes: int
+    done: dict[str, Any]
+
+
+def runs(bench: Bench, *, quick: bool) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
+    """Pairs of a name and a function that measures and returns rows of the tables. `quick`: with a tenth of the state."""
+    keys, after_rows = (KEYS // 10, AFTER_ROWS // 3) if quick else (KEYS, AFTER_ROWS)
+    yield f"{keys:,} keys", partial(_measured, bench, keys, after_rows)
+
+
+def _measured(bench: Bench, keys: int, after_rows: int) -> list[dict[str, Any]]:
+    """A row for each change. Raises RunFailed."""
+    topic = f"layouts_{keys}"
+    bench.make(topic, generate.every_key_then_bids(Shape(bench.shape.seed, keys), keys, after_rows))
+    case = Case(W2, STEP_ROWS, keys + after_rows, 0)
+    prepared = ours.prepare(bench, case, bench.start_offsets(topic, case.rows), _wide_project(), topic)
+    arguments = ["--workers", "2", *ours.settings(case)]
+    try:
+        with ours.started(bench, prepared, arguments) as child:
+            service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
+            service.wait(lambda status: status["rows"] > keys)
+            changes = [service.change(mode, workers) for mode, workers in CHANGES]
+            live_bytes = sum(service.wait_steps(BASE_STEPS)["state_bytes"].values())
+            disk_bytes = measure.folder_bytes(prepared.storage)
+        steps = ours.steps_of(bench, prepared.name, topic)
+        rows = [_row(change, steps, base) for change, base in zip(changes, _base(steps, changes), strict=True)]
+        return [
+            *rows,
+            {"what": "Disk after them", "live_mb": round(live_bytes / 1e6), "disk_mb": round(disk_bytes / 1e6)},
+        ]
+    finally:
+        shutil.rmtree(prepared.storage, ignore_errors=True)
+
+
+class _Service:
+    """A service whose status is looked at."""
+
+    def __init__(self, client: ControlClient, is_running: Callable[[], bool]) -> None:
+        self._client, self._is_running = client, is_running
+
+    def wait(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first status that `until` accepts. Raises RunFailed."""
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if not self._is_running():
+                raise RunFailed("the service has ended")
+            with suppress(StepwellError):  # it has just been started
+                if until(status := self._client.status()):
+                    return status
+            time.sleep(LOOK_SECONDS)
+        raise RunFailed(f"the service did not come so far within {WAIT_SECONDS_MAX:g} s")
+
+    def wait_steps(self, count: int) -> dict[str, Any]:
+        goal = self.wait(lambda status: True)["steps_run"] + count
+        return self.wait(lambda status: status["steps_run"] >= goal)
+
+    def change(self, mode: str, workers: int) -> Change:
+        """Makes a change after some steps without one."""
+        before = self.wait_steps(SETTLING_STEPS + BASE_STEPS)
+        began = time.time()
+        number = self._client.ask_layout("change", {"workers": workers, "mode": mode})["change"]["number"]
+        after = self.wait(lambda status: status["layout"]["number"] >= number and "change" not in status["layout"])
+        done = after["layout"]["last_change"]
+        return Change(mode, workers, began, time.time(), sum(before["state_bytes"].values()), done)
+
+
+def _wide_project() -> Path:
+    """W2 with more state for each key."""
+    folder = BUILD / "layouts-project"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(PROJECTS / "w2", folder)
+    file = folder / "transformations" / "w2.sql"
+    narrow = file.read_text()
+    assert WIDE[0] in narrow, "the project of W2 is not what it was"
+    file.write_text(narrow.replace(*WIDE))
+    return folder
+
+
+def _base(steps: Sequence[Step], changes: Sequence[Change]) -> list[list[float]]:
+    """For each change, the milliseconds of the BASE_STEPS steps before it."""
+    return [_ms([step for step in steps if step.end < change.began][-BASE_STEPS - 1 :]) for change in changes]
+
+
+def _ms(steps: Sequence[Step]) -> list[float]:
+    """Between the ends of the steps."""
+    return [1e3 * float(gap) for gap in np.diff([step.end for step in steps])]
+
+
+def _row(change: Change, steps: Sequence[Step], base: Sequence[float]) -> dict[str, Any]:
+    first = next(i for i, step in enumerate(steps) if step.end >= change.began)
+    after = next(i for i, step in enumerate(steps) if step.end >= change.ended)
+    ms = _ms(steps[first - 1 : after + 1])
+    done = change.done
+    moved = done["bytes_moved"]
+    floor = change.state_bytes * done["slots_moved"] / SLOTS
+    p99, base_p99 = (float(np.percentile(each, 99)) for each in (ms, base))
+    return {
+        "what": WHAT,
+        "change": f"{change.mode}, to {change.workers} workers",
+        "state_mb": round(change.state_bytes / 1e6),
+        "moved_mb": round(moved / 1e6),
+        "of_floor": round(moved / floor, 3),
+        "cuts": done["cuts"],
+        "seconds": round(done["elapsed_s"], 1),
+        "moving_mb_per_s": round(moved / 1e6 / max(done["seconds"], 1e-3)),
+        "longest_cut_ms": done["longest_cut_ms"],
+        "step_ms_p50": round(float(np.median(ms)), 1),
+        "p99": round(p99, 1),
+        "max": round(max(ms), 1),
+        "base_p50": round(float(np.median(base)), 1),
+        "base_p99": round(base_p99, 1),
+        "p99_ratio": round(p99 / base_p99, 2),
+        "rate_ratio": round(float(np.mean(base)) / float(np.mean(ms)), 2),
+    }
