@@ -5,7 +5,8 @@
     stage      what it waits for                                                  action
     WANTED     tasks for the workers that are new                                 LogChange
     STAFFING   the same, after a crash                                            Staff: they are made, and all workers join each other
-    MOVING     the sources have weighed their slots; then one boundary per cut    Cut
+    MOVING     the sources have weighed their slots, and if it is hot copied      Cut
+               them; then one boundary per cut
     MOVED      a checkpoint that has the owners of the target                     (the checkpoint is asked for)
     BURYING    -                                                                  Bury: workers without slots leave
 
@@ -14,7 +15,8 @@ are not remembered: a change is in MOVED exactly if the owners are those of its 
 itself.
 
 A **cold** change lets no step begin from the request until it is settled. A **live** one makes one cut, then lets a step go, and so on; while
-nothing is to be read or the steps are paused, cuts follow each other.
+nothing is to be read or the steps are paused, cuts follow each other. In a **hot** one the sources copy their slots beside the steps, and then
+all cuts follow each other while no step begins. They move only what is new since the copies were made.
 
 Guarantees, which `check` asserts: every slot has one owner, and that is its owner in the layout or in one of the targets of the change.
 """
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from base.slots import NO_SLOTS, SlotSet, owning, why_no_partition
 from io_kafka.step_log.layout_records import ChangeMode, Target
@@ -78,14 +81,15 @@ ChangeAction = LogChange | Staff | Cut | Bury
 @dataclass
 class Change:
     """`owned`: the slots of each worker now, also of those without any. `is_recruited`: whether there are tasks for all workers that are new.
-    `is_weighed`: whether the sources know the bytes of their slots. `is_held`: whether a user has paused the change. `is_crowded`: whether a
-    checkpoint has to come before the next cut. `has_cut`: whether a cut was made since the last step. `cuts`: their number in this change.
-    `leaving`: workers that the settled layout does not have."""
+    `is_weighed`: whether the sources know the bytes of their slots. `is_copied`: whether all that a hot change moves was copied. `is_held`:
+    whether a user has paused the change. `is_crowded`: whether a checkpoint has to come before the next cut. `has_cut`: whether a cut was made
+    since the last step. `cuts`: their number in this change. `leaving`: workers that the settled layout does not have."""
 
     owned: Mapping[int, SlotSet]
     wanted: Wanted | None = None
     is_recruited: bool = False
     is_weighed: bool = False
+    is_copied: bool = False
     is_held: bool = False
     is_crowded: bool = False
     has_cut: bool = False
@@ -115,7 +119,7 @@ class Change:
         """Whether all slots have the owners to which the change under way leads."""
         if log.change is None:
             return False
-        return log.target is not None and not self.new(log) and not _moves(self.owned, log.target.owned)
+        return log.target is not None and not self.new(log) and not moves(self.owned, log.target.owned)
 
     def next(self, log: StepLogState, step: int, *, is_folding: bool, is_replaying: bool) -> ChangeAction | None:
         """What is to be done at a drained boundary before `step`; None if nothing is due. `is_folding`: whether a checkpoint is being folded."""
@@ -129,14 +133,14 @@ class Change:
         if new := self.new(log):
             # A worker is made at the last complete version, so no other may be under way.
             return Staff(new, step) if self.is_recruited and not is_folding else None
-        if self.is_held or self.is_crowded or not self.is_weighed or (self.has_cut and log.change.mode != "cold"):
+        if self.is_held or not self.is_weighed or not self._may_cut(log.change.mode):
             return None
         assert log.target is not None
-        moves = _moves(self.owned, log.target.owned)
-        if not moves:
+        ways = moves(self.owned, log.target.owned)
+        if not ways:
             return None
-        source, destination = sorted(moves)[self.cuts % len(moves)]  # the pairs take turns
-        return Cut(moves[source, destination], source, destination)
+        source, destination = sorted(ways)[self.cuts % len(ways)]  # the pairs take turns
+        return Cut(ways[source, destination], source, destination)
 
     def _begin(self, log: StepLogState, *, is_folding: bool, is_replaying: bool) -> ChangeAction | None:
         """Without a change under way: what is left of the one before, or the one that is wanted."""
@@ -147,9 +151,28 @@ class Change:
             return None
         return LogChange(self.wanted)
 
+    def _may_cut(self, mode: ChangeMode) -> bool:
+        match mode:
+            case "cold":
+                return True
+            case "live":
+                return not self.is_crowded and not self.has_cut
+            case "hot":
+                return self.is_copied
+            case _:
+                assert_never(mode)
+
     def holds_steps(self, log: StepLogState) -> bool:
         """Whether no step may begin."""
-        return self.mode(log) == "cold"
+        match self.mode(log):
+            case "cold":
+                return True
+            case "hot":
+                return self.is_copied and not self.is_held and not self.is_moved(log)
+            case "live" | None:
+                return False
+            case mode:
+                assert_never(mode)
 
     def is_due(self, log: StepLogState, *, is_folding: bool, is_replaying: bool) -> bool:
         """Whether something waits for a drained boundary."""
@@ -181,14 +204,17 @@ class Change:
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """All workers of the target are there."""
         assert owning(owned) == owning(self.owned), "slots moved with the new workers"
-        self.owned, self.is_recruited, self.is_weighed = owned, False, False
+        self.owned, self.is_recruited, self.is_weighed, self.is_copied = owned, False, False, False
 
     def turned(self) -> None:
         """The change has another target, which the log has."""
-        self.is_weighed = self.is_recruited = False
+        self.is_weighed = self.is_copied = self.is_recruited = False
 
     def weighed(self) -> None:
         self.is_weighed = True
+
+    def copied(self) -> None:
+        self.is_copied = True
 
     def cut(self, owned: Mapping[int, SlotSet]) -> None:
         """Some slots have another owner."""
@@ -203,7 +229,7 @@ class Change:
         """The log has a new layout, which is that of the owners now."""
         assert log.layout is not None and log.change is None
         self.leaving = tuple(worker for worker in sorted(self.owned) if worker not in log.layout.placed.births)
-        self.cuts, self.is_held, self.is_weighed = 0, False, False
+        self.cuts, self.is_held, self.is_weighed, self.is_copied = 0, False, False, False
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""
@@ -215,7 +241,7 @@ class Change:
         assert self.wanted is None or log.change is None, "a second change is wanted"
 
 
-def _moves(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[tuple[int, int], SlotSet]:
+def moves(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[tuple[int, int], SlotSet]:
     """The slots that have to go from one worker to another, by (source, destination)."""
     found: dict[tuple[int, int], SlotSet] = {}
     for source, slots in owned.items():

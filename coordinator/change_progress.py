@@ -32,6 +32,13 @@ class Progress:
         self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
         self.cuts_ms += took_ms
 
+    def copied(self, copied_bytes: int, now: float) -> None:
+        """So much was copied beside the steps."""
+        self.moved_bytes += copied_bytes
+        self.seconds = now - (now if self._moves_began_at is None else self._moves_began_at)
+        if self.left_bytes is not None:
+            self.left_bytes = max(0, self.left_bytes - copied_bytes)
+
     @property
     def seconds_left(self) -> float | None:
         """At the rate so far; None as long as there is none."""

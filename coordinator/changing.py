@@ -13,8 +13,9 @@ import structlog
 
 from base.slots import NO_SLOTS, SlotSet, owning
 from coordinator.binding import Rules, birth_of
-from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted
+from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted, moves
 from coordinator.change_progress import Progress
+from coordinator.copying import Copying
 from coordinator.core import Core
 from coordinator.cut_budget import CutBudget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
@@ -50,6 +51,7 @@ class Changing:
         self._is_asked_by_start = False  # whether the change that is wanted is
         self._recruit_until: float | None = None
         self._weighing: Target | None = None  # for which the sources count
+        self._copying = Copying()
         self._batch = 0
         self._budget = CutBudget()
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
@@ -74,6 +76,7 @@ class Changing:
         the settings say."""
         self.births, self._rules = dict(births), rules
         self._recruit_until, self._weighing, self._batch = None, None, 0
+        self._copying = Copying()
         if not self._has_started:
             self._start(core)
         if self._wanted is not None and self._state.change is None:
@@ -166,6 +169,7 @@ class Changing:
             [LayoutTurn(epoch=self._writer.epoch, change=change.change, target=target, reason=reason, asked=asked)]
         )
         self._recruit_until, self._progress.left_bytes = None, None
+        self._copying.end()
         core.change.turned()
         _log.info("the change of the layout has another target", reason=reason, workers=list(target.members))
 
@@ -177,15 +181,20 @@ class Changing:
         if (phase := (self._layout.number, state.change is None, change.wanted is None)) != self._shown_phase:
             self._shown_phase = phase
             self._show(core)
-        if change.is_idle(state):
+        if state.change is None:
+            self._copying.end()
+        if not self._copying.look(crew) or change.is_idle(state):
             return
         if change.wanted is None and state.change is None:
             return  # workers are about to leave
         if new := change.new(state):
             if not change.is_recruited:
                 self._recruit(core, crew, len(new))
-        elif state.change is not None and not change.is_weighed and not change.is_moved(state):
-            self._weigh(core, crew)
+        elif state.change is not None and not change.is_moved(state):
+            if not change.is_weighed:
+                self._weigh(core, crew)
+            elif state.change.mode == "hot" and not (change.is_copied or change.is_held):
+                self._copy(core, crew)
         change.is_crowded = self._is_crowded(core)
 
     def _recruit(self, core: Core, crew: Crew, count: int) -> None:
@@ -229,10 +238,20 @@ class Changing:
             core.change.weighed()
             self._show(core)
 
+    def _copy(self, core: Core, crew: Crew) -> None:
+        """Has the sources of a hot change copy the slots that they are to give away."""
+        assert self._state.target is not None
+        copied_bytes = self._copying.goes_on(crew, moves(core.change.owned, self._state.target.owned))
+        if copied_bytes:
+            self._progress.copied(copied_bytes, self._monotonic())
+            self._show(core)
+        if self._copying.is_done:
+            core.change.copied()
+
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live change has moved so much since the last version that a checkpoint has to come first."""
         version, moved = self._moved_since
-        if version != core.version.version or core.change.mode(self._state) == "cold" or moved < MOVED_BYTES_MAX:
+        if version != core.version.version or core.change.mode(self._state) != "live" or moved < MOVED_BYTES_MAX:
             return False
         core.request_checkpoint(forced=True)
         return True

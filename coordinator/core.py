@@ -332,7 +332,9 @@ class Core:
         assert self.running is None, self._with_story(f"step {step} is given, and step {self.running} is running")
         assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
         assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
-        assert not self.change.holds_steps(log), self._with_story(f"step {step} is given during a cold change")
+        assert not self.change.holds_steps(log), self._with_story(
+            f"step {step} is given while a change of the layout holds the steps"
+        )
         self._report("given")
         self.running = step
 

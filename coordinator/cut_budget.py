@@ -10,6 +10,9 @@ from io_kafka.step_log.layout_records import LayoutIntent
 COLD_CUT_BYTES = 64 << 20
 """Of one cut while no step runs. Destination and source hold them in memory."""
 
+HOT_CUT_BYTES = 1 << 40
+"""Of one cut of a hot change, whose state was copied before: everything. What is new since has to fit into memory."""
+
 LIVE_CUT_BYTES_MIN = 256 << 10
 """Of one cut between two steps, whatever the steps take: less would make a change endless."""
 
@@ -48,8 +51,8 @@ class CutBudget:
 
     def bytes_max(self, change: LayoutIntent) -> int:
         """The bound of the next cut of this change."""
-        if change.mode == "cold":
-            return COLD_CUT_BYTES
+        if change.mode != "live":
+            return COLD_CUT_BYTES if change.mode == "cold" else HOT_CUT_BYTES
         step_ms = statistics.median(self._step_ms or [STEP_MS_FIRST])
         added_ms = LIVE_CUT_SHARE * step_ms if change.budget_ms is None else change.budget_ms
         timed = max(LIVE_CUT_BYTES_MIN, int(self._bytes_per_ms * added_ms))

@@ -81,6 +81,8 @@ LayoutPoint = Literal[
     "layout.intended",
     "born",  # the databases of a change's new workers are made and opened
     "joined",
+    "copy.sent",  # a part of what a hot change copies has left its source
+    "stage.inside",
     "cut.exported",
     "absorb.inside",
     "absorb.done",

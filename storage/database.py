@@ -94,6 +94,8 @@ class Database:
         self.identity = identity
         self.epoch = epoch
         self._opened = opened  # a later `open` ends this handle, even one of the same epoch
+        self.pins: dict[int, int] = {}
+        """For this handle's transactions: see engine/state/store.py, `pinned_below`."""
 
     @staticmethod
     def create(path: Path, identity: Identity, epoch: int, owned: SlotSet, base: VersionId = EMPTY) -> None:
@@ -228,7 +230,7 @@ class Database:
         changes nothing if the body raises. Raises StaleEpoch, NotOpen, WriterBlocked, StorageFull."""
         with ExitStack() as stack:
             writer, layers = self._retry(stack, self._enter_writing)
-            transaction = Transaction(layers, writable=True)
+            transaction = Transaction(layers, writable=True, pins=self.pins)
             yield transaction
             transaction.write_changes(writer)
 

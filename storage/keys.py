@@ -19,6 +19,10 @@ CUT_KEY = RESERVED + b"cut"  # its value: the number of the last cut that the da
 OWNED_KEY = (
     RESERVED + b"owned"
 )  # its value: the slots of which the database has the state, as SlotSet.to_bytes gives them
+STAGED_KEY = RESERVED + b"staged"  # its value: the slots of which it has copies that nobody sees, in the same form
+
+TABLE_FIRST = 16
+"""The records of tables from this one on belong to slots, and move with them. Tables below are a worker's own, and stay."""
 
 
 class ParsedKey(NamedTuple):

@@ -14,11 +14,12 @@ valid until the transaction ends, and no longer.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from base.slots import SlotSet
+from base.slots import NO_SLOTS, SlotSet
 from storage import keys, records
 from storage.environments import Environment, Reader, Writer
 from storage.errors import CorruptRecord
@@ -85,14 +86,32 @@ class CutNumber(NamedTuple):
     batch: int
 
 
+class _Staged:
+    """Slots whose records are told from others by their keys."""
+
+    def __init__(self, slots: SlotSet) -> None:
+        self._edges = [edge for span in slots.ranges for edge in span]
+        self.is_empty = not self._edges
+
+    def has(self, key: bytes) -> bool:
+        return keys.key_table(key) >= keys.TABLE_FIRST and self.free_from(slot := keys.key_slot(key)) != slot
+
+    def free_from(self, slot: int) -> int:
+        """The slot itself, or if it is one of these the end of its range."""
+        place = bisect_right(self._edges, slot)
+        return self._edges[place] if place % 2 else slot
+
+
 class Transaction:
     """A transaction of `Database.transaction`, `read` or `read_committed`. One thread may use it, and only inside the
     `with`."""
 
-    def __init__(self, layers: tuple[Layer, ...], *, writable: bool) -> None:
+    def __init__(self, layers: tuple[Layer, ...], *, writable: bool, pins: Mapping[int, int] | None = None) -> None:
         self._layers = layers  # uppermost first
         self._writable = writable
+        self._pins = pins or {}
         self._changes: dict[bytes, bytes] = {}  # key -> the record to store
+        self._staged = _Staged(self.get_staged())
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
         """The value of a key, without a copy; or None. With `immutable`, the value of this key never changes, so it is
@@ -124,6 +143,21 @@ class Transaction:
         """The keys that `scan` gives. The values are neither read nor verified."""
         for key, _ in self._merged(prefix, "never"):
             yield key
+
+    def staged_keys(self, slots: SlotSet) -> Iterator[bytes]:
+        """The keys of the copies of these slots, which are among those that `get_staged` gives."""
+        chosen = _Staged(slots)
+        for key, _ in self._all_merged(b"", "never"):
+            if chosen.has(key):
+                yield key
+
+    def free_from(self, slot: int) -> int:
+        """The lowest slot from this one on that is not staged."""
+        return self._staged.free_from(slot)
+
+    def pinned_below(self, table: int) -> int:
+        """See Database.pins."""
+        return self._pins.get(table, 0)
 
     def put(self, key: bytes, value: records.Octets) -> None:
         """Sets the value of a key."""
@@ -164,6 +198,17 @@ class Transaction:
         assert self._writable, "set_owned in a transaction that only reads"
         self._changes[keys.OWNED_KEY] = records.encode(keys.OWNED_KEY, owned.to_bytes())
 
+    def get_staged(self) -> SlotSet:
+        """The slots of which this database has copies. Scans do not show them, because nobody has taken them over yet."""
+        value = self.get(keys.STAGED_KEY)
+        return NO_SLOTS if value is None else SlotSet.from_bytes(value)
+
+    def set_staged(self, staged: SlotSet) -> None:
+        """Sets the slots whose records scans do not show. None of them is owned when the transaction ends."""
+        assert self._writable, "set_staged in a transaction that only reads"
+        self._changes[keys.STAGED_KEY] = records.encode(keys.STAGED_KEY, staged.to_bytes())
+        self._staged = _Staged(staged)
+
     def get_cut(self) -> CutNumber:
         """The number of the last cut; (0, 0) before the first one."""
         value = self.get(keys.CUT_KEY)
@@ -197,6 +242,11 @@ class Transaction:
         return None
 
     def _merged(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
+        """As `_all_merged`, without what is staged."""
+        found = self._all_merged(prefix, check)
+        return found if self._staged.is_empty else (item for item in found if not self._staged.has(item[0]))
+
+    def _all_merged(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """The uppermost stored record of each key, without tombstones, in the order of the keys."""
         last: bytes | None = None
         for key, _, stored in heapq.merge(*self._streams(prefix, check)):

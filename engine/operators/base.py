@@ -17,11 +17,9 @@ from engine.operators.arrangement import Key
 from engine.operators.keys import PlacedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
+from storage.keys import TABLE_FIRST
 
 N = TypeVar("N", bound=NodeBase)
-
-TABLE_FIRST = 16
-"""Tables with lower numbers are kept free for the engine itself."""
 
 TRACES_MAX = 8
 """The number of traces that a node may have. Node n owns TRACES_MAX tables, from TABLE_FIRST + n * TRACES_MAX on."""

@@ -36,6 +36,8 @@ from engine.resident.launcher import Job, Launcher
 from engine.resident.liveness import Limits
 from engine.resident.messages import (
     Contents,
+    Copied,
+    Copy,
     Create,
     Created,
     Enter,
@@ -75,6 +77,8 @@ from engine.resident.messages import (
     Stopped,
     Taken,
     TakeSlots,
+    Unstage,
+    Unstaged,
     Weigh,
     Weighed,
     Welcome,
@@ -404,6 +408,23 @@ class Crew:
         self._roster.raise_failures("weigh")
         answers = self._ended("weigh", Weighed)
         return None if answers is None else sum(answer.total_bytes for answer in answers.values())
+
+    def begin_copying(self, orders: Mapping[int, tuple[SlotSet, int]], bytes_max: int) -> None:
+        """Has workers send copies of slots to others, beside the steps: from each source to (its slots, the destination), so many bytes more.
+        `copied` tells when that is over."""
+        self._roster.begin(
+            "copy", {source: Copy(slots=slots, to=to, bytes_max=bytes_max) for source, (slots, to) in orders.items()}
+        )
+
+    def copied(self) -> dict[int, Copied] | None:
+        """What each source has copied; None until all have answered. Raises the fault of a worker."""
+        self.check()
+        self._roster.raise_failures("copy")
+        return self._ended("copy", Copied)
+
+    def unstage(self) -> None:
+        """All workers discard what was copied and has not moved. No copying is under way."""
+        self._ask(Unstage(), Unstaged)
 
     def give_slots(
         self, number: CutNumber, slots: SlotSet, source: int, destination: int, bytes_max: int

@@ -4,7 +4,7 @@ Guarantees: a worker sends each peer exactly one message per step and stage, and
 stage that is over, or a second one from the same peer is a mistake that ends the worker's step. Messages of an older order are dropped. A
 message cannot belong to another placement, because each order to run a step has a number of its own. While a worker waits it goes on sending.
 
-The state of slots travels over the same connections (slots.py): `send` and `pieces_of`.
+The state of slots travels over the same connections (slots.py, copies.py): `send`, `pieces_of` and `send_now`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from base.term import Term
 from engine.analysis.stages import Channel
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
-from engine.resident.messages import Address, Hello, Pieces, Rows
+from engine.resident.messages import Address, Copies, Hello, Pieces, Rows, Staged
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
@@ -36,7 +36,8 @@ WAIT_SECONDS = 1.0
 
 
 class Mesh:
-    """The peers of `worker` in one term. `others` takes every event that does not belong to a peer, such as orders of the coordinator."""
+    """The peers of one worker in one term. `others` takes every event that does not belong to a peer, such as orders of the coordinator.
+    `copies` takes the messages about copies of slots, with the number of the peer."""
 
     def __init__(
         self,
@@ -47,9 +48,10 @@ class Mesh:
         channels: Sequence[Channel],
         others: Callable[[Event], None],
         now: Callable[[], float],
+        copies: Callable[[int, Copies | Staged, tuple[Buffer, ...]], None],
     ) -> None:
         self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
-        self._channels, self._others = tuple(channels), others
+        self._channels, self._others, self._copies = tuple(channels), others, copies
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
         self._peers: dict[int, Connection] = {}
         self._strangers = Strangers(now)
@@ -100,6 +102,10 @@ class Mesh:
         """Sends a part of a cut to one peer."""
         self._peers[peer].send(Frame(self._term, message, tuple(buffers)))
 
+    def send_now(self, peer: int, message: Copies | Staged, buffers: Sequence[Buffer]) -> None:
+        """Sends something about copies to one peer, from any thread, and waits until the network has taken it."""
+        self._peers[peer].send_now(Frame(self._term, message, tuple(buffers)))
+
     def pieces_of(self, giver: int) -> tuple[Pieces, tuple[Buffer, ...]]:
         """The next part of a cut that a peer sends. Waits for it."""
         waiting = self._pieces.setdefault(giver, deque())
@@ -134,6 +140,8 @@ class Mesh:
                     self._deliver(peer, message, buffers)
                 elif term == self._term and isinstance(message, Pieces):
                     self._pieces.setdefault(peer, deque()).append((message, buffers))
+                elif term == self._term and isinstance(message, Copies | Staged):
+                    self._copies(peer, message, buffers)
                 else:
                     raise TaskLost(f"worker {self._worker} got {message.kind} of term {term} from worker {peer}")
                 return True

@@ -159,6 +159,22 @@ class Weigh(_Message):
     slots: SlotSet
 
 
+class Copy(_Message):
+    """Copies of the state of these slots go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. The first order for
+    a worker pins all runs that are there."""
+
+    kind: Literal["copy"] = "copy"
+    slots: SlotSet
+    to: int
+    bytes_max: int
+
+
+class Unstage(_Message):
+    """Discards the copies that the worker has taken, and forgets those that it has sent."""
+
+    kind: Literal["unstage"] = "unstage"
+
+
 class GiveSlots(_Message):
     """Sends the state of some of these slots to worker `to`: of the first ones that have `bytes_max` together, and at least of one. The sender's
     state stays as it is."""
@@ -340,6 +356,18 @@ class Weighed(_Message):
     total_bytes: int
 
 
+class Copied(_Message):
+    """The other worker has so many bytes more. `is_done`: whether it has everything that was pinned."""
+
+    kind: Literal["copied"] = "copied"
+    moved_bytes: int
+    is_done: bool
+
+
+class Unstaged(_Message):
+    kind: Literal["unstaged"] = "unstaged"
+
+
 class Given(_Message):
     """The slots whose state was sent, and its bytes."""
 
@@ -405,12 +433,31 @@ class Rows(_Message):
 
 class Pieces(_Message):
     """A part of the state that one cut moves. `places`: the table of each piece, and the first hash of its bucket; the frame's buffers are their
-    rows. `slots`: set in the last frame of the cut, and only there."""
+    rows. `slots`: set in the last frame of the cut, and only there. `copies`: in that frame, the keys of the copies that are part of the
+    state, in hexadecimal digits."""
 
     kind: Literal["pieces"] = "pieces"
     number: CutNumber
     places: tuple[tuple[int, int], ...]
     slots: SlotSet | None
+    copies: tuple[str, ...] = ()
+
+
+class Copies(_Message):
+    """Copies of parts of the state of these slots. `keys`: under which they are stored, in hexadecimal digits; the frame's buffers are their
+    rows. `is_last`: whether they are the last ones of an order, which the receiver answers."""
+
+    kind: Literal["copies"] = "copies"
+    slots: SlotSet
+    keys: tuple[str, ...]
+    is_last: bool
+
+
+class Staged(_Message):
+    """The sender has stored the copies of one order; or it could not, and says why."""
+
+    kind: Literal["staged"] = "staged"
+    fault: WireFault | None
 
 
 Order = (
@@ -430,6 +477,8 @@ Order = (
     | Pause
     | Resume
     | Weigh
+    | Copy
+    | Unstage
     | GiveSlots
     | TakeSlots
     | ReleaseSlots
@@ -455,6 +504,8 @@ Answer = (
     | Paused
     | Resumed
     | Weighed
+    | Copied
+    | Unstaged
     | Given
     | Taken
     | Released
@@ -462,7 +513,7 @@ Answer = (
     | Stopped
     | Beat
 )
-PeerMessage = Hello | Rows | Pieces
+PeerMessage = Hello | Rows | Pieces | Copies | Staged
 Message = Order | Answer | PeerMessage
 
 ANY_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
@@ -500,6 +551,10 @@ def question_of(message: Message) -> str | None:
             return "resume"
         case Weighed():
             return "weigh"
+        case Copied():
+            return "copy"
+        case Unstaged():
+            return "unstage"
         case Given():
             return "give_slots"
         case Taken():

@@ -34,7 +34,7 @@ STEPS_REMEMBERED = 100
 RECOVERABLE = (StaleTask, TaskLost, NotOpen)
 """Faults after which a crew is replaced."""
 
-BESIDE = ("fold", "read", "weigh")
+BESIDE = ("fold", "read", "weigh", "copy")
 """The kinds of order that a worker carries out beside the steps."""
 
 A = TypeVar("A", bound=Answer)

@@ -16,9 +16,10 @@ import numpy as np
 
 from base.slots import SLOTS, SlotSet
 from engine.errors import TaskLost
+from engine.resident.copies import SlotCopier
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Given, GiveSlots, Pieces, ReleaseSlots, Taken, TakeSlots
-from engine.run.cut import TablePiece, absorb, exported, release, slot_bytes
+from engine.run.cut import TablePiece, absorb, parts_of, piece_of, release, slot_bytes
 from engine.state.moves import Piece
 from faults.points import reached
 from storage.database import Database
@@ -31,8 +32,8 @@ sends."""
 class SlotMover:
     """The cuts of one worker."""
 
-    def __init__(self, mesh: Mesh, worker: int) -> None:
-        self._mesh, self._worker = mesh, worker
+    def __init__(self, mesh: Mesh, worker: int, copier: SlotCopier) -> None:
+        self._mesh, self._worker, self._copier = mesh, worker, copier
         self._bytes = np.zeros(SLOTS, np.int64)
 
     def weigh(self, database: Database, slots: SlotSet) -> int:
@@ -47,10 +48,13 @@ class SlotMover:
         slots = self._chosen(order.slots, order.bytes_max)
         moved = 0
         with database.read() as state:
-            for places, buffers in _batches(exported(state, slots)):
+            copied, left = self._copier.divided(order.to, parts_of(state, slots))
+            pieces = (piece_of(state, part) for part in left)
+            for places, buffers in _batches(piece for piece in pieces if piece is not None):
                 moved += sum(len(buffer) for buffer in buffers)
                 self._mesh.send(order.to, Pieces(number=order.number, places=places, slots=None), buffers)
-        self._mesh.send(order.to, Pieces(number=order.number, places=(), slots=slots), ())
+        copies = tuple(part.copy_key.hex() for part in copied)
+        self._mesh.send(order.to, Pieces(number=order.number, places=(), slots=slots, copies=copies), ())
         reached("cut.exported", self._worker)
         return Given(slots=slots, moved_bytes=moved)
 
@@ -67,8 +71,9 @@ class SlotMover:
             for (table, first), rows in zip(message.places, buffers, strict=True):
                 pieces.append(TablePiece(table, Piece(first, memoryview(rows))))
             slots = message.slots
+        copies = {bytes.fromhex(key) for key in message.copies}
         with database.transaction() as transaction:
-            absorb(transaction, order.number, slots, pieces)
+            absorb(transaction, order.number, slots, pieces, copies)
             reached("absorb.inside", self._worker)
         reached("absorb.done", self._worker)
         return Taken(slots=slots)

@@ -3,9 +3,9 @@
     bound -> [Remove, Create] -> Fence -> Open(version) -> [Enter(step)] -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ...
     -> Stop(step) | Leave
 
-Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own, so does a read of
-views, and so does weighing (slots.py); and another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its coordinator
-is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything else by itself.
+Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own. So do a read of
+views, weighing (slots.py) and copying (copies.py). Another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its
+coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -26,11 +26,14 @@ from base.term import Term
 from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.resident import faults
+from engine.resident.copies import SlotCopier
 from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
     Beat,
     Contents,
+    Copies,
+    Copy,
     Create,
     Created,
     Enter,
@@ -62,10 +65,13 @@ from engine.resident.messages import (
     Resume,
     Resumed,
     RunStep,
+    Staged,
     StepDone,
     Stop,
     Stopped,
     TakeSlots,
+    Unstage,
+    Unstaged,
     Weigh,
     Weighed,
     WireFault,
@@ -135,9 +141,14 @@ class Worker:
         self._placement: Placement | None = None
         self._events, self._control, self._outside = events, control, setup.kafka.outside
         now = self._outside.monotonic
-        self._mesh = Mesh(transport, events, term, token, tuple(setup.plan.last_read), self._take, now)
+        self._mesh = Mesh(
+            transport, events, term, token, tuple(setup.plan.last_read), self._take, now, self._take_copies
+        )
         self._reader = make_reader()
-        self._slots = SlotMover(self._mesh, identity.worker)
+        self._copier = SlotCopier(
+            self._mesh, identity.worker, self._outside, self._answer, self._answer_now, self._wire_fault
+        )
+        self._slots = SlotMover(self._mesh, identity.worker, self._copier)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
         self.life = Life()
@@ -172,8 +183,15 @@ class Worker:
                 if not isinstance(message, Ping):
                     self._orders.append(message)
 
+    def _take_copies(self, peer: int, message: Copies | Staged, buffers: tuple[Buffer, ...]) -> None:
+        self._copier.take(peer, message, buffers, lambda: self._open_database)
+
     def _answer(self, message: Message, buffers: tuple[Buffer, ...] = ()) -> None:
         self._control.send(Frame(self._term, message, buffers))
+
+    def _answer_now(self, message: Message, buffers: tuple[Buffer, ...] = ()) -> None:
+        """From any thread."""
+        self._control.send_now(Frame(self._term, message, buffers))
 
     def _carry_out(self, order: Message) -> None:
         try:
@@ -206,6 +224,7 @@ class Worker:
                 self._database = Database.open(
                     self._folder, version, epoch=self._term.number, identity=self._identity, fenced=fenced
                 )
+                self._copier.discard(self._database)
                 self.life.start(version.step)
                 self._outside.settle_memory()
                 with self._database.read() as state:
@@ -223,6 +242,11 @@ class Worker:
                 self._placement = placement
             case Weigh():
                 self._outside.start_thread("weigh", lambda: self._weigh(order))
+            case Copy():
+                self._copier.copy(order, self._open_database)
+            case Unstage():
+                self._copier.discard(self._open_database)
+                self._answer(Unstaged())
             case GiveSlots():
                 self._answer(self._slots.give(order, self._open_database))
             case TakeSlots():
@@ -322,7 +346,7 @@ class Worker:
             Database.attach(database.path, epoch=self._term.number, identity=database.identity)
         except Exception as error:
             message = Failed(doing="fold", fault=self._wire_fault(error))
-        self._control.send_now(Frame(self._term, message))
+        self._answer_now(message)
 
     def _weigh(self, order: Weigh) -> None:
         """In a thread of its own, beside the steps. Every fault is an answer."""
@@ -331,7 +355,7 @@ class Worker:
             message: Message = Weighed(total_bytes=self._slots.weigh(self._open_database, order.slots))
         except Exception as error:
             message = Failed(doing="weigh", fault=self._wire_fault(error))
-        self._control.send_now(Frame(self._term, message))
+        self._answer_now(message)
 
     def _read(self, order: Read) -> None:
         """In a thread of its own, beside the steps. Every fault is an answer."""
@@ -343,7 +367,7 @@ class Worker:
             buffers = tuple(to_buffer(table) for table in found.tables)
         except Exception as error:
             message, buffers = Failed(doing="read", fault=self._wire_fault(error)), ()
-        self._control.send_now(Frame(self._term, message, buffers))
+        self._answer_now(message, buffers)
 
 
 class _Watched:

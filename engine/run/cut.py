@@ -5,13 +5,15 @@
 The destination goes first, so that some worker has the state at every moment. No step runs between the two transactions, so it does no harm that
 both have it for a while. Both are part of the next version of their databases, like a step: a crash before that version is complete undoes them.
 
+What was copied before (staging.py) is not sent again: the source names the copies that are still right, and sends the rest.
+
 A cut is told by its number. A worker remembers the number of the last cut that it has done, in the transaction that did it. So an order that
 arrives twice changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +21,10 @@ import numpy as np
 from base.arrays import Int64s
 from base.slots import NO_SLOTS, SLOT_BITS, SLOTS, SlotSet
 from engine.errors import StaleTask
-from engine.operators.base import TABLE_FIRST
 from engine.rows.hashing import HASH_BITS
+from engine.run.staging import tables_of, unstage
 from engine.state import moves
-from engine.state.moves import Piece
-from storage.keys import key_table
+from engine.state.moves import Part, Piece
 from storage.transaction import CutNumber, Transaction
 
 
@@ -34,22 +35,57 @@ class TablePiece(NamedTuple):
     piece: Piece
 
 
+class PartOfTable(NamedTuple):
+    """What one run of a table has of some slots."""
+
+    table: int
+    part: Part
+
+    @property
+    def copy_key(self) -> bytes:
+        """The key under which the destination keeps a copy."""
+        return self.part.copy_key(self.table)
+
+
+def parts_of(transaction: Transaction, slots: SlotSet) -> list[PartOfTable]:
+    """The state of these slots, in parts that can be copied one by one. Raises StaleTask if the worker does not own the slots."""
+    _check_owned(transaction, slots, "give away")
+    return [PartOfTable(t, part) for t in tables_of(transaction) for part in moves.parts_of(transaction, t, slots)]
+
+
+def first_free_numbers(transaction: Transaction) -> dict[int, int]:
+    """For each table the number below which all its runs are: see Database.pins."""
+    return {table: moves.next_number(transaction, table) for table in tables_of(transaction)}
+
+
+def piece_of(transaction: Transaction, place: PartOfTable) -> TablePiece | None:
+    """The rows of a part; None if there are none. They are valid until the transaction ends."""
+    piece = moves.piece_of(transaction, place.table, place.part)
+    return None if piece is None else TablePiece(place.table, piece)
+
+
 def exported(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
     """The state of these slots: of every table, range by range. The pieces are valid until the transaction ends. Raises StaleTask if the worker
     does not own them."""
-    _check_owned(transaction, slots, "give away")
-    for table in tables_of(transaction):
-        for piece in moves.export(transaction, table, slots):
-            yield TablePiece(table, piece)
+    pieces = (piece_of(transaction, place) for place in parts_of(transaction, slots))
+    return (piece for piece in pieces if piece is not None)
 
 
-def absorb(transaction: Transaction, number: CutNumber, slots: SlotSet, pieces: Iterable[TablePiece]) -> bool:
-    """Takes over the slots with their state. Returns False if the worker has done this cut already. Raises StaleTask if it owns some of them."""
+def absorb(
+    transaction: Transaction,
+    number: CutNumber,
+    slots: SlotSet,
+    pieces: Iterable[TablePiece],
+    copies: Set[bytes] = frozenset(),
+) -> bool:
+    """Takes over the slots with their state: `pieces`, and the copies that were staged under the keys `copies`. Returns False if the worker has
+    done this cut already. Raises StaleTask if it owns some of the slots."""
     if transaction.get_cut() >= number:
         return False
     owned = transaction.get_owned()
     if (both := owned.intersection(slots)) != NO_SLOTS:
         raise StaleTask(f"cut {number} brings {both}, which the worker owns already; nothing was changed.")
+    unstage(transaction, slots, copies)
     by_table: dict[int, list[Piece]] = {}
     for table, piece in pieces:
         by_table.setdefault(table, []).append(piece)
@@ -71,11 +107,6 @@ def release(transaction: Transaction, number: CutNumber, slots: SlotSet) -> bool
     transaction.set_owned(transaction.get_owned().minus(slots))
     transaction.set_cut(number)
     return True
-
-
-def tables_of(transaction: Transaction) -> list[int]:
-    """The tables that hold state of operators, ascending."""
-    return sorted({table for key in transaction.keys(b"") if (table := key_table(key)) >= TABLE_FIRST})
 
 
 def slot_bytes(transaction: Transaction) -> Int64s:

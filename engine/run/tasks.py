@@ -18,7 +18,7 @@ from base.options import OnError
 from engine.analysis.stages import Channel, Plan
 from engine.errors import StaleTask
 from engine.model.placement import Placement
-from engine.operators.base import TABLE_FIRST, TRACES_MAX
+from engine.operators.base import TRACES_MAX
 from engine.run.exchange import ExchangeMessage
 from engine.run.region import StageResult, StageTask, name_of, run_stage
 from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
@@ -29,6 +29,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
+from storage.keys import TABLE_FIRST
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from base.ranges import Range
 from base.slots import SlotSet
-from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of
+from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of, slot_of
 from engine.state.store import Store
 from engine.state.trace import HASH, decode_run, encode_run, parse_run_key, run_key
 from storage.keys import table_prefix
@@ -36,16 +37,53 @@ class Piece:
     rows: memoryview
 
 
+class Part(NamedTuple):
+    """The rows that one run has in a range of slots; there may be none. `first`: the first hash of the run's bucket. `number`: the run's."""
+
+    first: int
+    number: int
+    span: Range
+
+    def copy_key(self, table: int) -> bytes:
+        """The key under which a copy of the part is stored. No other part of the table has it, since a run has one part in a range."""
+        return run_key(table, max(self.first, first_hash_of(self.span[0])), self.number)
+
+
+def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:
+    """Of the runs that may have rows of these slots: range by range, bucket by bucket, and within a bucket from the oldest to the youngest."""
+    runs = _Runs(store, table)
+    return [
+        Part(first, number, span)
+        for span in slots.ranges
+        for first in runs.buckets_of(*_hashes(span))
+        for number in runs.numbers[first]
+    ]
+
+
+def piece_of(store: Store, table: int, part: Part) -> Piece | None:
+    """The rows of a part, whose run is read; None if there are none."""
+    value = store.get(run_key(table, part.first, part.number), immutable=True)
+    assert value is not None, f"run {part.number} of bucket {part.first:016x} was listed and is missing"
+    rows = _between(decode_run(value), *_hashes(part.span))
+    return Piece(part.first, encode_run(rows.combine_chunks())) if rows.num_rows else None
+
+
 def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
-    """The rows of these slots, bucket by bucket, and within a bucket from the oldest run to the youngest. Only runs that have some are read."""
+    """The rows of these slots, in the order of `parts_of`."""
+    pieces = (piece_of(store, table, part) for part in parts_of(store, table, slots))
+    return (piece for piece in pieces if piece is not None)
+
+
+def next_number(store: Store, table: int) -> int:
+    """That of the next run. All runs that are there have lower ones."""
+    return _Runs(store, table).next
+
+
+def make_room(store: Store, table: int, slots: SlotSet) -> None:
+    """Makes the ends of these slots, of which there are no rows, edges of buckets. So no bucket reaches into them or over them."""
     runs = _Runs(store, table)
     for span in slots.ranges:
-        low, high = _hashes(span)
-        for first in runs.buckets_of(low, high):
-            for number in runs.numbers[first]:
-                rows = _between(runs.rows(first, number), low, high)
-                if rows.num_rows:
-                    yield Piece(first, encode_run(rows.combine_chunks()))
+        _cut_around(runs, span)
 
 
 def adopt(store: Store, table: int, span: Range, pieces: Iterable[Piece]) -> None:
@@ -104,12 +142,14 @@ def cut_at(store: Store, table: int, slot: int) -> None:
 def _cut_around(runs: _Runs, span: Range) -> Range:
     """Makes both ends of a range of slots edges of buckets. Returns the first hash in it and the one after its last."""
     low, high = _hashes(span)
-    _cut(runs, low)
     _cut(runs, high)
+    _cut(runs, low)
     return low, high
 
 
 def _cut(runs: _Runs, edge: int) -> None:
+    """If copies are hidden behind the edge, there are no rows of the trace, so the next place where there may be some does as well."""
+    edge = runs.free_from(edge)
     below = max((first for first in runs.numbers if first <= edge), default=edge)
     if below == edge or edge == 1 << HASH_BITS:  # above the last slot there is nothing to cut off
         return
@@ -126,7 +166,7 @@ def _cut(runs: _Runs, edge: int) -> None:
 
 
 class _Runs:
-    """The runs of one table by bucket. `numbers[first]` ascend, so that the oldest run of a bucket comes first."""
+    """The runs of one table by bucket. `numbers[first]` ascend, so that the oldest run of a bucket comes first. `next`: the next number."""
 
     def __init__(self, store: Store, table: int) -> None:
         self._store, self._table = store, table
@@ -134,7 +174,8 @@ class _Runs:
         for key in store.keys(table_prefix(table)):
             first, number = parse_run_key(key)
             self.numbers.setdefault(first, []).append(number)
-        self._next = 1 + max((number for numbers in self.numbers.values() for number in numbers), default=-1)
+        highest = max((number for numbers in self.numbers.values() for number in numbers), default=-1)
+        self.next = max(1 + highest, store.pinned_below(table))
 
     def buckets_of(self, low: int, high: int) -> list[int]:
         """The buckets that may have hashes from `low` on and below `high`, in their order."""
@@ -145,6 +186,10 @@ class _Runs:
         value = self._store.get(run_key(self._table, first, number), immutable=True)
         assert value is not None, f"run {number} of bucket {first:016x} was listed and is missing"
         return decode_run(value)
+
+    def free_from(self, edge: int) -> int:
+        """The edge itself, or the end of the copies that are hidden behind it."""
+        return edge if edge == 1 << HASH_BITS else max(edge, first_hash_of(self._store.free_from(slot_of(edge))))
 
     def edge_between(self, first: int, last: int) -> bool:
         """Whether a bucket begins above `first` and not above `last`."""
@@ -163,9 +208,9 @@ class _Runs:
             self.put(bucket, rows.slice(start, end - start))
 
     def put_encoded(self, first: int, rows: memoryview) -> None:
-        self._store.put(run_key(self._table, first, self._next), rows)
-        self.numbers.setdefault(first, []).append(self._next)
-        self._next += 1
+        self._store.put(run_key(self._table, first, self.next), rows)
+        self.numbers.setdefault(first, []).append(self.next)
+        self.next += 1
 
     def delete(self, first: int, number: int) -> None:
         self._store.delete(run_key(self._table, first, number))

@@ -21,12 +21,21 @@ class Store(Protocol):
 
     def keys(self, prefix: bytes) -> Iterator[bytes]: ...
 
+    def free_from(self, slot: int) -> int:
+        """The lowest slot from `slot` on under which records may be stored, or 65,536: the others have copies that nobody sees."""
+        ...
+
+    def pinned_below(self, table: int) -> int:
+        """The runs of a table with lower numbers stay as they are: no merge takes them in. And no new run gets a lower number."""
+        ...
+
 
 class DictStore:
     """A store in memory."""
 
     def __init__(self) -> None:
         self.records: dict[bytes, bytes] = {}
+        self.pins: dict[int, int] = {}
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
         value = self.records.get(key)
@@ -40,3 +49,9 @@ class DictStore:
 
     def keys(self, prefix: bytes) -> Iterator[bytes]:
         return iter(sorted(key for key in self.records if key.startswith(prefix)))
+
+    def pinned_below(self, table: int) -> int:
+        return self.pins.get(table, 0)
+
+    def free_from(self, slot: int) -> int:
+        return slot

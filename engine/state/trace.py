@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s
 from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
 from engine.rows import zset
-from engine.rows.hashing import Hashes, identity_columns, slot_of
+from engine.rows.hashing import Hashes, first_hash_of, identity_columns, slot_of
 from engine.state.store import Store
 from storage.keys import PREFIX_BYTES, slot_prefix, table_prefix
 
@@ -121,9 +121,12 @@ class Trace:
         self._store = store
         self.layout = layout
         self._hash_is_of_rows = layout.key == tuple(range(len(layout.types)))
+        self._first = first_hash_of(store.free_from(0))
         self._buckets: dict[int, list[bytes]] = {}
         self._runs: dict[bytes, Run] = {}
-        self._next = 0
+        self._next = store.pinned_below(
+            layout.table
+        )  # a pinned run has a copy somewhere: no other one may have its number
         for key in store.keys(table_prefix(layout.table)):
             first, number = parse_run_key(key)
             self._buckets.setdefault(first, []).append(key)
@@ -164,7 +167,7 @@ class Trace:
 
     def _slices(self, sorted_hashes: Hashes) -> list[tuple[int, int, int]]:
         """(bucket, low, high): the slice of the ascending hashes that belongs to each bucket, without empty slices."""
-        firsts = sorted({0, *self._buckets})
+        firsts = sorted({self._first, *self._buckets})
         cuts = np.searchsorted(sorted_hashes, np.array(firsts[1:], dtype=np.uint64), side="left").tolist()
         edges = [0, *cuts, len(sorted_hashes)]
         return [(first, edges[i], edges[i + 1]) for i, first in enumerate(firsts) if edges[i] < edges[i + 1]]
@@ -221,11 +224,15 @@ class Trace:
 
     def _append_to(self, first: int, rows: pa.Table) -> None:
         """Adds a run to a bucket. First it merges into the new run the younger runs that are not twice as long. So each
-        row is merged O(log(bucket / delta)) times, and a lookup opens as many runs."""
+        row is merged O(log(bucket / delta)) times, and a lookup opens as many runs. Pinned runs are not merged: they are
+        being copied to another worker."""
         bucket = self._buckets.get(first, [])
         parts, total = [rows], rows.num_rows
         merged_keys: list[bytes] = []
+        pinned_below = self._store.pinned_below(self.layout.table)
         for key in reversed(bucket):
+            if parse_run_key(key)[1] < pinned_below:
+                break
             run = self._run(key)
             if run.table.num_rows > 2 * total:
                 break

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from base.slots import SLOTS, SlotSet
 from io_kafka.step_log.form import Natural, Part, RecordBase
 
-ChangeMode = Literal["cold", "live"]
+ChangeMode = Literal["cold", "live", "hot"]
 TurnReason = Literal["reverse", "abort", "replan"]
 Outcome = Literal["first", "asked", "changed", "reversed", "aborted"]
 

@@ -35,7 +35,7 @@ PolicyOption = Annotated[
     ),
 ]
 
-MODES = ("live", "cold")
+MODES = ("live", "hot", "cold")
 
 _TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
 
@@ -82,7 +82,8 @@ def change(
     mode: Annotated[
         str | None,
         typer.Option(
-            help="live: moves a little between steps, which go on. cold: stops the steps until all has moved. Default: live if a service runs."
+            help="live: moves a little between steps, which go on. hot: copies while steps go on, then stops them for what is new. "
+            "cold: stops the steps until all has moved. Default: live if a service runs."
         ),
     ] = None,
     budget: Annotated[
@@ -102,8 +103,10 @@ def change(
     """Change the number of workers. Without a running service, the command claims the pipeline, makes a cold change and leaves."""
     if no_wait and wait is not None:
         raise typer.BadParameter("give --no-wait or --wait, not both")
-    if mode == "cold" and budget is not None:
-        raise typer.BadParameter("a cold change has no budget, because no step runs meanwhile", param_hint="--budget")
+    if mode in ("cold", "hot") and budget is not None:
+        raise typer.BadParameter(
+            f"a {mode} change has no budget, because no step runs during its cuts", param_hint="--budget"
+        )
     bounds = _parsed_budget(budget)
     with reported(as_json):
         _refuse_mode(mode)
@@ -165,19 +168,14 @@ def _changed_offline(project: Project, workers: int, is_fixed: bool | None) -> d
 
 
 def _refuse_mode(mode: str | None) -> None:
-    if mode == "hot":
-        raise StepwellError(
-            "the mode hot is not there yet.",
-            "Use --mode live, which never stops the steps, or --mode cold, which is faster and stops them.",
-        )
     if mode is not None and mode not in MODES:
         raise StepwellError(f"{mode} is not a mode of a change.", f"Use one of {', '.join(MODES)}.")
 
 
 def _refuse_without_service(mode: str | None, budget: str | None, waits: bool) -> None:
     needed = (
-        "--mode live"
-        if mode == "live"
+        f"--mode {mode}"
+        if mode in ("live", "hot")
         else "--budget"
         if budget is not None
         else "--no-wait or --wait"

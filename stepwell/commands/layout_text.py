@@ -76,4 +76,6 @@ def done_text(change: Mapping[str, Any]) -> str:
     moved = f"{size_text(change['bytes_moved'])} moved in {time_text(change['elapsed_s'])}"
     if change["mode"] == "cold":
         return f"{moved}, in which no step ran"
+    if change["mode"] == "hot":
+        return f"{moved}; no step ran for {change['cuts_ms']:g} ms of that"
     return f"{moved} and {change['cuts']} cuts, the longest of which took {change['longest_cut_ms']:g} ms"

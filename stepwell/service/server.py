@@ -20,7 +20,7 @@ import hmac
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import uvicorn
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -37,6 +37,7 @@ from coordinator.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
+from io_kafka.step_log.layout_records import ChangeMode
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.views import encode_views
 
@@ -60,7 +61,7 @@ class ChangeBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     workers: int = Field(ge=1, le=WORKERS_MAX)
-    mode: Literal["live", "cold"] = "live"
+    mode: ChangeMode = "live"
     policy: PolicyName | None = None
     budget_bytes: int | None = Field(default=None, ge=1)
     budget_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -18,10 +18,11 @@ from engine.errors import StaleTask
 from engine.model.circuit import Output, Source
 from engine.model.placement import Placement
 from engine.rows import zset
-from engine.run.cut import TablePiece, absorb, exported, release
+from engine.run.cut import PartOfTable, TablePiece, absorb, exported, first_free_numbers, parts_of, piece_of, release
 from engine.run.exchange import ExchangeMessage
 from engine.run.in_process import InProcess
 from engine.run.region import StageTask, run_stage
+from engine.run.staging import discard, stage
 from engine.state.moves import Piece
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
@@ -47,6 +48,8 @@ class Workers:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.placement, self.steps, self.cuts = folder, placement_of(WORKERS), 0, 0
+        self.copied: dict[tuple[int, int], set[PartOfTable]] = {}
+        self.kept = 0  # copies that a cut has taken over
         for worker in range(WORKERS):
             Database.create(folder / str(worker), identity(worker), 1, self.placement.owned[worker])
         self.open(EMPTY, 1)
@@ -100,17 +103,46 @@ class Workers:
         self.placement = placement
         return count
 
+    def copy_to(self, placement: Placement, part: float, chance: Random) -> None:
+        """Some of what `move_to` will move is copied now."""
+        for source in range(WORKERS):
+            for target in range(WORKERS):
+                slots = self.placement.owned[source].intersection(placement.owned[target])
+                if source != target and slots != NO_SLOTS:
+                    self._copy(source, target, slots, lambda: chance.random() < part)
+
+    def _copy(self, source: int, target: int, slots: SlotSet, is_chosen: Callable[[], bool]) -> None:
+        with self.databases[source].read() as there:
+            parts = [part for part in parts_of(there, slots) if is_chosen()]
+            copies = [
+                (part.copy_key, memoryview(bytes(made.piece.rows)))
+                for part in parts
+                if (made := piece_of(there, part)) is not None
+            ]
+            self.databases[source].pins = first_free_numbers(there)
+        with self.databases[target].transaction() as transaction:
+            stage(transaction, slots, copies)
+        keys = {key for key, _ in copies}
+        self.copied.setdefault((source, target), set()).update(p for p in parts if p.copy_key in keys)
+
     def cut(self, source: int, target: int, slots: SlotSet, twice: bool = False) -> int:
+        """Returns how many pieces were sent."""
         self.cuts += 1
         number = CutNumber(1, self.cuts)
+        copied = self.copied.pop((source, target), set())
         with self.databases[source].read() as there:
+            parts = parts_of(there, slots)
+            kept = {part.copy_key for part in parts if part in copied}
+            made = (piece_of(there, part) for part in parts if part not in copied)
             pieces = [
-                TablePiece(table, Piece(piece.first, memoryview(bytes(piece.rows))))
-                for table, piece in exported(there, slots)
+                TablePiece(piece.table, Piece(piece.piece.first, memoryview(bytes(piece.piece.rows))))
+                for piece in made
+                if piece is not None
             ]
+        self.kept += len(kept)
         for _ in range(1 + twice):
             with self.databases[target].transaction() as transaction:
-                absorb(transaction, number, slots, pieces)
+                absorb(transaction, number, slots, pieces, kept)
         for _ in range(1 + twice):
             with self.databases[source].transaction() as transaction:
                 release(transaction, number, slots)
@@ -145,6 +177,67 @@ def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: 
         assert workers.step(given) == expected
         moved += workers.move_to(shuffled(workers.placement, chance), twice=twice)
     assert moved > 20
+
+
+@pytest.mark.parametrize("part", [0.5, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
+    workers: Workers, seed: int, part: float
+) -> None:
+    """Steps go on between the copies and the cut."""
+    chance = Random(seed)
+    for given, expected in zip(history(seed), expected_of(seed), strict=True):
+        after = shuffled(workers.placement, chance)
+        workers.copy_to(after, part, chance)
+        assert workers.step(given) == expected
+        workers.move_to(after)
+        for database in workers.databases:
+            database.pins = {}
+            with database.read() as transaction:
+                assert transaction.get_staged() == NO_SLOTS
+    assert workers.kept > 40
+
+
+def test_pinned_runs_stay_as_they_are(workers: Workers) -> None:
+    """So all that was copied is still right after any number of steps."""
+    steps = history(5)
+    workers.step(steps[0])
+    after = Placement(0, {0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}, {})
+    workers.copy_to(after, 1.0, Random(1))
+    copied = sum(map(len, workers.copied.values()))
+    for given in steps[1:]:
+        workers.step(given)
+    workers.move_to(after)
+    assert workers.kept == copied > 5
+
+
+def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) -> None:
+    steps, expected = history(6), expected_of(6)
+    workers.step(steps[0])
+    workers.copy_to(shuffled(workers.placement, Random(3)), 1.0, Random(3))
+    workers.open(workers.commit(1), epoch=2)  # they are in a version
+    for database in workers.databases:
+        with database.transaction() as transaction:
+            staged = transaction.get_staged()
+            assert list(transaction.staged_keys(staged)) and not set(transaction.staged_keys(staged)) & set(
+                transaction.keys(b"")
+            )
+            discard(transaction)
+            assert not list(transaction.staged_keys(staged)) and transaction.get_staged() == NO_SLOTS
+    workers.copied.clear()
+    assert [workers.step(given) for given in steps[1:]] == expected[1:]
+
+
+def test_copies_of_a_workers_own_slots_are_refused_and_a_missing_copy_is_noticed(workers: Workers) -> None:
+    workers.step(history(3)[0])
+    mine, theirs = workers.placement.owned[0], workers.placement.owned[1]
+    with pytest.raises(StaleTask, match="owns already"), workers.databases[0].transaction() as transaction:
+        stage(transaction, mine, ())
+    with (
+        pytest.raises(StaleTask, match=r"1 copies of .* are missing"),
+        workers.databases[0].transaction() as transaction,
+    ):
+        absorb(transaction, CutNumber(1, 1), theirs, (), {b"\0\20\0\0missing"})
 
 
 def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:

@@ -18,7 +18,7 @@ from engine.analysis.retraction import append_only_inputs, retraction_origins
 from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Distinct, Node, Output, Source, View
-from engine.operators.base import TABLE_FIRST, TRACES_MAX, StepContext
+from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.distinct import DISTINCT
 from engine.operators.keys import hash_keys
 from engine.operators.table import OPERATORS, by_node_type, operator_of
@@ -27,7 +27,7 @@ from engine.run import region
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
-from storage.keys import table_prefix
+from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.every_kind import PARTITIONS, every_kind, history, rows_everywhere
 from tests.engine.zsets import Rows, plus, to_rows
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from base.slots import SLOTS, SlotSet
 from engine.model.placement import Placement
-from engine.operators.base import TABLE_FIRST, TRACES_MAX
+from engine.operators.base import TRACES_MAX
 from engine.operators.keys import PlacedKey
 from engine.rows.hashing import slot_of
 from engine.run.in_process import InProcess
@@ -23,7 +23,7 @@ from engine.state.moves import Piece, adopt, cut_at, drop, export
 from engine.state.store import DictStore
 from engine.state.trace import Trace, TraceLayout, parse_run_key
 from io_kafka.step_log.digest import canonical
-from storage.keys import key_table, table_prefix
+from storage.keys import TABLE_FIRST, key_table, table_prefix
 from tests.engine.every_kind import PARTITIONS, every_kind, history
 
 TABLE = 20

@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -149,24 +149,49 @@ def _table(messages: Sequence[Message]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=OUTPUT_MESSAGES)
 
 
+class Part(NamedTuple):
+    """A record. Its value stands for the number of a run: if it changes, a copy of it is none any more."""
+
+    key: bytes
+    value: bytes
+
+    def copy_key(self, table: int) -> bytes:
+        return self.key
+
+
 class Moves:
-    """As engine.state.moves, of which engine.run.cut uses these functions. A piece is one record: its key's length, its key, its value."""
+    """As engine.state.moves, of which engine.run.cut uses these functions. A piece is one record: its key as a number, and its value."""
 
     @staticmethod
-    def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
+    def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:
+        found = []
         for key in list(store.keys(table_prefix(table))):
             if key_slot(key) in slots:
                 value = store.get(key)
                 assert value is not None
-                yield Piece(0, memoryview(bytes([len(key)]) + key + bytes(value)))
+                found.append(Part(key, bytes(value)))
+        return found
+
+    @staticmethod
+    def piece_of(store: Store, table: int, part: Part) -> Piece | None:
+        """None if the record has changed: real runs are pinned meanwhile."""
+        value = store.get(part.key)
+        return None if value is None or bytes(value) != part.value else Piece(int.from_bytes(b"\1" + part.key), value)
+
+    @staticmethod
+    def next_number(store: Store, table: int) -> int:
+        return 0
+
+    @staticmethod
+    def make_room(store: Store, table: int, slots: SlotSet) -> None:
+        """No record reaches over the edge of a slot."""
 
     @staticmethod
     def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
-            data = bytes(piece.rows)
-            key, value = data[1 : 1 + data[0]], data[1 + data[0] :]
+            key = piece.first.to_bytes((piece.first.bit_length() + 7) // 8)[1:]
             assert key_slot(key) in slots and key_table(key) == table
-            store.put(key, value)
+            store.put(key, bytes(piece.rows))
 
     @staticmethod
     def drop(store: Store, table: int, slots: SlotSet) -> None:

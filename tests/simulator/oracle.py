@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from storage.keys import key_slot
 from tests.simulator.broker import Broker, Entry, Transaction, Where
 from tests.simulator.circuit import (
     INPUT,
@@ -37,7 +38,7 @@ from tests.simulator.scheduler import Process
 LOG = "stepwell.p.steps"
 COMMITTED = "committed"
 _DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", STATE_TABLE.to_bytes(2)
-_OWNED = b"\xff\xffowned"
+_OWNED, _STAGED = b"\xff\xffowned", b"\xff\xffstaged"
 _SLOTS = 1 << 16
 _ATTEMPTS = 1 << 20
 _STEP = b"\xff\xffstep"
@@ -97,6 +98,7 @@ class Oracle:
         self.opened: dict[tuple[tuple[int, int], str], tuple[Place, int]] = {}
         self.numbers: dict[tuple[tuple[int, int], str], int] = {}
         self.seen = {
+            "staged": 0,
             "claims": 0,
             "divisions": 0,
             "steps": 0,
@@ -382,7 +384,7 @@ class Oracle:
                 sums[key] = count + weight, total + number * weight
         state: Records = {}
         for layer in reversed(self._layers(folder, environment, now, disk)):
-            state.update((key, value) for key, value in layer.items() if key[:2] == _STATE or key == _OWNED)
+            state.update((key, value) for key, value in layer.items() if key[:2] == _STATE or key in (_OWNED, _STAGED))
         kept = {key: value for key, value in state.items() if len(value) != _TOMBSTONE_BYTES}
         self._compare(kept, {k: v for k, v in sums.items() if v != (0, 0)}, _number(folder), f"step {step}")
 
@@ -438,13 +440,13 @@ class Oracle:
             assert now.versions[-1][0] > 0, f"{process.name} begins with an empty {place} after {self.complete}"
 
     def _check_content(self, stored: Records, now: Description, worker: int) -> None:
-        kept = (_RECORDS + _STATE, _RECORDS + _OWNED)
+        kept = tuple(_RECORDS + prefix for prefix in (_STATE, _OWNED, _STAGED))
         state = {key[1:]: value for key, value in stored.items() if key.startswith(kept)}
         if not now.merging:
             self._check_state(state, now.versions[-1], worker)
         if now.merging or len(now.versions) == 2:
             for spaced, value in stored.items():
-                if spaced.startswith((_UNDO + _STATE, _UNDO + _OWNED)):
+                if spaced.startswith(tuple(_UNDO + prefix for prefix in (_STATE, _OWNED, _STAGED))):
                     state[spaced[1:]] = value if len(value) == _TOMBSTONE_BYTES else _unpacked(value)
             self._check_state({k: v for k, v in state.items() if len(v) != _TOMBSTONE_BYTES}, now.versions[0], worker)
 
@@ -452,9 +454,17 @@ class Oracle:
         self._compare(state, self.sums[version[1]], worker, f"version {version}")
 
     def _compare(self, state: Records, sums: Sums, worker: int, what: str) -> None:
-        owned = _ranges(state[_OWNED])
-        expected = {state_key(k): state_value(*v) for k, v in sums.items() if any(a <= slot(k) < b for a, b in owned)}
-        found = {key: value[:-_TRAILER_BYTES] for key, value in state.items() if key != _OWNED}
+        owned, staged = _ranges(state[_OWNED]), _ranges(state.get(_STAGED, bytes(_TRAILER_BYTES)))
+        assert not any(a < d and c < b for a, b in owned for c, d in staged), (
+            f"worker {worker} has copies of its own slots"
+        )
+        self.seen["staged"] += bool(staged)
+        expected = {state_key(k): state_value(*v) for k, v in sums.items() if _is_in(slot(k), owned)}
+        found = {
+            key: value[:-_TRAILER_BYTES]
+            for key, value in state.items()
+            if key[:2] == _STATE and not _is_in(key_slot(key), staged)
+        }
         assert found == expected, f"worker {worker}, {what}: {found} is not {expected}"
 
     def check_shared(self, disk: Disk) -> None:
@@ -557,6 +567,10 @@ def _ranges(stored: bytes) -> list[tuple[int, int]]:
     """Of the record of owned slots."""
     numbers = [int.from_bytes(stored[i : i + 4]) for i in range(0, len(stored) - _TRAILER_BYTES, 4)]
     return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _is_in(slot: int, ranges: list[tuple[int, int]]) -> bool:
+    return any(first <= slot < end for first, end in ranges)
 
 
 def _version(plain: Mapping[str, Any]) -> Version:

@@ -20,9 +20,9 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
-from coordinator import changing
-from engine.resident import crew, entry, mesh, registration, slots
-from engine.run import cut, tasks
+from coordinator import changing, copying, cut_budget
+from engine.resident import copies, crew, entry, mesh, registration, slots
+from engine.run import cut, staging, tasks
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
@@ -115,8 +115,12 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         ),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (cut, {"moves": circuit.Moves}),
+        (staging, {"moves": circuit.Moves}),
         (slots, {"FRAME_BYTES_MIN": 1}),
-        (changing, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "MOVED_BYTES_MAX": 2 * CUT_BYTES}),
+        (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
+        (changing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
+        (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
+        (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "from_buffer": _same}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove)}),
         (registration, {"fingerprint": _nothing_differs}),

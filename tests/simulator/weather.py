@@ -44,6 +44,8 @@ RARE: tuple[tuple[str, ...], ...] = (
     ("checkpoint.frozen", "checkpoint.completed"),
     ("checkpoint.snapshot", "fold.inside", "fold.synced"),
     ("cut.exported",),
+    ("copy.sent",),
+    ("stage.inside",),
     ("absorb.inside", "joined"),
     ("release.inside", "absorb.done"),
     ("release.done", "cut.done", "born"),

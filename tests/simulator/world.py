@@ -397,7 +397,7 @@ class World:
         """A user asks for another layout, or for another end of the change under way."""
         if self.runs:
             process = self.rng.choice(list(self.runs))
-            mode: ChangeMode = self.rng.choice(("cold", "live", "live"))
+            mode: ChangeMode = self.rng.choice(("cold", "live", "hot", "hot"))
             request: LayoutRequest = ChangeRequest(self.rng.choice(SIZES), mode)
             if self.oracle.changing:
                 request = self.rng.choice(

@@ -139,7 +139,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
             {"workers": 0},
             {"workers": 1025},
             {"workers": "3"},
-            {"workers": 3, "mode": "hot"},
+            {"workers": 3, "mode": "warm"},
             {"workers": 3, "budgets": 1},
         )
         answers = [post("change", **body) for body in wrong]
@@ -255,8 +255,9 @@ def test_requests_for_the_change_under_way(line: CommandLine) -> None:
     [
         (("--workers", "0"), 2, "1"),
         (("--workers", "1025"), 2, "1024"),
-        (("--workers", "3", "--mode", "hot"), 3, "Use --mode live"),
-        (("--workers", "3", "--mode", "warm"), 3, "Use one of live, cold"),
+        (("--workers", "3", "--mode", "hot"), 8, "stepwell run"),
+        (("--workers", "3", "--mode", "hot", "--budget", "4m"), 2, "a hot change has no budget"),
+        (("--workers", "3", "--mode", "warm"), 3, "Use one of live, hot, cold"),
         (("--workers", "3", "--budget", "4x"), 2, "4x"),
         (("--workers", "3", "--budget", "4m,5m"), 2, "one size"),
         (("--workers", "3", "--mode", "cold", "--budget", "4m"), 2, "cold"),

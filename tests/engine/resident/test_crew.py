@@ -523,7 +523,9 @@ def test_an_answer_of_another_term_is_not_taken(tmp_path: Path) -> None:
 
 def mesh_of(transport: SocketTransport) -> mesh.Mesh:
     """That of worker 0 in term 0.1."""
-    return mesh.Mesh(transport, Events(transport), Term(0, 1), "secret", (), lambda event: None, time.monotonic)
+    return mesh.Mesh(
+        transport, Events(transport), Term(0, 1), "secret", (), lambda event: None, time.monotonic, lambda *about: None
+    )
 
 
 def test_rows_of_another_term_or_sent_twice_are_a_loss() -> None:

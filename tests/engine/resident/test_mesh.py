@@ -50,7 +50,7 @@ def network() -> Network:
 @pytest.fixture
 def mesh(network: Network) -> Mesh:
     """Of worker 1 of two, before its first order."""
-    made = Mesh(network, network, TERM, "token", (), lambda event: None, lambda: 0.0)  # type: ignore[arg-type]
+    made = Mesh(network, network, TERM, "token", (), lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
     made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
     made.begin_step(0)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +13,26 @@ import pytest
 from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from base.version import EMPTY
 from engine.errors import StaleTask, TaskLost
-from engine.operators.base import TABLE_FIRST
-from engine.resident import slots
-from engine.resident.messages import GiveSlots, Pieces, ReleaseSlots, TakeSlots
+from engine.resident import copies, slots
+from engine.resident.copies import SlotCopier
+from engine.resident.messages import (
+    Copied,
+    Copies,
+    Copy,
+    Failed,
+    GiveSlots,
+    Pieces,
+    ReleaseSlots,
+    Staged,
+    TakeSlots,
+    WireFault,
+)
 from engine.resident.slots import SlotMover
 from engine.rows.hashing import hash_columns
 from engine.state.trace import Trace, TraceLayout
 from storage.database import Database
 from storage.identity import Identity
+from storage.keys import TABLE_FIRST
 from storage.transaction import CutNumber
 
 LAYOUT = TraceLayout(TABLE_FIRST, (pa.int64(),), (0,), ("sum",), (pa.int64(),))
@@ -37,6 +50,16 @@ class Wire:
 
     def pieces_of(self, giver: int) -> tuple[Pieces, tuple[Any, ...]]:
         return self.sent.popleft()
+
+
+def copier(wire: Any, worker: int, answers: list[Any]) -> SlotCopier:
+    """Its threads do their work at once."""
+    outside: Any = SimpleNamespace(start_thread=lambda name, work: work(), lower_priority=lambda: None)
+    return SlotCopier(wire, worker, outside, answers.append, answers.append, lambda error: WireFault(known=False, name=str(error), fields={}))
+
+
+def mover(wire: Any, worker: int) -> SlotMover:
+    return SlotMover(wire, worker, copier(wire, worker, []))
 
 
 def opened(folder: Path, worker: int, owned: SlotSet) -> Database:
@@ -72,7 +95,7 @@ def test_slots_go_from_one_database_to_the_other(
 ) -> None:
     monkeypatch.setattr(slots, "FRAME_BYTES_MIN", frame_bytes)
     (source, destination), wire = pair, Wire()
-    giver, taker = SlotMover(wire, 0), SlotMover(wire, 1)  # type: ignore[arg-type]
+    giver, taker = mover(wire, 0), mover(wire, 1)
     half = SlotSet(((0, 1 << 15),))
     given = giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1 << 30), source)
     assert given.slots == half and given.moved_bytes > 0 and held(source) == list(range(2000))
@@ -86,7 +109,7 @@ def test_slots_go_from_one_database_to_the_other(
 
 def test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one(pair: tuple[Database, Database]) -> None:
     (source, destination), wire = pair, Wire()
-    giver, taker = SlotMover(wire, 0), SlotMover(wire, 1)  # type: ignore[arg-type]
+    giver, taker = mover(wire, 0), mover(wire, 1)
     everything = giver.weigh(source, ALL_SLOTS)
     assert 2000 * 16 < everything < 2000 * 64
     left, cuts = ALL_SLOTS, 0
@@ -100,14 +123,91 @@ def test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one(pair: tup
         left = left.minus(given.slots)
     assert 8 <= cuts <= 12 and held(destination) == list(range(2000)) and held(source) == []
     fill(destination, range(1))
-    one = SlotMover(wire, 1)  # type: ignore[arg-type]
+    one = mover(wire, 1)
     one.weigh(destination, ALL_SLOTS)
     assert len(one.give(GiveSlots(number=CutNumber(8, 1), slots=ALL_SLOTS, to=0, bytes_max=0), destination).slots) >= 1
 
 
+class CopyWire(Wire):
+    """What one sends about copies, the other takes at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: dict[int, tuple[SlotCopier, Database]] = {}
+        self.frames = 0
+
+    def send_now(self, peer: int, message: Copies | Staged, buffers: Any) -> None:
+        self.frames += isinstance(message, Copies)
+        taker, database = self.ends[peer]
+        taker.take(1 - peer, message, tuple(buffers), lambda: database)
+
+
+@pytest.fixture
+def copiers(pair: tuple[Database, Database]) -> tuple[CopyWire, list[SlotCopier], list[Any]]:
+    wire, answers = CopyWire(), list[Any]()
+    made = [copier(wire, worker, answers) for worker in (0, 1)]
+    wire.ends = dict(enumerate(zip(made, pair, strict=True)))
+    return wire, made, answers
+
+
+@pytest.mark.parametrize("frame_bytes", [1, 1 << 20])
+def test_what_was_copied_is_not_sent_again_in_the_cut(
+    pair: tuple[Database, Database],
+    copiers: tuple[CopyWire, list[SlotCopier], list[Any]],
+    frame_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copies, "FRAME_BYTES_MIN", frame_bytes)
+    monkeypatch.setattr(copies, "STAGE_BYTES", frame_bytes)
+    (source, destination), (wire, (mine, theirs), answers) = pair, copiers
+    half, whole = SlotSet(((0, 1 << 15),)), source
+    fill(whole, range(2000, 2100))
+    order = Copy(slots=half, to=1, bytes_max=1)
+    while not (answers and answers[-1].is_done):
+        mine.copy(order, source)
+    assert len(answers) > 1 and wire.frames >= len(answers) and all(isinstance(a, Copied) for a in answers)
+    assert held(destination) == [], "nobody sees a copy before the cut"
+    fill(source, range(2100, 2200))
+    giver, taker = SlotMover(wire, 0, mine), SlotMover(wire, 1, theirs)  # type: ignore[arg-type]
+    given = giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1 << 40), source)
+    copied_bytes = sum(answer.moved_bytes for answer in answers)
+    assert 0 < given.moved_bytes < copied_bytes / 5
+    taker.take(TakeSlots(number=CUT, giver=0), destination)
+    giver.release(ReleaseSlots(number=CUT, slots=half), source)
+    assert sorted(held(source) + held(destination)) == list(range(2200))
+    assert 900 < len(held(destination)) < 1300
+
+
+def test_copies_are_discarded_at_both_ends(
+    pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
+) -> None:
+    (source, destination), (wire, (mine, theirs), answers) = pair, copiers
+    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
+    assert answers[-1].is_done and source.pins
+    mine.discard(source)
+    theirs.discard(destination)
+    assert not source.pins
+    with destination.read() as state:
+        assert state.get_staged() == NO_SLOTS
+    giver = SlotMover(wire, 0, mine)  # type: ignore[arg-type]
+    given = giver.give(GiveSlots(number=CUT, slots=ALL_SLOTS, to=1, bytes_max=1 << 40), source)
+    assert given.moved_bytes == answers[-1].moved_bytes, "everything is sent again"
+
+
+def test_a_copy_that_cannot_be_stored_is_a_fault_of_the_order(
+    pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
+) -> None:
+    (source, destination), (_, (mine, _), answers) = pair, copiers
+    with destination.transaction() as transaction:
+        transaction.set_owned(ALL_SLOTS)
+    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
+    (answer,) = answers
+    assert isinstance(answer, Failed) and answer.doing == "copy" and "owns already" in answer.fault.name
+
+
 def test_pieces_of_another_cut_are_refused(pair: tuple[Database, Database]) -> None:
     (source, destination), wire = pair, Wire()
-    giver, taker = SlotMover(wire, 0), SlotMover(wire, 1)  # type: ignore[arg-type]
+    giver, taker = mover(wire, 0), mover(wire, 1)
     giver.give(GiveSlots(number=CUT, slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
     with pytest.raises(TaskLost, match=r"worker 0 has sent pieces of cut .* during cut"):
         taker.take(TakeSlots(number=CutNumber(8, 1), giver=0), destination)

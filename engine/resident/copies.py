@@ -1,0 +1,160 @@
+"""What a worker does in a copy of slots, before the cut that moves them: it sends copies of runs to a peer, or stores those that it gets.
+
+    coordinator -> source: Copy(slots, to, bytes_max)
+    source -> destination: Copies ...        destination -> source: Staged        source -> coordinator: Copied
+
+Both work in threads of their own, beside the steps (engine/run/staging.py has the transactions). One order moves as many bytes as the
+destination can hold in memory, and the coordinator gives the next one when this one is over.
+
+The source remembers which parts it has sent. In a cut it names the copies of those that still exist, and sends the rest (slots.py).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from base.slots import NO_SLOTS
+from engine.resident.frames import Buffer
+from engine.resident.mesh import Mesh
+from engine.resident.messages import Copied, Copies, Copy, Failed, Message, Staged, WireFault
+from engine.run import staging
+from engine.run.cut import PartOfTable, first_free_numbers, parts_of, piece_of
+from faults.points import reached
+from io_kafka.outside import Outside
+from storage.database import Database
+
+FRAME_BYTES_MIN = 1 << 20
+"""As in slots.py."""
+
+STAGE_BYTES = 2 << 20
+"""Of one transaction that stores copies. It takes some milliseconds, for which a step may have to wait."""
+
+
+class SlotCopier:
+    """The copies of one worker. `answer` sends an answer to the coordinator, from the worker's thread; `answer_now` does, from any thread.
+    `wire_fault` makes the message of an exception."""
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        worker: int,
+        outside: Outside,
+        answer: Callable[[Message], None],
+        answer_now: Callable[[Message], None],
+        wire_fault: Callable[[Exception], WireFault],
+    ) -> None:
+        self._mesh, self._worker, self._outside = mesh, worker, outside
+        self._answer, self._answer_now, self._wire_fault = answer, answer_now, wire_fault
+        self._left: dict[int, deque[PartOfTable]] = {}  # by destination: what is still to be copied
+        self._sent: dict[int, set[PartOfTable]] = {}
+        self._sent_bytes: dict[int, int] = {}  # of the order under way
+        self._arrived: dict[int, list[staging.Copy]] = {}  # by source: of the order under way
+
+    # The source
+
+    def copy(self, order: Copy, database: Database) -> None:
+        """Begins to carry out the order."""
+        if order.to not in self._left:
+            with database.read() as state:
+                self._left[order.to] = deque(parts_of(state, order.slots))
+                database.pins = first_free_numbers(state)
+            self._sent[order.to] = set()
+        self._outside.start_thread("copy", lambda: self._send(order, database))
+
+    def _send(self, order: Copy, database: Database) -> None:
+        """In a thread of its own. Every fault is an answer."""
+        try:
+            self._outside.lower_priority()
+            self._send_parts(order, database)
+        except Exception as error:
+            self._answer_now(Failed(doing="copy", fault=self._wire_fault(error)))
+
+    def _send_parts(self, order: Copy, database: Database) -> None:
+        left, sent = self._left[order.to], self._sent[order.to]
+        keys: list[str] = []
+        buffers: list[memoryview] = []
+        sent_bytes = frame_bytes = 0
+        with database.read() as state:
+            while left and sent_bytes < order.bytes_max:
+                part = left.popleft()
+                piece = piece_of(state, part)
+                if piece is None:
+                    continue
+                keys.append(part.copy_key.hex())
+                buffers.append(piece.piece.rows)
+                sent.add(part)
+                frame_bytes += len(piece.piece.rows)
+                sent_bytes += len(piece.piece.rows)
+                if frame_bytes >= FRAME_BYTES_MIN:
+                    self._mesh.send_now(order.to, Copies(slots=order.slots, keys=tuple(keys), is_last=False), buffers)
+                    keys, buffers, frame_bytes = [], [], 0
+            self._sent_bytes[order.to] = sent_bytes  # before the answer to the last frame can come
+            self._mesh.send_now(order.to, Copies(slots=order.slots, keys=tuple(keys), is_last=True), buffers)
+        reached("copy.sent", self._worker)
+
+    def divided(self, to: int, parts: Iterable[PartOfTable]) -> tuple[list[PartOfTable], list[PartOfTable]]:
+        """Those of the parts of which worker `to` has copies, and the others."""
+        sent = self._sent.get(to, set())
+        by_place: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
+        for part in parts:
+            by_place[part not in sent].append(part)
+        return by_place
+
+    # The destination
+
+    def take(
+        self, peer: int, message: Copies | Staged, buffers: Sequence[Buffer], database: Callable[[], Database]
+    ) -> None:
+        """Takes what a peer has sent. Called by the worker's thread."""
+        match message:
+            case Copies():
+                keys = (bytes.fromhex(key) for key in message.keys)
+                arrived = self._arrived.setdefault(peer, [])
+                arrived += ((key, memoryview(rows)) for key, rows in zip(keys, buffers, strict=True))
+                if message.is_last:
+                    del self._arrived[peer]
+                    opened = database()
+                    self._outside.start_thread("stage", lambda: self._stage(peer, message, arrived, opened))
+            case Staged(fault=None):
+                self._answer(Copied(moved_bytes=self._sent_bytes.pop(peer), is_done=not self._left[peer]))
+            case Staged(fault=WireFault() as fault):
+                self._answer(Failed(doing="copy", fault=fault))
+
+    def _stage(self, peer: int, message: Copies, copies: list[staging.Copy], database: Database) -> None:
+        """In a thread of its own. Every fault is an answer."""
+        try:
+            self._outside.lower_priority()
+            for some in _portions(copies):
+                with database.transaction() as transaction:
+                    staging.stage(transaction, message.slots, some)
+                    reached("stage.inside", self._worker)
+            fault = None
+        except Exception as error:
+            fault = self._wire_fault(error)
+        self._mesh.send_now(peer, Staged(fault=fault), ())
+
+    # Both
+
+    def discard(self, database: Database) -> None:
+        """Of what was copied nothing is needed any more, or nothing can be used."""
+        self._left, self._sent, database.pins = {}, {}, {}
+        with database.read() as state:
+            has_copies = state.get_staged() != NO_SLOTS
+        if has_copies:
+            with database.transaction() as transaction:
+                staging.discard(transaction)
+
+
+def _portions(copies: list[staging.Copy]) -> Iterable[list[staging.Copy]]:
+    """In groups of about STAGE_BYTES."""
+    some: list[staging.Copy] = []
+    size = 0
+    for copy in copies:
+        some.append(copy)
+        size += len(copy[1])
+        if size >= STAGE_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

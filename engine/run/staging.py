@@ -1,0 +1,65 @@
+"""Copies of slots that a worker does not own yet: they are stored where they will stay, and nobody sees them until a cut takes them over.
+
+    source, beside its steps: parts -> pieces  ->  destination, between its steps: stage  ->  a cut: unstage(kept)
+
+A copy of a part of a run is stored under its final key (`Part.copy_key`), in slots that the worker does not own. The database has a record of
+these slots, and its scans skip them (storage/transaction.py). The worker's own rows are kept under keys of other slots. So no operator, query or
+cut can meet a copy too early. A cut changes that record,
+removes copies of runs that the source no longer has, and writes no copy again.
+
+The source pins its runs before it copies: merges leave them alone, so what is new lies in runs of its own, and no other run gets the number of
+one that was copied. So a run that has the place and the number of a copy is that which was copied. Pins are kept in memory. A worker whose
+database is opened again discards all copies, because the source may number other runs alike then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from base.slots import NO_SLOTS, SlotSet
+from engine.errors import StaleTask
+from engine.state import moves
+from storage.keys import TABLE_FIRST, key_table
+from storage.transaction import Transaction
+
+Copy = tuple[bytes, memoryview]
+"""The key under which it is stored, and its rows as an encoded run."""
+
+
+def stage(transaction: Transaction, slots: SlotSet, copies: Iterable[Copy]) -> None:
+    """Stores copies of parts of these slots. Raises StaleTask if the worker owns some of them."""
+    if (both := transaction.get_owned().intersection(slots)) != NO_SLOTS:
+        raise StaleTask(f"copies of {both} have arrived, which the worker owns already; nothing was changed.")
+    staged = transaction.get_staged()
+    if not slots.is_within(staged):
+        # A bucket of this worker may be named after a slot of another one, and would be hidden with it.
+        for table in tables_of(transaction):
+            moves.make_room(transaction, table, slots)
+        transaction.set_staged(staged.union(slots))
+    for key, rows in copies:
+        transaction.put(key, rows)
+
+
+def unstage(transaction: Transaction, slots: SlotSet, kept: Set[bytes] = frozenset()) -> None:
+    """Shows the copies of these slots whose keys are `kept`, and removes the others. Raises StaleTask if one that is to be kept is missing."""
+    staged = transaction.get_staged()
+    found = set(transaction.staged_keys(staged.intersection(slots)))
+    if not kept <= found:
+        raise StaleTask(f"{len(kept - found)} copies of {slots} are missing; nothing was changed.")
+    # While the copies are hidden: a bucket of this worker that reaches into the slots ends before them from now on.
+    for table in sorted({key_table(key) for key in kept}):
+        moves.make_room(transaction, table, slots)
+    for key in found - kept:
+        transaction.delete(key)
+    if staged != NO_SLOTS:
+        transaction.set_staged(staged.minus(slots))
+
+
+def discard(transaction: Transaction) -> None:
+    """Removes all copies."""
+    unstage(transaction, transaction.get_staged())
+
+
+def tables_of(transaction: Transaction) -> list[int]:
+    """The tables that hold state of operators, ascending."""
+    return sorted({table for key in transaction.keys(b"") if (table := key_table(key)) >= TABLE_FIRST})
