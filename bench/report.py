@@ -72,7 +72,7 @@ Rows = list[dict[str, Any]]
 
 SECTIONS = {
     "growth": "Growth (W2, 100,000 rows a step)",
-    "layouts": "Changes of the number of workers (W2 with two more columns, 100,000 rows a step)",
+    "layouts": "Changes of the number of workers (W2 with five more columns, 100,000 rows a step)",
 }
 """The tables that only Stepwell has, by the names under which details.json keeps their rows. `what` of a row says in which table it is."""
 
@@ -252,7 +252,8 @@ _HOW = """## How to read this
   changes is looked up, stored and published once per step, whatever the number of its rows.
 - **Changes of the number of workers**: *of_floor* compares the bytes that were moved with the size of the state times the share of the slots
   that has to change its owner. *seconds* is the time from the request to the last checkpoint, with the start of new workers. The steps of
-  a change are those between its request and its end, and *base* means the 40 steps before it. *max* of a cold change is its pause.
+  a change are those between its request and its end, and *base* means the 20 steps before it. *max* of a cold or hot
+  change is its pause.
 - **CPU s/M**: CPU seconds per million rows, of the whole process tree. **broker**: the same for the broker alone.
 - **memory**: the peak of the process tree. A shared page is counted once (PSS).
 - **state**: the size on disk at the end. **live**: the size of the keys and values of the last version. **log**: the bytes of the step log.

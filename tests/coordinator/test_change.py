@@ -66,7 +66,7 @@ def act(change: Change, log: Log, action: object, dice: random.Random | None = N
             change.buried({worker: slots for worker, slots in change.owned.items() if worker not in leaving})
 
 
-@pytest.mark.parametrize("mode", ["cold", "live"])
+@pytest.mark.parametrize("mode", ["cold", "live", "hot"])
 @pytest.mark.parametrize(
     ("before", "after"), [((0, 1), (0, 1, 2)), ((0, 1, 2), (0, 1)), ((0,), (0, 1, 2, 3)), ((0, 5), (1, 3))]
 )
@@ -82,13 +82,16 @@ def test_a_change_ends_with_the_owners_of_its_target(
         action = following(change, log)
         if action is None and not change.is_moved(log):
             assert mode == "live" or isinstance(log.change, LayoutIntent)
+            if change.is_weighed:
+                change.copied()
             change.weighed()
             change.stepped()
             continue
         if action is None:
             break
         act(change, log, action, dice)
-        assert change.holds_steps(log) == (mode == "cold")
+        cuts_without_steps = mode == "hot" and change.is_copied and not change.is_moved(log)
+        assert change.holds_steps(log) == (mode == "cold" or cuts_without_steps)
     assert change.is_moved(log) and dict(change.owned) | owned_by(*after) == dict(change.owned)
     log.checkpoint(dict(change.owned))
     change.settled(log)
@@ -128,6 +131,30 @@ def test_a_cold_change_makes_all_its_cuts_at_once() -> None:
         act(change, log, cut)
         cuts += 1
     assert cuts == 2 and change.is_moved(log)
+
+
+def test_a_hot_change_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved() -> None:
+    change, log = moving("hot")
+    assert following(change, log) is None and not change.holds_steps(log)
+    assert not change.is_due(log, is_folding=False, is_replaying=False), "the steps go on while the sources copy"
+    change.copied()
+    change.is_held = True
+    assert following(change, log) is None and not change.holds_steps(log)
+    change.is_held = False
+    for _ in range(2):
+        cut = following(change, log)
+        assert isinstance(cut, Cut) and change.holds_steps(log)
+        assert change.is_due(log, is_folding=False, is_replaying=False)
+        act(change, log, cut)
+    assert change.is_moved(log) and not change.holds_steps(log)
+
+
+def test_a_hot_change_that_is_turned_copies_again() -> None:
+    change, log = moving("hot")
+    change.copied()
+    change.turned()
+    change.weighed()
+    assert following(change, log) is None and not change.holds_steps(log)
 
 
 @pytest.mark.parametrize("what", ["is_held", "is_crowded"])

@@ -10,7 +10,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from base.slots import ALL_SLOTS, NO_SLOTS, SLOTS, SlotSet
 from base.version import EMPTY, VersionId
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
@@ -22,7 +22,8 @@ from engine.run.cut import PartOfTable, TablePiece, absorb, exported, first_free
 from engine.run.exchange import ExchangeMessage
 from engine.run.in_process import InProcess
 from engine.run.region import StageTask, run_stage
-from engine.run.staging import discard, stage
+from engine.run.staging import discard, stage, tables_of
+from engine.state import moves
 from engine.state.moves import Piece
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
@@ -226,6 +227,23 @@ def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) ->
             assert not list(transaction.staged_keys(staged)) and transaction.get_staged() == NO_SLOTS
     workers.copied.clear()
     assert [workers.step(given) for given in steps[1:]] == expected[1:]
+
+
+def test_copies_of_runs_that_are_gone_do_not_count(workers: Workers) -> None:
+    """A cut of a bucket replaces runs, also those that are pinned."""
+    steps, expected = history(6), expected_of(6)
+    workers.step(steps[0])
+    after = Placement(0, {0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}, {})
+    workers.copy_to(after, 1.0, Random(3))
+    copied = sum(map(len, workers.copied.values()))
+    with workers.databases[1].transaction() as transaction:
+        for table in tables_of(transaction):
+            for slot in range(0, SLOTS, 1000):
+                moves.cut_at(transaction, table, slot)
+    assert workers.step(steps[1]) == expected[1]
+    workers.move_to(after)
+    assert 0 < workers.kept < copied
+    assert [workers.step(given) for given in steps[2:]] == expected[2:]
 
 
 def test_copies_of_a_workers_own_slots_are_refused_and_a_missing_copy_is_noticed(workers: Workers) -> None:

@@ -9,6 +9,8 @@ CHANGE, LAYOUTS, START = "coordinator/change.py", "coordinator/layouts.py", "coo
 BINDING, SLOTS, RULES = "coordinator/binding.py", "engine/resident/slots.py", "io_kafka/step_log/layout_rules.py"
 TEST_CHANGE, TEST_LAYOUTS = "tests/coordinator/test_change.py", "tests/coordinator/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
+STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
+TEST_CUT = "tests/engine/test_cut.py"
 ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/cut_budget.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
 TEST_LOG = "tests/io_kafka/test_step_log.py"
@@ -94,6 +96,82 @@ LAYOUT = (
         BOUNDED,
         (Edit(BUDGET, "        self._step_ms.append(took_ms)\n", "        pass\n"),),
         ("tests/coordinator/test_cut_budget.py::test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before",),
+    ),
+    Breakage(
+        "copies-seen-before-the-cut",
+        "Scans show copies of slots that the worker does not own.",
+        ONE_OWNER,
+        (
+            Edit(
+                "storage/transaction.py", "return found if self._staged.is_empty else (", "return found if found else ("
+            ),
+        ),
+        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved",),
+    ),
+    Breakage(
+        "own-rows-hidden-with-copies",
+        "A bucket that is named after a slot of another worker is hidden with the copies of that slot.",
+        ONE_OWNER,
+        (
+            Edit(
+                STAGING,
+                "            moves.make_room(transaction, table, slots)\n        transaction.set",
+                "            pass\n        transaction.set",
+            ),
+        ),
+        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved",),
+    ),
+    Breakage(
+        "rows-filed-behind-an-edge-of-copies",
+        "A cut between two ranges of copies files rows into the second one.",
+        ONE_OWNER,
+        (Edit(MOVES, "    edge = runs.free_from(edge)\n", ""),),
+        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved",),
+    ),
+    Breakage(
+        "rows-filed-before-all-buckets-under-copies",
+        "Rows below the first bucket are filed under slot 0, also where that has copies.",
+        ONE_OWNER,
+        (Edit(TRACE, "first_hash_of(store.free_from(0))", "0"),),
+        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved",),
+    ),
+    Breakage(
+        "pinned-runs-merged",
+        "A merge takes in runs that are being copied, so what was copied is sent again.",
+        "no repeated work",
+        (Edit(TRACE, "            if parse_run_key(key)[1] < pinned_below:\n                break\n", ""),),
+        (f"{TEST_CUT}::test_pinned_runs_stay_as_they_are",),
+    ),
+    Breakage(
+        "stale-copies-kept",
+        "A cut takes over all copies, also those of runs that the source has not any more.",
+        ONE_OWNER,
+        (Edit(STAGING, "    for key in found - kept:\n", "    for key in found - found:\n"),),
+        (f"{TEST_CUT}::test_copies_of_runs_that_are_gone_do_not_count",),
+    ),
+    Breakage(
+        "copies-kept-when-a-database-is-opened",
+        "A worker keeps the copies that a checkpoint has, and takes them for those of its own term.",
+        ONE_OWNER,
+        (
+            Edit(
+                "engine/resident/copies.py", "                staging.discard(transaction)\n", "                pass\n"
+            ),
+        ),
+        ("tests/engine/resident/test_slots.py::test_copies_are_discarded_at_both_ends",),
+    ),
+    Breakage(
+        "hot-change-cuts-before-it-has-copied",
+        "The steps of a hot change stand for everything, as in a cold one.",
+        "no repeated work",
+        (
+            Edit(
+                CHANGE,
+                '            case "hot":\n                return self.is_copied\n            case _:',
+                '            case "hot":\n                return True\n            case _:',
+            ),
+        ),
+        (f"{TEST_CHANGE}::test_a_hot_change_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved",),
     ),
     Breakage(
         "databases-of-a-newer-run-removed",

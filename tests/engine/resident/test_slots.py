@@ -55,7 +55,14 @@ class Wire:
 def copier(wire: Any, worker: int, answers: list[Any]) -> SlotCopier:
     """Its threads do their work at once."""
     outside: Any = SimpleNamespace(start_thread=lambda name, work: work(), lower_priority=lambda: None)
-    return SlotCopier(wire, worker, outside, answers.append, answers.append, lambda error: WireFault(known=False, name=str(error), fields={}))
+    return SlotCopier(
+        wire,
+        worker,
+        outside,
+        answers.append,
+        answers.append,
+        lambda error: WireFault(known=False, name=str(error), fields={}),
+    )
 
 
 def mover(wire: Any, worker: int) -> SlotMover:
