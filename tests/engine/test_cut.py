@@ -51,6 +51,7 @@ class Workers:
         self.folder, self.placement, self.steps, self.cuts = folder, placement_of(WORKERS), 0, 0
         self.copied: dict[tuple[int, int], set[PartOfTable]] = {}
         self.kept = 0  # copies that a cut has taken over
+        self.refused: set[bytes] = set()  # the keys of those that were of no use
         for worker in range(WORKERS):
             Database.create(folder / str(worker), identity(worker), 1, self.placement.owned[worker])
         self.open(EMPTY, 1)
@@ -141,6 +142,7 @@ class Workers:
                 if piece is not None
             ]
         self.kept += len(kept)
+        self.refused |= {part.copy_key for part in copied} - kept
         for _ in range(1 + twice):
             with self.databases[target].transaction() as transaction:
                 absorb(transaction, number, slots, pieces, kept)
@@ -243,6 +245,8 @@ def test_copies_of_runs_that_are_gone_do_not_count(workers: Workers) -> None:
     assert workers.step(steps[1]) == expected[1]
     workers.move_to(after)
     assert 0 < workers.kept < copied
+    with workers.databases[0].read() as there:
+        assert not workers.refused & set(there.keys(b"")), "copies of runs that are gone are there"
     assert [workers.step(given) for given in steps[2:]] == expected[2:]
 
 

@@ -71,13 +71,6 @@ LAYOUT = (
         (f"{TEST_BINDING}::test_all_versions_of_a_database_are_told_even_those_that_the_log_does_not_know",),
     ),
     Breakage(
-        "answer-of-a-worker-that-has-left-waited-for",
-        "What workers do beside the steps ends only when all have answered, also one that has left.",
-        BOUNDED,
-        (Edit(ROSTER, "            asked.discard(number)\n", "            asked.add(number)\n"),),
-        (f"{TEST_ROSTER}::test_a_worker_that_has_left_is_not_waited_for",),
-    ),
-    Breakage(
         "answer-of-a-worker-that-was-not-asked-waited-for",
         "What workers do beside the steps ends only when all have answered, also one that has joined since.",
         BOUNDED,
@@ -106,7 +99,7 @@ LAYOUT = (
                 "storage/transaction.py", "return found if self._staged.is_empty else (", "return found if found else ("
             ),
         ),
-        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved",),
+        (f"{TEST_SLOTS}::test_what_was_copied_is_not_sent_again_in_the_cut",),
     ),
     Breakage(
         "own-rows-hidden-with-copies",
