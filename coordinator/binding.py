@@ -247,14 +247,23 @@ def _reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[Versio
 
 def births_of(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> Mapping[int, str]:
     """The workers that the run needs, by number: the owners in the latest version of which every owner's database was found. If there is none,
-    they are those of the last complete one."""
+    they are those of the version to which a database was opened, because it cannot go back; and otherwise those of the last complete one."""
     for version, births in sorted(rules.owners.items(), reverse=True):
         if all(
             any(copy.birth == birth and version in copy.versions for copy in held.get(number, ()))
             for number, birth in births.items()
         ):
             return births
-    return rules.owners[rules.complete or EMPTY]
+    known = rules.owners.keys()
+    every = [(number, copy) for number, copies in held.items() for copy in copies]
+    opened = {
+        v
+        for n, c in every
+        if len(c.versions & known) == 1
+        for v in c.versions & known
+        if rules.owners[v].get(n) == c.birth
+    }
+    return rules.owners[max(opened, default=rules.complete or EMPTY)]
 
 
 def _of_births(

@@ -193,7 +193,7 @@ class Changing:
         elif state.change is not None and not change.is_moved(state):
             if not change.is_weighed:
                 self._weigh(core, crew)
-            elif state.change.mode == "hot" and not (change.is_copied or change.is_held):
+            elif state.change.mode == "hot" and not (change.is_copied or change.is_held or core.replaying(state)):
                 self._copy(core, crew)
         change.is_crowded = self._is_crowded(core)
 

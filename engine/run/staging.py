@@ -9,7 +9,7 @@ removes copies of runs that the source no longer has, and writes no copy again.
 
 The source pins its runs before it copies: merges leave them alone, so what is new lies in runs of its own, and no other run gets the number of
 one that was copied. So a run that has the place and the number of a copy is that which was copied. Pins are kept in memory. A worker whose
-database is opened again discards all copies, because the source may number other runs alike then.
+database is opened again discards all copies: the change may lead somewhere else then, and the source has forgotten what it sent.
 """
 
 from __future__ import annotations

@@ -327,6 +327,15 @@ def test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_
         assert result.versions == {number: {V2, V3} for number in births}
 
 
+def test_a_database_that_was_opened_at_a_version_says_whose_databases_are_needed() -> None:
+    """A run has opened the pending version in worker 1, and the host of worker 2, which is an owner in it, is away."""
+    held = [found(0, V2, V3), found(1, V3)]
+    assert bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True) == Missing({2: ()})
+    back = [*offers(("a", held), ("a", held)), replace(offers(("b", [born(2, NEW, V2, V3)]))[0], serial=2)]
+    result = bind(back, GROWING, final=True)
+    assert isinstance(result, Bound) and result.births == GROWN
+
+
 def test_a_version_with_other_owners_is_no_reason_to_bind_a_copy() -> None:
     """Worker 2 is away, so V3 cannot be opened, and the copy that has it alone is of no use."""
     hosts = [("a", [found(0, V3, size=9)]), ("b", [found(0, V2)]), ("c", [found(1, V2, V3)])]

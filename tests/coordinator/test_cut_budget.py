@@ -37,6 +37,16 @@ def test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before() -> None:
     assert budget.bytes_max(change()) == pytest.approx((10 << 20) / 100.0 * LIVE_CUT_SHARE * 20, rel=1e-3)
 
 
+def test_a_slow_cut_makes_the_next_one_smaller_at_once_and_a_fast_one_bit_by_bit() -> None:
+    budget = CutBudget()
+    budget.stepped(200.0)
+    first = budget.bytes_max(change())
+    budget.moved(first, took_ms=4 * LIVE_CUT_SHARE * 200)
+    assert budget.bytes_max(change()) == pytest.approx(first / 4, rel=1e-3)
+    budget.moved(first, took_ms=LIVE_CUT_SHARE * 200)
+    assert budget.bytes_max(change()) == pytest.approx(first * 5 / 8, rel=1e-3)
+
+
 def test_a_small_cut_says_nothing_of_the_rate() -> None:
     budget = CutBudget()
     budget.stepped(200.0)

@@ -144,8 +144,8 @@ LAYOUT = (
     ),
     Breakage(
         "copies-kept-when-a-database-is-opened",
-        "A worker keeps the copies that a checkpoint has, and takes them for those of its own term.",
-        ONE_OWNER,
+        "A worker keeps the copies that a checkpoint has, although nobody may ever take them over.",
+        BOUNDED,
         (
             Edit(
                 "engine/resident/copies.py", "                staging.discard(transaction)\n", "                pass\n"

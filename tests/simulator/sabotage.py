@@ -25,7 +25,7 @@ from coordinator import binding, change, changing, checkpointing, core, inputs, 
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.transport import Arrived
-from engine.run import tasks
+from engine.run import cut, staging, tasks
 from engine.run.region import StageResult, StageTask
 from engine.run.tasks import StageTimes
 from io_kafka.clients import step_log_reader, topics, transactions, writer
@@ -754,6 +754,19 @@ def slots_kept_by_their_source() -> Iterator[None]:
 
 
 @contextmanager
+def stale_copies_taken_over() -> Iterator[None]:
+    """A cut takes over every copy that the destination has, also of what has changed at the source since."""
+    real = staging.unstage
+
+    def unstage(transaction: Any, of: Any, kept: Any = frozenset()) -> None:
+        found = set(transaction.staged_keys(transaction.get_staged().intersection(of)))
+        real(transaction, of, found)
+
+    with broken(cut, "unstage", unstage):
+        yield
+
+
+@contextmanager
 def cut_while_a_step_is_under_way() -> Iterator[None]:
     real = core.Core._under_way
 
@@ -955,6 +968,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     late_marker_taken_for_a_short_log,
     rows_left_at_the_source,
     slots_kept_by_their_source,
+    stale_copies_taken_over,
     cut_while_a_step_is_under_way,
     cut_between_intent_and_freeze,
     worker_made_at_version_0,
