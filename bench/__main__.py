@@ -180,7 +180,7 @@ def measure(run: Run, progress: Progress, jobs: list[Job], rounds: int) -> None:
 
 
 def measure_section(run: Run, name: str, runs: Iterable[Measurement], progress: Progress) -> None:
-    """Measures the rows of one of report.SECTIONS anew."""
+    """Measures the rows of one of report.SECTIONS."""
     rows = run.sections[name] = []
     for what, measured in runs:
         task = progress.add_task(f"{name}: {what}", total=None)

@@ -29,8 +29,9 @@ class StepTimes:
 @dataclass
 class Status:
     """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id and
-    the folder of databases of each. `skipped` counts malformed messages by source handle. `layout`: who owns how many slots, and the change
-    under way; `layout_fault`: why the last one could not begin."""
+    the folder of databases of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped` counts malformed messages
+    by source handle. `layout`: who owns how many slots, the change under way, and the last one that was settled; `layout_fault`: why the last
+    one could not begin."""
 
     pipeline: str
     epoch: int = 0
@@ -48,6 +49,7 @@ class Status:
     checkpoint_ms: float = 0.0
     state_bytes: dict[str, int] = field(default_factory=dict)
     disk_bytes: dict[str, int] = field(default_factory=dict)
+    worker_bytes: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     workers: list[dict[str, str | int]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)

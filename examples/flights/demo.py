@@ -1,7 +1,8 @@
 """`make demo`: from an empty folder to a table that says whether Stepwell kept its promise.
 
     broker, topics -> reference data -> service starts -> flights are sent, airlines and planes are corrected and deleted
-    -> kill -9 -> service starts again, replays, continues -> all is read -> stepwell stop -> every view against Spark's batch answer
+    -> kill -9 -> service starts again, replays, continues -> it gets one worker more, while steps go on -> all is read
+    -> stepwell stop -> every view against Spark's batch answer
 
 The exit status is 0 if every view is equal and every step was written once, otherwise 1. All files are in build/demo, and the table is in
 build/demo.json.
@@ -14,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from examples.flights.resize import Resized, resize
 from examples.flights.show import Recovery, Show, Stage, Totals, main
 from io_kafka.broker.local import LocalBroker
 
@@ -54,6 +56,8 @@ class Demo(Show):
         stage.feed.open_gate()
         restarted_at = service.start()
         story.until("killed with SIGKILL, recovering", lambda: len(watch.first_step_at) > 1)
+        resized: list[Resized] = []
+        story.meanwhile("a worker more, live", lambda: resized.append(resize(service, 1)))
         story.until("streaming", lambda: watch.messages_read == stage.messages)
         done_at = time.monotonic()
         story.say("stopping at a checkpoint")
@@ -63,7 +67,7 @@ class Demo(Show):
         assert first < second, "the second run has claimed an epoch of its own"
         lived_s = killed_at - watch.first_step_at[first] + done_at - watch.first_step_at[second]
         recovery = Recovery("service killed", replay, round(watch.first_step_at[second] - restarted_at, 1))
-        return stage.totals(lived_s, (recovery,))
+        return stage.totals(lived_s, (recovery,), resized[0])
 
 
 if __name__ == "__main__":

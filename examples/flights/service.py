@@ -8,9 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from stepwell.project.loading import Project
+from stepwell.service.client import ControlClient
 
 STOP_SECONDS_MAX = 120.0
 """How long the last step and a checkpoint may take on a busy machine."""
@@ -23,10 +27,10 @@ class ServiceFailed(Exception):
 
 
 class Service:
-    """`project` is its folder. The service's output goes to `log`. `settings` are added to those of the project."""
+    """The service's output goes to `log`. `settings` are added to those of the project."""
 
-    def __init__(self, project: Path, servers: str, log: Path, settings: Mapping[str, str]) -> None:
-        self._spec, self._log = project / "spark-pipeline.yml", log
+    def __init__(self, project: Project, servers: str, log: Path, settings: Mapping[str, str]) -> None:
+        self._spec, self._log, self._client = project.spec_file, log, ControlClient(project.state_folder)
         self._environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": servers}
         self._options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,6 +75,26 @@ class Service:
             raise ServiceFailed(f"`stepwell status` ended with exit code {asked.returncode}:\n{asked.stderr}")
         status: dict[str, Any] = json.loads(asked.stdout)
         return status
+
+    def look(self) -> dict[str, Any]:
+        """The same, asked without a process of its own."""
+        return self._client.status()
+
+    @contextmanager
+    def beginning(self, *command: str) -> Iterator[Callable[[], bool]]:
+        """Runs `stepwell COMMAND` beside the body, which gets a function that tells whether it has ended. Raises ServiceFailed if it fails."""
+        words = [*command, "--spec", str(self._spec)]
+        with subprocess.Popen(
+            [sys.executable, "-m", "stepwell.cli", *words],
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            yield lambda: process.poll() is not None
+            _, fault = process.communicate()
+        if process.returncode != 0:
+            raise ServiceFailed(f"`stepwell {' '.join(command)}` ended with exit code {process.returncode}:\n{fault}")
 
     def end(self) -> None:
         """Ends the process in any case."""

@@ -24,6 +24,7 @@ from rich.table import Table
 from examples.flights import data
 from examples.flights.feed import Feed
 from examples.flights.progress import StepLogWatch
+from examples.flights.resize import Resized
 from examples.flights.service import Service, ServiceFailed
 from examples.flights.verdict import ViewResult, judge
 from io_kafka.clients.settings import KafkaSettings
@@ -52,7 +53,7 @@ class Recovery:
 @dataclass(frozen=True)
 class Totals:
     """The figures of a run. `rows_per_s`: input messages divided by the time in which the service was alive and had made its first step.
-    `recovery_s` is the longest of the recoveries."""
+    `recovery_s` is the longest of the recoveries. `resized`: the change of the number of workers, if there was one."""
 
     input_messages: int
     steps: int
@@ -62,6 +63,7 @@ class Totals:
     rows_per_s: float
     recovery_s: float
     recoveries: tuple[Recovery, ...]
+    resized: Resized | None
     equal: bool
 
 
@@ -75,7 +77,7 @@ class Stage:
     story: Story
     messages: int
 
-    def totals(self, lived_s: float, recoveries: tuple[Recovery, ...]) -> Totals:
+    def totals(self, lived_s: float, recoveries: tuple[Recovery, ...], resized: Resized | None = None) -> Totals:
         """At the end. `lived_s`: how long the service was alive after its first step."""
         return Totals(
             input_messages=self.messages,
@@ -86,6 +88,7 @@ class Stage:
             rows_per_s=round(self.messages / lived_s),
             recovery_s=max(recovery.seconds for recovery in recoveries),
             recoveries=recoveries,
+            resized=resized,
             equal=False,  # until it is proved
         )
 
@@ -131,7 +134,7 @@ class Show(ABC):
         for topic, partitions in data.TOPICS.items():
             topics.ensure(topic, partitions)
         watch = StepLogWatch(servers, f"stepwell.{project.name}.steps")
-        service = Service(self.folder / "project", servers, self.folder / "service.log", self.service_settings)
+        service = Service(project, servers, self.folder / "service.log", self.service_settings)
         self.console.print(f"watch it from elsewhere: stepwell status --watch --spec {spec}")
         try:
             totals = self._stream(servers, service, watch)
@@ -256,6 +259,24 @@ def table_of(results: list[ViewResult], totals: Totals) -> Table:
     return table
 
 
+def table_of_change(change: Resized) -> Table:
+    title = "the number of workers, changed while the flights stream"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    for name in ("workers", "mode", "moved", "time", "cuts", "longest\ncut", "longest\nstep", "pause"):
+        table.add_column(name, justify="right")
+    table.add_row(
+        f"{change.workers_before} to {change.workers_after}",
+        change.mode,
+        f"{change.bytes_moved / 1e6:.1f} MB",
+        f"{change.seconds:.1f} s",
+        f"{change.cuts}",
+        f"{change.longest_cut_ms:.0f} ms",
+        f"{change.longest_step_ms:.0f} ms",
+        f"{change.paused_ms:.0f} ms",
+    )
+    return table
+
+
 def write_json(path: Path, results: list[ViewResult], totals: Totals) -> None:
     views = [{"equal": result.equal, **asdict(result)} for result in results]
     path.write_text(json.dumps({"views": views, "totals": asdict(totals)}, indent=2) + "\n")
@@ -276,6 +297,8 @@ def main(show: type[Show], description: str, folder: Path) -> int:
         return 1
     write_json(report, results, totals)
     console.print(table_of(results, totals))
+    if totals.resized is not None:
+        console.print(table_of_change(totals.resized))
     for result in results:
         for example in result.examples:
             console.print(f"{result.view}: {example}", markup=False)

@@ -51,7 +51,8 @@ def show_layout(spec: SpecOption = None, as_json: JsonOption = False) -> None:
         if status is not None and status["layout"]:
             found = of_service(status)
         else:
-            found = of_log(*_recorded(project))
+            last = ControlClient(project.state_folder).last_run() or {}
+            found = of_log(*_recorded(project), last.get("worker_bytes", {}))
         show(found, as_json=as_json, text=_layout_text(found))
 
 
@@ -283,10 +284,11 @@ def _show_changed(status: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _layout_text(found: dict[str, Any]) -> RenderableType:
-    table = plain_table("worker", "host", "process", "slots", "share")
+    table = plain_table("worker", "host", "process", "slots", "share", "state")
     for member in found["members"]:
         host, pid = (("-" if member[name] is None else str(member[name])) for name in ("host", "pid"))
-        table.add_row(str(member["worker"]), host, pid, f"{member['slots']:,}", share_text(member["slots"]))
+        size = "-" if member["bytes"] is None else size_text(member["bytes"])
+        table.add_row(str(member["worker"]), host, pid, f"{member['slots']:,}", share_text(member["slots"]), size)
     head = f"layout {found['number']} ({found['outcome']}): {found['shards']:,} shards, {found['policy']} policy"
     if not found["is_running"]:
         head += "; no service runs" + (", and the shares are those of the last checkpoint" if found["change"] else "")

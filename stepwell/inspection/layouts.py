@@ -26,7 +26,13 @@ def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
     layout, is_running = status["layout"], status["phase"] not in ("stopped", "failed")
     hosts = {worker["worker"]: worker for worker in status["workers"] if is_running}
     members = [
-        _member(int(number), member["birth"], member["slots"], hosts.get(int(number)))
+        _member(
+            int(number),
+            member["birth"],
+            member["slots"],
+            hosts.get(int(number)),
+            status.get("worker_bytes", {}).get(number),
+        )
         for number, member in layout.get("members", {}).items()
     ]
     head = {name: layout.get(name) for name in ("number", "outcome", "shards", "policy")}
@@ -35,8 +41,8 @@ def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **changes, "fault": status["layout_fault"]}
 
 
-def of_log(record: LayoutRecord, log: StepLogState) -> dict[str, Any]:
-    """The layout of a pipeline that does not run: the owners of its last checkpoint."""
+def of_log(record: LayoutRecord, log: StepLogState, worker_bytes: Mapping[str, int]) -> dict[str, Any]:
+    """The layout of a pipeline that does not run: the owners of its last checkpoint. `worker_bytes`: as the last run has told."""
     placed, change = record.placed, None
     if log.change is not None and log.target is not None:
         placed = log.placed[log.checkpoints[-1]] if log.checkpoints else placed
@@ -48,7 +54,10 @@ def of_log(record: LayoutRecord, log: StepLogState) -> dict[str, Any]:
             "slots_left": sum(map(len, left)),
         }
     owned = placed.owned
-    members = [_member(number, birth, len(owned[number]), None) for number, birth in placed.births.items()]
+    members = [
+        _member(number, birth, len(owned[number]), None, worker_bytes.get(str(number)))
+        for number, birth in placed.births.items()
+    ]
     return {
         "is_running": False,
         "number": record.number,
@@ -62,13 +71,17 @@ def of_log(record: LayoutRecord, log: StepLogState) -> dict[str, Any]:
     }
 
 
-def _member(number: int, birth: str, slots: int, host: Mapping[str, Any] | None) -> dict[str, Any]:
+def _member(
+    number: int, birth: str, slots: int, host: Mapping[str, Any] | None, state_bytes: int | None
+) -> dict[str, Any]:
+    """`state_bytes`: in the last checkpoint; None if that is not known."""
     return {
         "worker": number,
         "host": None if host is None else host["host"],
         "pid": None if host is None else host["pid"],
         "birth": birth,
         "slots": slots,
+        "bytes": state_bytes,
         "share_percent": round(100 * slots / SLOTS, 2),
     }
 

@@ -51,8 +51,9 @@ GROWS: tuple[Point, ...] = tuple(point for point in LAYOUT if point != "bury.ren
 SHRINKS: tuple[Point, ...] = tuple(point for point in LAYOUT if point not in ("born", "joined"))
 """The points of a change that adds workers, and of one after which some leave."""
 
-SELDOM_MODES = ["cold", "hot", pytest.param("live", marks=pytest.mark.soak)]
-"""A live change comes to no point that the others do not come to. The simulator breaks it off too."""
+ONE_AND_THREE = [pytest.param(1, marks=pytest.mark.soak), 3]
+MODES: list[Any] = ["hot", *(pytest.param(mode, marks=pytest.mark.soak) for mode in ("cold", "live"))]
+"""A hot change comes to every point. The simulator breaks off the others too."""
 
 
 def project(play: Playground, workers: int, **conf: Any) -> Resolved:
@@ -65,7 +66,7 @@ def send(play: Playground, number: int) -> None:
         play.send("in", sums.rows(10 * number + partition, 4), partition)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", ONE_AND_THREE)
 def test_a_run_broken_off_at_every_point(play: Playground, workers: int) -> None:
     assert {*SEQUENCE, TRUNCATED, *LAYOUT} == set(POINTS)
     resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
@@ -88,7 +89,7 @@ def break_off(play: Playground, resolved: Resolved, number: int, point: Point) -
     Database.close_all()
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", ONE_AND_THREE)
 def test_a_worker_lost_at_every_point(play: Playground, workers: int) -> None:
     """The same run goes on, with new workers."""
     resolved = project(play, workers)
@@ -101,7 +102,7 @@ def test_a_worker_lost_at_every_point(play: Playground, workers: int) -> None:
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
-@pytest.mark.parametrize("mode", SELDOM_MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_change_of_the_layout_broken_off_at_every_point(play: Playground, mode: ChangeMode) -> None:
     """From two workers to three and back, by a run that is asked for it or that is started with the other number. The next run ends what was
     begun."""
@@ -120,14 +121,14 @@ def test_a_change_of_the_layout_broken_off_at_every_point(play: Playground, mode
     oracle.verify_twin(play.twin(resolved, story, workers=1))
 
 
-@pytest.mark.parametrize("mode", ["hot", "live"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode) -> None:
     """The same run goes back to its checkpoint, and ends the change."""
     resolved = project(play, 2)
     with play.oracle(resolved) as oracle:
         send(play, 0)
         play.run(resolved, threads())
-        points = IN_MOVING_WORKERS if mode == "live" else (*COPYING, *IN_MOVING_WORKERS)
+        points = (*COPYING, *IN_MOVING_WORKERS) if mode == "hot" else IN_MOVING_WORKERS
         moves = [(workers, point) for point in points for workers in (3, 2)]
         for number, (workers, point) in enumerate(moves, start=1):
             send(play, number)

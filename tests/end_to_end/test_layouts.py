@@ -177,7 +177,7 @@ class FullLauncher(ThreadLauncher):
         return super().start(assignment) if len(self.jobs) < 2 else SimpleNamespace(failure=None, cancel=lambda: None)
 
 
-@pytest.mark.parametrize("mode", ["live", "cold"])
+@pytest.mark.parametrize("mode", ["live", pytest.param("cold", marks=pytest.mark.soak)])
 def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: Literal["live", "cold"]) -> None:
     resolved = resolved_for(play, 2)
     resolved = replace(resolved, spec=replace(resolved.spec, register_s=1.0))

@@ -381,7 +381,8 @@ def test_a_layout_is_changed_with_and_without_a_service(tmp_path: Path, broker: 
         service.wait_until(lambda status: bool(status["rows"] == 220))
         grown = line.done("layout", "change", "--workers", "3")
         assert [member["worker"] for member in grown["members"]] == [0, 1, 2] and grown["outcome"] == "changed"
-        assert all(member["host"] and member["pid"] for member in line.done("layout", "show")["members"])
+        members = line.done("layout", "show")["members"]
+        assert all(member["host"] and member["pid"] and member["bytes"] > 0 for member in members)
         assert line("layout", "change", "--workers", "3").code == 6
         assert line("layout", "pause").code == 6
         send(line, 100)
