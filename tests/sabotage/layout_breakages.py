@@ -203,7 +203,7 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(CHANGE, ' or (self.has_cut and log.change.mode != "cold"):', ":"),),
+        (Edit(CHANGE, "return not self.is_crowded and not self.has_cut", "return not self.is_crowded"),),
         (f"{TEST_CHANGE}::test_a_live_change_makes_one_cut_between_two_steps",),
     ),
     Breakage(
