@@ -77,12 +77,15 @@ CheckpointPoint = Literal[
     "checkpoint.snapshot",
     "checkpoint.truncated",
 ]
+CopyPoint = Literal[
+    "copy.sent",  # a part of what a hot change copies has left its source
+    "stage.inside",
+]
 LayoutPoint = Literal[
     "layout.intended",
     "born",  # the databases of a change's new workers are made and opened
     "joined",
-    "copy.sent",  # a part of what a hot change copies has left its source
-    "stage.inside",
+    CopyPoint,
     "cut.exported",
     "absorb.inside",
     "absorb.done",
@@ -99,6 +102,7 @@ START: tuple[Point, ...] = get_args(StartPoint)
 RECOVERY: tuple[Point, ...] = get_args(RecoveryPoint)
 STEP: tuple[Point, ...] = get_args(StepPoint)
 CHECKPOINT: tuple[Point, ...] = get_args(CheckpointPoint)
+COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
 

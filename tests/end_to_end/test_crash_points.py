@@ -18,6 +18,7 @@ from coordinator.layout_requests import ChangeRequest
 from coordinator.requests import Requests
 from faults.points import (
     CHECKPOINT,
+    COPYING,
     LAYOUT,
     ONCE_VARIABLE,
     POINTS,
@@ -44,7 +45,6 @@ TRUNCATED: Point = "checkpoint.truncated"
 SEQUENCE: tuple[Point, ...] = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
 IN_WORKERS: tuple[Point, ...] = tuple(p for p in POINTS if p.startswith(OF_A_WORKER) and p not in LAYOUT)
 IN_MOVING_WORKERS: tuple[Point, ...] = tuple(p for p in LAYOUT if p.startswith(("cut.exported", "absorb", "release")))
-COPYING: tuple[Point, ...] = tuple(point for point in LAYOUT if point.startswith(("copy", "stage")))
 """The points that only a hot change comes to."""
 
 GROWS: tuple[Point, ...] = tuple(point for point in LAYOUT if point != "bury.renamed")

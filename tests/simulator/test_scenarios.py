@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from coordinator.errors import DatabaseMissing
+from coordinator.layout_requests import ChangeRequest
 from engine.resident.start_faults import NoSlots
-from faults.points import LAYOUT, POINTS
+from faults.points import COPYING, LAYOUT, POINTS
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
@@ -24,6 +25,8 @@ WEATHER = Weather(
     snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
+MANY_KEYS = [(key, 1, 1) for key in "abcdefghijklmn"]
+"""Some lie in slots that a change moves."""
 
 
 class Script(World):
@@ -51,6 +54,11 @@ class Script(World):
     def send(self, rows: Sequence[tuple[str, int, int]] = ROWS) -> None:
         for index, row in enumerate(rows):
             self.broker.append((circuit.INPUT, index % 2), None, circuit.message_of(row))
+
+    def ask_hot_change(self, run: Process, workers: int) -> None:
+        """Asked for when its first step is complete, as by a user."""
+        request = ChangeRequest(workers, "hot")
+        self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
 
     def mark_all(self) -> None:
         while undone := self.broker.undone():
@@ -123,9 +131,12 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
         for workers in (None, 3, 1):
             world.start(available_now=True, workers=workers)
             world.run_to_the_end()
+        world.send(MANY_KEYS)
+        world.ask_hot_change(world.start(available_now=True), 3)
+        world.run_to_the_end()
         world.drain()
-    assert world.oracle.written == len(ROWS)
-    assert world.oracle.complete is not None and world.oracle.complete[1] == len(ROWS)
+    assert world.oracle.written == len(ROWS) + len(MANY_KEYS)
+    assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
     assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
 
 
@@ -144,8 +155,10 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
             world.start(available_now=True)
             world.run_to_the_end()
             workers = 1 if point == "bury.renamed" else 3
-            world.send()  # steps come after the change
-        first = world.start(available_now=True, workers=workers)
+            world.send(MANY_KEYS)  # steps come after the change
+        first = world.start(available_now=True, workers=None if point in COPYING else workers)
+        if point in COPYING:
+            world.ask_hot_change(first, 3)
         world.at[first.name, point] = lambda: world.sleep(first)
         world.run_to_the_end(sleepers=True)
         assert first.stopped, f"{point} was not reached"
