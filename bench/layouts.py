@@ -40,6 +40,9 @@ AFTER_ROWS = 36_000_000
 BASE_STEPS, SETTLING_STEPS = 20, 10
 """Before each change: those that it is compared to, and those before them that are left out, while caches settle."""
 
+CHECKPOINTS = 3
+"""After a start: by then a worker has compacted its file (FOLDS_WATCHED in engine/resident/worker.py)."""
+
 WHAT = "Changes"
 CHANGES = (("live", 3), ("live", 2), ("hot", 3), ("hot", 2), ("cold", 3), ("cold", 2))
 WAIT_SECONDS_MAX = 900.0
@@ -80,14 +83,15 @@ def _measured(bench: Bench, keys: int, after_rows: int) -> list[dict[str, Any]]:
             service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
             service.wait(lambda status: status["rows"] > keys)
             changes = [service.change(mode, workers) for mode, workers in CHANGES]
-            live_bytes = sum(service.wait_steps(BASE_STEPS)["state_bytes"].values())
-            disk_bytes = measure.folder_bytes(prepared.storage)
+            last = service.wait_checkpoints(1, service.wait_steps(1)["checkpoint_version"])
+            disk = [_disk("after the last one", last, prepared.storage)]
+        with ours.started(bench, prepared, ours.settings(case)) as child:
+            service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
+            last = service.wait_checkpoints(CHECKPOINTS, last["checkpoint_version"])
+            disk.append(_disk("after a start", last, prepared.storage))
         steps = ours.steps_of(bench, prepared.name, topic)
         rows = [_row(change, steps, base) for change, base in zip(changes, _base(steps, changes), strict=True)]
-        return [
-            *rows,
-            {"what": "Disk after them", "live_mb": round(live_bytes / 1e6), "disk_mb": round(disk_bytes / 1e6)},
-        ]
+        return [*rows, *disk]
     finally:
         shutil.rmtree(prepared.storage, ignore_errors=True)
 
@@ -116,6 +120,10 @@ class _Service:
         goal = self.wait(lambda status: True)["steps_run"] + count
         return self.wait(lambda status: status["steps_run"] >= goal)
 
+    def wait_checkpoints(self, count: int, since: int) -> dict[str, Any]:
+        """The status when there are so many more than those up to version `since`."""
+        return self.wait(lambda status: status["checkpoint_version"] >= since + count)
+
     def change(self, mode: str, workers: int) -> Change:
         """Makes a change after some steps without one."""
         before = self.wait_steps(SETTLING_STEPS + BASE_STEPS)
@@ -136,6 +144,17 @@ def _wide_project() -> Path:
     assert WIDE[0] in narrow, "the project of W2 is not what it was"
     file.write_text(narrow.replace(*WIDE))
     return folder
+
+
+def _disk(when: str, status: dict[str, Any], storage: Path) -> dict[str, Any]:
+    live_bytes, disk_bytes = sum(status["state_bytes"].values()), measure.folder_bytes(storage)
+    return {
+        "what": "Disk of the changed state",
+        "when": when,
+        "live_mb": round(live_bytes / 1e6),
+        "disk_mb": round(disk_bytes / 1e6),
+        "ratio": round(disk_bytes / live_bytes, 2),
+    }
 
 
 def _base(steps: Sequence[Step], changes: Sequence[Change]) -> list[list[float]]:

@@ -73,6 +73,8 @@ CheckpointPoint = Literal[
     "fold.synced",
     "fold.done",  # the frozen layer is removed
     "checkpoint.folded",  # all workers
+    "compact.copied",  # the committed environment was copied without its free pages
+    "compact.exchanged",  # the copy is in its place, and the former one is still there
     "checkpoint.completed",
     "checkpoint.snapshot",
     "checkpoint.truncated",

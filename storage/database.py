@@ -24,7 +24,6 @@ stays readable, or has been removed, and then the reader starts again.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -36,14 +35,14 @@ from typing import TypeVar
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from faults.points import reached
+from storage import committed, durable, environments, folding, keys, parts, records, undo
 from storage import description as described
-from storage import environments, folding, keys, parts, records, undo
+from storage.committed import COMMITTED
 from storage.description import RECORDS, UNDO, Description, MergeProgress
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
     CorruptFile,
-    CorruptRecord,
     DatabaseExists,
     NoDatabase,
     NotOpen,
@@ -62,7 +61,7 @@ __all__ = ["EMPTY", "Database", "FencedState", "Identity", "Statistics", "Transa
 
 T = TypeVar("T")
 
-COMMITTED = "committed"
+COMPACT = "compact-"
 LAYER_RETRIES_MAX = 16  # each retry means that a whole freeze, fold or open has completed in the meantime
 
 
@@ -107,17 +106,17 @@ class Database:
             raise DatabaseExists(path)
         draft = path.with_name(f".{path.name}.new-e{epoch}")
         with environments.disk_faults(path.parent):
-            make_folders(path.parent)
+            durable.make_folders(path.parent)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
-            with environments.using(draft / COMMITTED, synced=True) as committed, committed.write(epoch) as writer:
+            with environments.using(draft / COMMITTED, synced=True) as made, made.write(epoch) as writer:
                 first = {keys.OWNED_KEY: owned.to_bytes(), keys.STEP_KEY: base.step.to_bytes(8)}
                 checksum = folding.put_first(writer, {key: records.encode(key, value) for key, value in first.items()})
                 described.save(writer, Description(identity, epoch, (base,), record_set_checksums=(checksum,)))
             environments.retire_except(draft)
-            sync(draft / COMMITTED)
-            sync(draft)
+            durable.sync(draft / COMMITTED)
+            durable.sync(draft)
             try:
                 draft.rename(path)
             except OSError as fault:
@@ -125,20 +124,20 @@ class Database:
                 if path.exists():
                     raise DatabaseExists(path) from fault
                 raise
-            sync(path.parent)
+            durable.sync(path.parent)
         reached("create.done", identity.worker)
 
     @staticmethod
     def versions(path: Path) -> tuple[VersionId, ...]:
         """The complete versions: one or two, ascending. Any process may ask, whether the database is open or not."""
-        return _read_description(path.resolve()).versions
+        return committed.read_description(path.resolve()).versions
 
     @staticmethod
     def owner(path: Path) -> Identity:
         """The identity of the database, whatever its format. Any process may ask, whether the database is open or
         not."""
         try:
-            return _read_description(path.resolve()).identity
+            return committed.read_description(path.resolve()).identity
         except OtherFormat as other:
             return other.owner
 
@@ -147,7 +146,7 @@ class Database:
         """(identity, complete versions, bytes on disk of the committed records). Any process may ask, whether the
         database is open or not. Raises OtherFormat and what `versions` raises."""
         path = path.resolve()
-        present = _read_description(path)
+        present = committed.read_description(path)
         return present.identity, present.versions, _disk_bytes(path / COMMITTED)
 
     @staticmethod
@@ -158,8 +157,8 @@ class Database:
         looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
         StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
         path = path.resolve()
-        with _in_folder(path), _committed(path) as committed, committed.write(epoch) as writer:
-            old = _load(path, writer)
+        with _in_folder(path), committed.writing(path, epoch) as writer:
+            old = committed.load(path, writer)
             _check_owner(path, old, identity, epoch)
             number = old.layers_made + 1
             unopened = replace(old, epoch=epoch, layers_made=number, working=None, frozen=None, freezing=None)
@@ -181,8 +180,8 @@ class Database:
         last_saved: Description | None = None
         next_key: bytes | None = b""
         while new is None:
-            with _in_folder(path), _committed(path) as committed, committed.write(epoch) as writer:
-                old = _load(path, writer)
+            with _in_folder(path), committed.writing(path, epoch) as writer:
+                old = committed.load(path, writer)
                 _check_owner(path, old, identity, epoch)
                 if fenced is not None and old.layers_made != fenced:
                     # What the earlier attempt has committed may not be on the disk yet. This commit syncs it.
@@ -210,7 +209,7 @@ class Database:
                 reached("open.undone", identity.worker)
         # A `create` that was killed may have made these folders without syncing them.
         for folder in (path.parent, path.parent.parent):
-            sync(folder)
+            durable.sync(folder)
         reached("open.done", identity.worker)
         return Database(path, identity, epoch, new.opened)
 
@@ -218,7 +217,7 @@ class Database:
     def attach(path: Path, *, epoch: int, identity: Identity) -> Database:
         """A handle of a database that is open, for a worker. Raises StaleEpoch, NotOpen, WrongDatabase, NoDatabase."""
         path = path.resolve()
-        present = _read_description(path)
+        present = committed.read_description(path)
         _check_owner(path, present, identity, epoch)
         database = Database(path, identity, epoch, present.opened)
         database._check_open(present)
@@ -245,11 +244,11 @@ class Database:
     def read_committed(path: Path) -> Iterator[tuple[VersionId, Transaction]]:
         """A snapshot of the last complete version alone. Any process may read it, while steps run."""
         path = path.resolve()
-        with _committed(path) as committed, committed.read() as reader:
-            present = _load(path, reader)
-            layers = [_committed_layer(path, committed, reader, present)]
+        with committed.using(path) as environment, environment.read() as reader:
+            present = committed.load(path, reader)
+            layers = [_committed_layer(path, environment, reader, present)]
             if present.merge_progress is not None:
-                layers.insert(0, UndoLayer(committed, reader, UNDO, f"the undo log in {path}"))
+                layers.insert(0, UndoLayer(environment, reader, UNDO, f"the undo log in {path}"))
             yield present.last, Transaction(tuple(layers), writable=False)
 
     def freeze(self, version: VersionId) -> None:
@@ -259,9 +258,8 @@ class Database:
         with _in_folder(self.path), ExitStack() as stack:
             _, layers = self._retry(stack, self._enter_writing)  # keeps steps from writing in the meantime
             step = Transaction(layers, writable=False).get_step()
-            committed = stack.enter_context(_committed(self.path))
-            writer = stack.enter_context(committed.write(self.epoch))
-            old = _load(self.path, writer)
+            writer = stack.enter_context(committed.writing(self.path, self.epoch))
+            old = committed.load(self.path, writer)
             self._check_open(old)
             if version in (old.freezing, old.last):
                 return
@@ -281,12 +279,8 @@ class Database:
         drops the undo log of the version before, because a freeze comes only when every worker has the last version.
         Raises StaleEpoch, NotOpen, CorruptRecord, WriterBlocked, StorageFull."""
         while True:
-            with (
-                _in_folder(self.path),
-                _committed(self.path) as committed,
-                committed.write(self.epoch) as writer,
-            ):
-                old = _load(self.path, writer)
+            with _in_folder(self.path), committed.writing(self.path, self.epoch) as writer:
+                old = committed.load(self.path, writer)
                 self._check_open(old)
                 new = self._fold_piece(writer, old)
                 # It is saved even if nothing has changed: what a killed fold has committed may not be on the disk yet,
@@ -334,9 +328,16 @@ class Database:
         self.freeze(version)
         return self.fold()
 
+    def compact(self) -> bool:
+        """Shrinks the file if much of it is free, beside the steps. Returns whether it did (committed.py). One thread at
+        a time may do so. Raises StaleEpoch, NotOpen, WriterBlocked, CorruptRecord."""
+        with _in_folder(self.path):
+            name = f"{COMPACT}{self._opened}"
+            return committed.compact(self.path, name, self.identity.worker, self.epoch, self._check_open)
+
     def statistics(self) -> Statistics:
-        with _committed(self.path) as committed, committed.read() as reader:
-            present = _load(self.path, reader)
+        with committed.using(self.path) as environment, environment.read() as reader:
+            present = committed.load(self.path, reader)
         layers = {COMMITTED: COMMITTED, "frozen": present.frozen, "working": present.working}
         sizes = {layer: _disk_bytes(self.path / folder) for layer, folder in layers.items() if folder is not None}
         return Statistics(present.last, sizes, present.table_bytes)
@@ -363,9 +364,9 @@ class Database:
     def _enter_layers(self, stack: ExitStack) -> tuple[Layer, ...]:
         """Consistent snapshots of all layers, uppermost first. Raises Gone where a layer was removed in the
         meantime."""
-        committed = stack.enter_context(_committed(self.path))
-        reader = stack.enter_context(committed.read())
-        present = _load(self.path, reader)
+        environment = stack.enter_context(committed.using(self.path))
+        reader = stack.enter_context(environment.read())
+        present = committed.load(self.path, reader)
         self._check_open(present)
         names = [name for name in (present.working, present.frozen) if name is not None]
         environments.retire_except(self.path, frozenset(self.path / name for name in (COMMITTED, *names)))
@@ -374,12 +375,12 @@ class Database:
             environment = stack.enter_context(environments.using(self.path / name, synced=False))
             place = f"the layer {self.path / name} (after {present.last})"
             layers.append(Layer(environment, stack.enter_context(environment.read()), b"", place))
-        return (*layers, _committed_layer(self.path, committed, reader, present))
+        return (*layers, _committed_layer(self.path, environment, reader, present))
 
     def _enter_writing(self, stack: ExitStack) -> tuple[Writer, tuple[Layer, ...]]:
         """The working layer's writer, and the layers. Raises Gone if another layer has become the working one in the
         meantime."""
-        present = _read_description(self.path)
+        present = committed.read_description(self.path)
         self._check_open(present)
         assert present.working is not None
         working = stack.enter_context(environments.using(self.path / present.working, synced=False))
@@ -485,42 +486,17 @@ def _with_working(path: Path, old: Description) -> Description:
 
 
 def _remove_layers(path: Path) -> None:
-    """Removes every layer. The caller holds the committed environment's lock, so that a fenced process cannot remove a
-    layer that a later `open` has made."""
+    """Removes every layer, and a copy that was not finished. The caller holds the committed environment's lock, so that
+    a fenced process cannot remove a layer that a later `open` has made."""
     for folder in path.iterdir():
-        if folder.name.startswith("layer-"):
+        if folder.name.startswith(("layer-", COMPACT)):
             environments.remove(folder)
     for folder in path.glob("removed-*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _committed(path: Path) -> Iterator[Environment]:
-    try:
-        with environments.using(path / COMMITTED, synced=True) as environment:
-            yield environment
-    except Gone as gone:
-        if gone.folder != path / COMMITTED:
-            raise
-        raise NoDatabase(path) from None
-
-
-def _read_description(path: Path) -> Description:
-    with _committed(path) as committed, committed.read() as reader:
-        return _load(path, reader)
-
-
-def _load(path: Path, reader: Reader) -> Description:
-    try:
-        return described.load(reader)
-    except records.ChecksumMismatch:
-        raise CorruptRecord(f"the description of the database in {path}", described.DESCRIPTION_KEY) from None
-    except described.FormatUnknown as other:
-        raise OtherFormat(path, other.owner, other.found, described.FORMAT) from None
-
-
-def _committed_layer(path: Path, committed: Environment, reader: Reader, present: Description) -> Layer:
-    return PartedLayer(committed, reader, RECORDS, f"database {present.identity.database} in {path} ({present.last})")
+def _committed_layer(path: Path, environment: Environment, reader: Reader, present: Description) -> Layer:
+    return PartedLayer(environment, reader, RECORDS, f"database {present.identity.database} in {path} ({present.last})")
 
 
 @cache
@@ -535,20 +511,3 @@ def _disk_bytes(folder: Path) -> int:
         return sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     except FileNotFoundError:
         return 0  # the layer has been folded in the meantime
-
-
-def make_folders(folder: Path) -> None:
-    """Like `mkdir -p`, and durable."""
-    if not folder.exists():
-        make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync(folder.parent)
-
-
-def sync(folder: Path) -> None:
-    """Makes the entries of a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -25,19 +25,23 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lmdb
 
+from storage import durable
 from storage.errors import CorruptFile, ForkedWhileOpen, StorageError, StorageFull
 from storage.writers import writing
 
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
 MAP_BYTES_MAX = 1 << 40  # address space, not memory: 1 TiB of state for each worker; 100 such maps fit into 47 bits
+META_PAGES = 2
 READERS_MAX = 1024  # workers and queries on one host that read at the same time
+REPLACED_MAX = 16  # each means that another process has replaced the environment while this one opened it
 LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's header
 # A few MB of keys whose values were verified. When it is full, it is emptied, and values are verified once more.
 VERIFIED_KEYS_MAX = 1 << 16
@@ -50,6 +54,24 @@ class Gone(StorageError):
     def __init__(self, folder: Path) -> None:
         super().__init__(f"{folder} has been removed.")
         self.folder = folder
+
+
+class Replaced(StorageError):
+    """Another environment has taken the place of this one (committed.py)."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder} has been replaced.")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much of its file an environment uses. `room_bytes`: free on the disk. `transactions`: the number of the last
+    one that was committed."""
+
+    file_bytes: int
+    used_bytes: int
+    room_bytes: int
+    transactions: int
 
 
 class Reader:
@@ -148,16 +170,42 @@ class Environment:
     @contextmanager
     def write(self, epoch: int) -> Iterator[Writer]:
         """A write transaction. It waits for the writer's lock (writers.py). It commits when the body ends, and syncs if
-        the environment is synced; it aborts when the body raises. Raises WriterBlocked, Gone, StorageFull."""
+        the environment is synced; it aborts when the body raises. Raises WriterBlocked, Gone, Replaced, StorageFull."""
         with ExitStack() as stack:
             try:
                 with disk_faults(self.folder):
                     stack.enter_context(writing(self.folder, epoch))
+                inode = (self.folder / DATA_FILE).stat().st_ino
             except FileNotFoundError:
                 raise Gone(self.folder) from None
+            if inode != self.inode:
+                raise Replaced(self.folder)
             stack.enter_context(_faults(self.folder))
             self._handle.reader_check()  # slots of killed readers would keep old pages from being reused
             yield Writer(stack.enter_context(self._handle.begin(write=True, buffers=True)))
+
+    def usage(self) -> Usage:
+        """The pages of the list of free pages count as free. They are few."""
+        with disk_faults(self.folder), _faults(self.folder):
+            pages, info = self._handle.stat(), self._handle.info()
+            used = META_PAGES + pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
+            room_bytes = shutil.disk_usage(self.folder).free
+        return Usage((info["last_pgno"] + 1) * pages["psize"], used * pages["psize"], room_bytes, info["last_txnid"])
+
+    def copy_to(self, folder: Path) -> int:
+        """Makes a durable copy without free pages, of a snapshot, in a folder that is not there. Returns the number of the last transaction
+        before the snapshot; if no other one is committed meanwhile, the copy has them all. Raises StorageFull, and Gone
+        if another process removes the copy."""
+        transactions = self.usage().transactions
+        try:
+            with disk_faults(folder), _faults(folder):
+                folder.mkdir()
+                self._handle.copy(str(folder), compact=True)
+                durable.sync(folder / DATA_FILE)
+                durable.sync(folder)
+        except FileNotFoundError:
+            raise Gone(folder) from None
+        return transactions
 
     def close(self) -> None:
         """Closes it. It must have no users."""
@@ -194,25 +242,31 @@ def using(folder: Path, *, synced: bool) -> Iterator[Environment]:
 def _acquire(folder: Path, synced: bool) -> Environment:
     """The environment in `folder`, with one more user."""
     with _table.lock:
-        try:
-            inode = (folder / DATA_FILE).stat().st_ino
-        except FileNotFoundError:
-            _retire(folder)
-            raise Gone(folder) from None
-        known = _table.open.get(folder)
-        if known is not None and known.inode != inode:
-            _drop(known)
-            known = None
-        if known is None:
-            if any(environment.inode == inode for environment in _table.inherited):
-                raise ForkedWhileOpen(folder)
+        for _ in range(REPLACED_MAX):
             try:
-                known = _table.open[folder] = _open(folder, inode, synced)
+                inode = (folder / DATA_FILE).stat().st_ino
             except FileNotFoundError:
-                raise Gone(folder) from None
-        known.users += 1
-        known.retired = False
-        return known
+                break
+            with suppress(FileNotFoundError):  # it has been removed, or replaced, and then it is there again
+                known = _find(folder, inode, synced)
+                known.users += 1
+                known.retired = False
+                return known
+        _retire(folder)
+        raise Gone(folder)
+
+
+def _find(folder: Path, inode: int, synced: bool) -> Environment:
+    """The environment of this data file, which is opened if it is not open yet."""
+    known = _table.open.get(folder)
+    if known is not None and known.inode != inode:
+        _drop(known)
+        known = None
+    if known is None:
+        if any(environment.inode == inode for environment in _table.inherited):
+            raise ForkedWhileOpen(folder)
+        known = _table.open[folder] = _open(folder, inode, synced)
+    return known
 
 
 def _open(folder: Path, inode: int, synced: bool) -> Environment:

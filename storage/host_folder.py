@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faults.points import reached
-from storage import database
+from storage import database, durable
 from storage.database import Database
 from storage.errors import NoDatabase, OtherFormat, StorageError
 from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
@@ -88,9 +88,9 @@ class HostFolder:
     def name(self, new_id: Callable[[], str]) -> str:
         """The name of the folder, which is made if it has none. It differs from the name of every other folder, also of a copy on this machine
         or on another one; containers of one machine that share the folder see the same name. Raises OSError."""
-        database.make_folders(self.databases.parent)
+        durable.make_folders(self.databases.parent)
         if self.databases.parent != self.root:
-            database.sync(self.root)  # a process that was killed may have made the pipeline's folder without syncing it
+            durable.sync(self.root)  # a process that was killed may have made the pipeline's folder without syncing it
         file = self.root / HOST_FILE
         for _ in range(NAMING_TRIES_MAX):
             is_there = file.exists()

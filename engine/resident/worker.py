@@ -91,6 +91,10 @@ from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
 from storage.identity import Identity
 
+FOLDS_WATCHED = 3
+"""After so many folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. What has left
+is in the undo log until the second one. Later, free pages are those that a fold needs."""
+
 
 class CoordinatorGone(Exception):
     """The connection to the coordinator has ended, so nobody needs this worker."""
@@ -151,6 +155,7 @@ class Worker:
         self._slots = SlotMover(self._mesh, identity.worker, self._copier)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
+        self._folds_watched = 0
         self.life = Life()
         self.progress = progress
 
@@ -225,6 +230,7 @@ class Worker:
                     self._folder, version, epoch=self._term.number, identity=self._identity, fenced=fenced
                 )
                 self._copier.discard(self._database)
+                self._folds_watched = FOLDS_WATCHED
                 self.life.start(version.step)
                 self._outside.settle_memory()
                 with self._database.read() as state:
@@ -253,6 +259,7 @@ class Worker:
                 self._answer(self._slots.take(order, self._open_database))
             case ReleaseSlots():
                 self._slots.release(order, self._open_database)
+                self._folds_watched = FOLDS_WATCHED
                 self._answer(Released())
             case Leave():
                 self._leave()
@@ -338,6 +345,9 @@ class Worker:
             self._outside.lower_priority()
             database = self._open_database
             database.fold()
+            if self._folds_watched:
+                self._folds_watched -= 1
+                database.compact()
             sizes = database.statistics()
             message: Message = Folded(
                 versions=Database.versions(database.path), table_bytes=sizes.table_bytes, disk_bytes=sizes.disk_bytes

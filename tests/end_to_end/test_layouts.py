@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from base.slots import SlotSet
 from coordinator import cut_budget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
 from engine.model.circuit import View
+from engine.resident import worker
 from engine.resident.crew import Crew
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
@@ -128,6 +130,40 @@ def ask_until(over: threading.Event, run: Running, views: list[str]) -> int:
         assert len(rows.parts) == len(views)
         answered += 1
     return answered
+
+
+def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: Counter[int] = Counter()
+
+    def compact(database: Database) -> bool:
+        looks[database.identity.worker] += 1
+        return False
+
+    monkeypatch.setattr(Database, "compact", compact)
+    monkeypatch.setattr(worker, "FOLDS_WATCHED", 1)
+    resolved = resolved_for(play, 2)
+    everything.send(play, 1)
+    with play.running(resolved, threads()) as run:
+        run.wait_until(lambda status: status["steps_run"] > 0)
+        for seed in (2, 3):
+            checkpoint(play, run, seed)
+            assert looks == {0: 1, 1: 1}
+        run.requests.ask_layout(ChangeRequest(3, "live"), WAIT_SECONDS_MAX)
+        settle(play, resolved, run, 3)
+        for seed in (4, 5):
+            checkpoint(play, run, seed)
+            assert looks == {0: 2, 1: 2, 2: 1}
+
+
+def checkpoint(play: Playground, run: Running, seed: int) -> None:
+    """Of a step that has something to read."""
+    before = run.board.show()
+    everything.send(play, seed)
+    run.wait_until(lambda status: status["steps_run"] > before["steps_run"])
+    run.requests.ask("checkpoint")
+    run.wait_until(lambda status: status["checkpoint_version"] > before["checkpoint_version"])
 
 
 def settle(play: Playground, resolved: Resolved, run: Running, workers: int) -> None:

@@ -6,7 +6,9 @@ from tests.sabotage.breakage import Breakage, Edit
 
 HOST_FOLDER, TEST_HOST_FOLDER = "storage/host_folder.py", "tests/storage/test_host_folder.py"
 DATABASE, FOLDING, PARTS, UNDO = "storage/database.py", "storage/folding.py", "storage/parts.py", "storage/undo.py"
+COMMITTED = "storage/committed.py"
 TEST = "tests/storage/test_database.py"
+TEST_CRASH, TEST_COMPACTION = "tests/storage/test_crash.py", "tests/storage/test_compaction.py"
 
 STORAGE = (
     Breakage(
@@ -19,6 +21,48 @@ STORAGE = (
             f"{TEST}::test_an_older_epoch_is_rejected",
         ),
         tells="NotOpen",
+    ),
+    Breakage(
+        "writer-in-a-file-that-was-replaced",
+        "A writer that has waited while the database was compacted writes to the former file.",
+        "6 two versions",
+        (Edit("storage/environments.py", "            if inode != self.inode:\n", "            if False:\n"),),
+        (f"{TEST_CRASH}::test_a_writer_that_waits_while_the_database_is_compacted_writes_the_new_file",),
+    ),
+    Breakage(
+        "copy-without-the-last-writes",
+        "A copy takes the place of a database that has been written since.",
+        "6 two versions",
+        (
+            Edit(
+                COMMITTED,
+                "                    if former.usage().transactions != written:\n",
+                "                    if False:\n",
+            ),
+        ),
+        (f"{TEST_COMPACTION}::test_a_version_that_is_frozen_meanwhile_is_not_lost",),
+    ),
+    Breakage(
+        "compacted-by-a-zombie",
+        "A process that was fenced replaces the file of a database.",
+        "5 fences",
+        (Edit(COMMITTED, "                    check(load(path, writer))\n", ""),),
+        (f"{TEST_COMPACTION}::test_a_handle_that_was_fenced_compacts_nothing",),
+    ),
+    Breakage(
+        "file-stays-large-when-slots-have-left",
+        "A worker that gives slots away does not look whether its file can shrink.",
+        "9 bounded",
+        (
+            Edit(
+                "engine/resident/worker.py",
+                "                self._folds_watched = FOLDS_WATCHED\n                self._answer(Released())\n",
+                "                self._answer(Released())\n",
+            ),
+        ),
+        (
+            "tests/end_to_end/test_layouts.py::test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left",
+        ),
     ),
     Breakage(
         "old-handle-accepted",

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from types import SimpleNamespace
 from typing import Protocol
 
-from storage.environments import Gone
+from storage.environments import Gone, Replaced, Usage
 from storage.errors import CorruptFile, WriterBlocked
 from storage.writers import OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX
 from tests.simulator.scheduler import Process
@@ -125,37 +125,46 @@ class File:
             self.text = ""
 
 
+def _apply(change: Mapping[str, Node | None], entries: dict[str, Node]) -> None:
+    for name, node in change.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
 @dataclass(eq=False)
 class Folder:
     """`entries` as processes see them; `durable` as after a crash, with any first part of `changes`."""
 
     entries: dict[str, Node] = field(default_factory=dict)
     durable: dict[str, Node] = field(default_factory=dict)
-    changes: list[tuple[str | None, str | None, Node | None]] = field(default_factory=list)
+    changes: list[dict[str, Node | None]] = field(default_factory=list)
 
     def add(self, name: str, node: Node) -> None:
-        self.entries[name] = node
-        self.changes.append((None, name, node))
+        self._change({name: node})
 
     def remove(self, name: str) -> None:
-        self.changes.append((name, None, None))
-        del self.entries[name]
+        self._change({name: None})
 
     def rename(self, name: str, new: str) -> None:
-        node = self.entries.pop(name)
-        self.entries[new] = node
-        self.changes.append((name, new, node))
+        self._change({name: None, new: self.entries[name]})
+
+    def exchange(self, name: str, other: str) -> None:
+        self._change({name: self.entries[other], other: self.entries[name]})
+
+    def _change(self, change: dict[str, Node | None]) -> None:
+        """A crash leaves the whole change or nothing of it."""
+        _apply(change, self.entries)
+        self.changes.append(change)
 
     def sync(self) -> None:
         self.durable, self.changes = dict(self.entries), []
 
     def crash(self, rng: random.Random) -> None:
         kept = rng.randint(0, len(self.changes))
-        for old, new, node in self.changes[:kept]:
-            if old is not None:
-                self.durable.pop(old, None)
-            if new is not None and node is not None:
-                self.durable[new] = node
+        for change in self.changes[:kept]:
+            _apply(change, self.durable)
         self.entries, self.changes = dict(self.durable), []
         for node in self.entries.values():
             node.crash(rng)
@@ -172,6 +181,7 @@ class Environment:
         self.damaged = False
         self.removed = False
         self.verified: set[bytes] = set()
+        self.commits = 0
         self._machine = machine
         self._holder: tuple[Process, int] | None = None
 
@@ -213,6 +223,7 @@ class Environment:
         if not writer.changed:
             return
         self.states.append(writer.result())
+        self.commits += 1
         self._machine.committed(self, before)
         if self.synced:
             self._machine.point("database sync")
@@ -221,8 +232,7 @@ class Environment:
     def _lock(self, epoch: int) -> None:
         """As storage/writers.py: a holder of an older term that does not give way is killed."""
         self._machine.point("database lock")
-        if self.removed or not self.made:
-            raise Gone(self.folder)  # type: ignore[arg-type]
+        self._check_in_place()
         if not self._is_free():
             self._machine.count("a writer waited for another")
             if not self._machine.wait_for(self._is_free, OLDER_HOLDER_SECONDS_MAX):
@@ -230,7 +240,32 @@ class Environment:
                 more_s = 0.0 if is_older else WAIT_SECONDS_MAX - OLDER_HOLDER_SECONDS_MAX
                 if not self._machine.wait_for(self._is_free, more_s):
                     self._end_holder(epoch)
+            self._check_in_place()
         self._holder = self._machine.acting(), epoch
+
+    def _check_in_place(self) -> None:
+        node = self.folder.node
+        if isinstance(node, Environment) and node.made and node is not self:
+            self._machine.count("a writer came to a database that was replaced")
+            raise Replaced(self.folder)  # type: ignore[arg-type]
+        if self.removed or not self.made:
+            raise Gone(self.folder)  # type: ignore[arg-type]
+
+    def usage(self) -> Usage:
+        """Half of the time, compacting is worth while."""
+        return Usage((1 << 30) * (1 + self.commits % 2), 1 << 30, 1 << 40, self.commits)
+
+    def copy_to(self, folder: SimPath) -> int:
+        commits = self.commits
+        self._machine.point("copy of a database")
+        copied = self.now
+        copy = folder.add_environment(synced=True)
+        self._machine.point("copy of a database")
+        if copy.removed:
+            raise Gone(folder)  # type: ignore[arg-type]
+        copy.made = copy.kept = True
+        copy.states, copy.commits = [copied], commits
+        return commits
 
     def _end_holder(self, epoch: int) -> None:
         assert self._holder is not None
@@ -401,6 +436,14 @@ class SimPath:
             raise OSError(f"{target} is not empty")
         parent.rename(self.name, target.name)
         return target
+
+    def exchange(self, other: SimPath) -> None:
+        assert other._place[:-1] == self._place[:-1], "only within a folder"
+        self._point("rename")
+        parent = self._disk.parent_of(self._place)
+        if not {self.name, other.name} <= parent.entries.keys():
+            raise FileNotFoundError(str(self))
+        parent.exchange(self.name, other.name)
 
     def read_text(self) -> str:
         node = self.node

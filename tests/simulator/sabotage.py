@@ -33,7 +33,7 @@ from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log.output_progress import Decision
 from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
-from storage import database, host_folder, undo
+from storage import committed, database, host_folder, undo
 from storage.description import Description
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
@@ -598,7 +598,7 @@ def databases_fenced_once_in_an_epoch() -> Iterator[None]:
         if (str(path), Term.of(epoch).epoch) not in fenced:
             fenced.add((str(path), Term.of(epoch).epoch))
             return real(path, epoch=epoch, identity=identity)
-        present = database._read_description(path)
+        present = committed.read_description(path)
         return database.FencedState(present.versions, present.layers_made)
 
     with broken(database.Database, "fence", staticmethod(fence)):

@@ -26,7 +26,7 @@ from engine.run import cut, staging, tasks
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
-from storage import database, folding, host_folder
+from storage import committed, database, durable, folding, host_folder
 from tests.simulator import circuit, clients, environments
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
@@ -109,10 +109,11 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             {
                 "environments": environments,
                 "shutil": SimpleNamespace(rmtree=_remove),
-                "sync": SimPath.sync,
                 "boot_id": lambda: world.disk.boot(world.acting().host),
             },
         ),
+        (committed, {"environments": environments, "exchange": SimPath.exchange}),
+        (durable, {"sync": SimPath.sync}),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (cut, {"moves": circuit.Moves}),
         (staging, {"moves": circuit.Moves}),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import folding, parts
+from storage import committed, folding, parts
 from storage.database import Database
 from tests.storage.helpers import kill_children
 
@@ -27,6 +27,13 @@ def one_record_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a fold take as many transactions as possible, and stores records of more than a page in parts."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1)
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
+
+
+@pytest.fixture
+def always_worth_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any database is large enough to be compacted."""
+    monkeypatch.setattr(committed, "FREE_BYTES_MIN", 0)
+    monkeypatch.setattr(committed, "FREE_SHARE_MIN", 0.0)
 
 
 @pytest.fixture

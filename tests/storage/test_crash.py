@@ -20,6 +20,7 @@ from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, Order, arm
 from storage import errors
+from storage.committed import read_description
 from storage.database import Database
 from tests.storage.helpers import (
     ME,
@@ -174,6 +175,48 @@ def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
     assert seen == {(True, before), (True, (V1,)), (False, (V1,))}
 
 
+@pytest.mark.usefixtures("always_worth_while")
+@pytest.mark.parametrize(("prepare", "before"), [(at_both, (V1, V2)), (frozen_v2, (V1,)), (half_folded, (V1,))])
+def test_a_crash_in_a_compaction_changes_nothing(
+    shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]
+) -> None:
+    """What a crash leaves beside the database is removed by the next `open`."""
+    left_behind = 0
+    for crashed, path in crash_everywhere(shared_memory, prepare, Database.compact):
+        left_behind += crashed and any(path.glob("compact-*"))
+        prove_versions(path, before)
+        assert not [folder.name for folder in path.iterdir() if folder.name.startswith(("compact-", "removed-"))]
+    assert left_behind > 5
+
+
+@pytest.mark.usefixtures("always_worth_while")
+@pytest.mark.parametrize("operation", ["freeze", "fold", "fence", "open"])
+def test_a_writer_that_waits_while_the_database_is_compacted_writes_the_new_file(
+    shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """The child is stopped at an access of its operation. This process compacts the database, unless the child has the lock. Then the child goes
+    on, and what it has done counts."""
+    monkeypatch.setattr("storage.writers.WAIT_SECONDS_MAX", 0.02)
+    prepare, body, expected = WAITING[operation]
+    seen: set[bool | str] = set()
+    for number, path in every_access(shared_memory, prepare):
+        child = in_child(before_access(number, signal.SIGSTOP, partial(body, attach(path))))
+        stopped = wait_stopped(child)
+        with suppress(errors.StaleEpoch, errors.NotOpen):
+            try:
+                seen.add(attach(path).compact())
+            except errors.WriterBlocked:
+                seen.add("blocked")
+        if stopped:
+            resume(child)
+            assert wait(child) == 0
+        Database.close_all()
+        assert expected(path)
+        if not stopped:
+            break
+    assert seen == {True, "blocked"} or (operation == "open" and seen == {True, "blocked", False})
+
+
 def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> None:
     for number in range(1, 5000):
         path = shared_memory / f"new-{number}"
@@ -202,7 +245,8 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
     assert seen == sorted(seen) and set(seen) == {2, 3}
 
 
-@pytest.mark.parametrize("operation", ["freeze", "fold", "step", "open"])
+@pytest.mark.usefixtures("always_worth_while")
+@pytest.mark.parametrize("operation", ["freeze", "fold", "step", "open", "compact"])
 def test_a_zombie_of_an_older_epoch_changes_nothing(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
@@ -254,7 +298,28 @@ ZOMBIES: dict[str, tuple[Prepare, Operation]] = {
     "fold": (frozen_v2, Database.fold),
     "step": (at_v1, lambda database: step(database, {"zombie": b"1"})),
     "open": (at_both, lambda database: Database.open(database.path, V1, epoch=1, identity=ME)),
+    "compact": (at_both, Database.compact),
 }
+
+WAITING: dict[str, tuple[Prepare, Operation, Callable[[Path], bool]]] = {
+    "freeze": (
+        at_v1,
+        lambda database: database.freeze(V2),
+        lambda path: attach(path).fold() == V2,
+    ),
+    "fold": (frozen_v2, Database.fold, lambda path: Database.versions(path)[-1] == V2),
+    "fence": (
+        at_both,
+        lambda database: Database.fence(database.path, epoch=7, identity=ME),
+        lambda path: read_description(path).epoch == 7,
+    ),
+    "open": (
+        at_both,
+        lambda database: Database.open(database.path, V1, epoch=7, identity=ME),
+        lambda path: Database.versions(path) == (V1,) and read_description(path).epoch == 7,
+    ),
+}
+"""How to prepare the database, what the child does, and what holds then."""
 
 
 def test_a_stopped_writer_of_the_same_epoch_is_named(shared_memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

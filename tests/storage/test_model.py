@@ -13,11 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
-from storage import errors, folding, parts
+from faults.points import Crash, Order, Point, arm
+from storage import committed, errors, folding, parts
 from storage.database import Database
 from storage.keys import record_key
-from tests.storage.helpers import ME, committed, content, in_child, wait
+from tests.storage.helpers import ME, content, in_child, wait
+from tests.storage.helpers import committed as committed_content
 
 Content = dict[bytes, bytes]
 names = st.builds(record_key, st.integers(1, 2), st.sampled_from([0, 255, 256]), st.sampled_from([b"", b"a", b"ab"]))
@@ -32,9 +33,10 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sizes = folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN
+        self.sizes = folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN, committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN
         folding.PIECE_BYTES_MAX = 1  # so a fold takes one transaction per record
         parts.PART_BYTES_MIN = 1000  # so large records have parts
+        committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN = 0, 0.0  # so any database is compacted
         self.folder = Path(
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
         )
@@ -49,7 +51,7 @@ class Model(RuleBasedStateMachine):
         self.database: Database | None = None
 
     def teardown(self) -> None:
-        folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN = self.sizes
+        folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN, committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN = self.sizes
         Database.close_all()
         shutil.rmtree(self.folder)
 
@@ -123,6 +125,18 @@ class Model(RuleBasedStateMachine):
                 return
         self.complete, self.frozen = [*self.complete, self.frozen], None
 
+    @precondition(lambda self: self.database)
+    @rule(elsewhere=st.booleans(), point=st.sampled_from([None, "compact.copied", "compact.exchanged"]))
+    def compact(self, elsewhere: bool, point: Point | None) -> None:
+        """Whole, or up to a point. It changes nothing."""
+        if elsewhere:
+            assert wait(in_child(lambda: Database.attach(self.path, epoch=self.epoch, identity=ME).compact())) == 0
+        elif point is None:
+            assert self.opened().compact()
+        else:
+            with arm(Order(point, "raise")), pytest.raises(Crash):
+                self.opened().compact()
+
     @rule()
     def crash(self) -> None:
         """All handles are lost, and the database must be opened again."""
@@ -156,7 +170,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def complete_versions_hold(self) -> None:
         assert Database.versions(self.path) == tuple(version for version, _ in self.complete)
-        assert committed(self.path) == self.complete[-1]
+        assert committed_content(self.path) == self.complete[-1]
 
     @precondition(lambda self: self.database)
     @invariant()

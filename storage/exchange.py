@@ -1,0 +1,29 @@
+"""Two folders exchange their names in one step, so that a crash leaves them exchanged or not. Python's library does not offer this call."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
+UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
+"""What a file system says that cannot do it, such as NFS, or a kernel that does not know the call."""
+
+
+class ExchangeUnsupported(OSError):
+    """The file system or the C library cannot exchange two names."""
+
+
+def exchange(folder: Path, other: Path) -> None:
+    """Each of the two gets the name of the other. Raises ExchangeUnsupported, OSError."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        raise ExchangeUnsupported(errno.ENOSYS, "the C library has no renameat2", str(folder))
+    if call(AT_FDCWD, os.fsencode(folder), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
+        return
+    number = ctypes.get_errno()
+    kind = ExchangeUnsupported if number in UNSUPPORTED else OSError
+    raise kind(number, os.strerror(number), str(folder))
