@@ -34,7 +34,7 @@ STEP_ROWS = 100_000
 KEYS = 9_000_000
 """Which have about 1 GB of state in the form of W2 with more columns. Twice as many would take a quarter of an hour to be sent."""
 
-AFTER_ROWS = 36_000_000
+AFTER_ROWS = 60_000_000
 """Bids over all keys. The service must not come to their end before the changes do."""
 
 BASE_STEPS, SETTLING_STEPS = 20, 10
