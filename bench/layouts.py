@@ -40,11 +40,22 @@ AFTER_ROWS = 60_000_000
 BASE_STEPS, SETTLING_STEPS = 20, 10
 """Before each change: those that it is compared to, and those before them that are left out, while caches settle."""
 
-CHECKPOINTS = 3
-"""After a start: by then a worker has compacted its file (FOLDS_WATCHED in engine/resident/worker.py)."""
+CHECKPOINTS = 4
+"""After a start: by then a worker has compacted its file (LOOKS_AT_FOLDS in engine/resident/worker.py)."""
 
 WHAT = "Changes"
-CHANGES = (("live", 3), ("live", 2), ("hot", 3), ("hot", 2), ("cold", 3), ("cold", 2))
+CHANGES = (
+    ("live", 3),
+    ("live", 2),
+    ("damion", 3),
+    ("icadd", 2),
+    ("hot", 3),
+    ("hot", 2),
+    ("cold", 3),
+    ("cold", 2),
+)
+"""The mode, or the protocol of a live change, and the number of workers."""
+
 WAIT_SECONDS_MAX = 900.0
 LOOK_SECONDS = 0.1
 WIDE = (
@@ -88,7 +99,8 @@ def _measured(bench: Bench, keys: int, after_rows: int) -> list[dict[str, Any]]:
         with ours.started(bench, prepared, ours.settings(case)) as child:
             service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
             last = service.wait_checkpoints(CHECKPOINTS, last["checkpoint_version"])
-            disk.append(_disk("after a start", last, prepared.storage))
+            service.stop()
+        disk.append(_disk("after a start and a stop", last, prepared.storage))
         steps = ours.steps_of(bench, prepared.name, topic)
         rows = [_row(change, steps, base) for change, base in zip(changes, _base(steps, changes), strict=True)]
         return [*rows, *disk]
@@ -124,11 +136,19 @@ class _Service:
         """The status when there are so many more than those up to version `since`."""
         return self.wait(lambda status: status["checkpoint_version"] >= since + count)
 
+    def stop(self) -> None:
+        """Lets the service make its last checkpoint and end."""
+        self._client.ask("stop")
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while self._is_running() and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+
     def change(self, mode: str, workers: int) -> Change:
         """Makes a change after some steps without one."""
         before = self.wait_steps(SETTLING_STEPS + BASE_STEPS)
         began = time.time()
-        number = self._client.ask_layout("change", {"workers": workers, "mode": mode})["change"]["number"]
+        kind = {"mode": "live", "protocol": mode} if mode in ("damion", "icadd") else {"mode": mode}
+        number = self._client.ask_layout("change", {"workers": workers, **kind})["change"]["number"]
         after = self.wait(lambda status: status["layout"]["number"] >= number and "change" not in status["layout"])
         done = after["layout"]["last_change"]
         return Change(mode, workers, began, time.time(), sum(before["state_bytes"].values()), done)
@@ -182,6 +202,7 @@ def _row(change: Change, steps: Sequence[Step], base: Sequence[float]) -> dict[s
         "moved_mb": round(moved / 1e6),
         "of_floor": round(moved / floor, 3),
         "cuts": done["cuts"],
+        "messages": done.get("messages", 0),
         "seconds": round(done["elapsed_s"], 1),
         "moving_mb_per_s": round(moved / 1e6 / max(done["seconds"], 1e-3)),
         "longest_cut_ms": done["longest_cut_ms"],

@@ -5,8 +5,8 @@
     stage      what it waits for                                                  action
     WANTED     tasks for the workers that are new                                 LogChange
     STAFFING   the same, after a crash                                            Staff: they are made, and all workers join each other
-    MOVING     the sources have weighed their slots, and if it is hot copied      Cut
-               them; then one boundary per cut
+    MOVING     the sources have weighed their slots, and copied those that are    Cut
+               to be; then one boundary per cut
     MOVED      a checkpoint that has the owners of the target                     (the checkpoint is asked for)
     BURYING    -                                                                  Bury: workers without slots leave
 
@@ -14,9 +14,13 @@
 are not remembered: a change is in MOVED exactly if the owners are those of its target, so a turn to another target leads back to MOVING by
 itself.
 
+Which slots a cut moves is decided here, in **batches** of neighbouring slots; or, in a live change, by the machines of a **protocol**
+(migration/driver.py), which may need several cuts before the next step begins.
+
 A **cold** change lets no step begin from the request until it is settled. A **live** one makes one cut, then lets a step go, and so on; while
 nothing is to be read or the steps are paused, cuts follow each other. In a **hot** one the sources copy their slots beside the steps, and then
-all cuts follow each other while no step begins. They move only what is new since the copies were made.
+all cuts follow each other while no step begins. They move only what is new since the copies were made. A live change does the same with slots
+that exceed its budget, but goes on cut by cut.
 
 Guarantees, which `check` asserts: every slot has one owner, and that is its owner in the layout or in one of the targets of the change.
 """
@@ -28,7 +32,10 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from base.slots import NO_SLOTS, SlotSet, owning, why_no_partition
-from io_kafka.step_log.layout_records import ChangeMode, Target
+from coordinator.migration.damion_driver import DamionMigration
+from coordinator.migration.driver import Migration
+from coordinator.migration.icadd_driver import IcaddMigration
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, Target
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
@@ -42,6 +49,7 @@ class Wanted:
     asked: int | None
     budget_bytes: int | None = None
     budget_ms: float | None = None
+    protocol: CutProtocol = "batches"
 
 
 @dataclass(frozen=True)
@@ -61,11 +69,12 @@ class Staff:
 
 @dataclass(frozen=True)
 class Cut:
-    """Let some of these slots, the first ones, go from one worker to the other."""
+    """Let some of these slots, the first ones, go from one worker to the other; all of them if `is_whole`."""
 
     slots: SlotSet
     source: int
     destination: int
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -81,20 +90,25 @@ ChangeAction = LogChange | Staff | Cut | Bury
 @dataclass
 class Change:
     """`owned`: the slots of each worker now, also of those without any. `is_recruited`: whether there are tasks for all workers that are new.
-    `is_weighed`: whether the sources know the bytes of their slots. `is_copied`: whether all that a hot change moves was copied. `is_held`:
-    whether a user has paused the change. `is_crowded`: whether a checkpoint has to come before the next cut. `has_cut`: whether a cut was made
-    since the last step. `cuts`: their number in this change. `leaving`: workers that the settled layout does not have."""
+    `is_weighed`: whether the sources know the bytes of their slots. `heavy`: slots that each have more than one cut of a live change may move,
+    so they are copied first. `is_copied`: whether these were, or all that a hot change moves. `is_held`: whether a user has paused the change.
+    `is_crowded`: whether a checkpoint has to come before the next cut. `has_cut`: whether a cut was made since the last step. `cuts`: their
+    number in this change. `leaving`: workers that the settled layout does not have. `migration`: the machines of a protocol, if the change goes
+    by one, and `slots_per_round` how many slots one of its rounds may move."""
 
     owned: Mapping[int, SlotSet]
     wanted: Wanted | None = None
     is_recruited: bool = False
     is_weighed: bool = False
+    heavy: SlotSet = NO_SLOTS
     is_copied: bool = False
     is_held: bool = False
     is_crowded: bool = False
     has_cut: bool = False
     cuts: int = 0
     leaving: tuple[int, ...] = ()
+    migration: Migration | None = None
+    slots_per_round: int = 1
 
     def is_idle(self, log: StepLogState) -> bool:
         """Whether nothing is wanted or under way. Each action of the core asks, so it takes constant time."""
@@ -133,14 +147,47 @@ class Change:
         if new := self.new(log):
             # A worker is made at the last complete version, so no other may be under way.
             return Staff(new, step) if self.is_recruited and not is_folding else None
-        if self.is_held or not self.is_weighed or not self._may_cut(log.change.mode):
+        if not self.is_within_round and (self.is_held or not self.is_weighed or not self._may_cut(log)):
             return None
         assert log.target is not None
         ways = moves(self.owned, log.target.owned)
         if not ways:
+            assert self.migration is None or self.migration.next(self.slots_per_round) is None, "slots move on"
             return None
-        source, destination = sorted(ways)[self.cuts % len(ways)]  # the pairs take turns
-        return Cut(ways[source, destination], source, destination)
+        if log.change.protocol != "batches":
+            return self._cut_of(log.change.protocol, log.target.owned)
+        # The copied slots come first, because the source merges nothing with what was copied. The pairs take turns.
+        first = within(ways, self.heavy) or ways
+        source, destination = sorted(first)[self.cuts % len(first)]
+        return Cut(first[source, destination], source, destination, is_whole=False)
+
+    def to_copy(self, log: StepLogState) -> dict[tuple[int, int], SlotSet]:
+        """The slots of the change under way that are copied beside the steps, by (source, destination)."""
+        assert log.change is not None and log.target is not None
+        match log.change.mode:
+            case "hot":
+                return moves(self.owned, log.target.owned)
+            case "live":
+                # The machines of a protocol know of no copies.
+                is_heavy = self.heavy != NO_SLOTS and log.change.protocol == "batches"
+                return within(moves(self.owned, log.target.owned), self.heavy) if is_heavy else {}
+            case "cold":
+                return {}
+            case _:
+                assert_never(log.change.mode)
+
+    @property
+    def is_within_round(self) -> bool:
+        """Whether the machines of a protocol have begun what has to end before a step."""
+        return self.migration is not None and self.migration.is_within_round
+
+    def _cut_of(self, protocol: CutProtocol, target: Mapping[int, SlotSet]) -> Cut:
+        """What the machines of a protocol move next. Not all slots have moved."""
+        if self.migration is None:
+            self.migration = migration_of(protocol, self.owned, target, self.slots_per_round)
+        move = self.migration.next(self.slots_per_round)
+        assert move is not None, f"{protocol} has ended, and slots have other owners than in the target"
+        return Cut(move.slots, move.source, move.destination, is_whole=True)
 
     def _begin(self, log: StepLogState, *, is_folding: bool, is_replaying: bool) -> ChangeAction | None:
         """Without a change under way: what is left of the one before, or the one that is wanted."""
@@ -151,16 +198,18 @@ class Change:
             return None
         return LogChange(self.wanted)
 
-    def _may_cut(self, mode: ChangeMode) -> bool:
-        match mode:
+    def _may_cut(self, log: StepLogState) -> bool:
+        """Of the change under way."""
+        assert log.change is not None
+        match log.change.mode:
             case "cold":
                 return True
             case "live":
-                return not self.is_crowded and not self.has_cut
+                return not self.is_crowded and not self.has_cut and (self.is_copied or not self.to_copy(log))
             case "hot":
                 return self.is_copied
             case _:
-                assert_never(mode)
+                assert_never(log.change.mode)
 
     def holds_steps(self, log: StepLogState) -> bool:
         """Whether no step may begin."""
@@ -169,7 +218,9 @@ class Change:
                 return True
             case "hot":
                 return self.is_copied and not self.is_held and not self.is_moved(log)
-            case "live" | None:
+            case "live":
+                return self.is_within_round
+            case None:
                 return False
             case mode:
                 assert_never(mode)
@@ -204,14 +255,16 @@ class Change:
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """All workers of the target are there."""
         assert owning(owned) == owning(self.owned), "slots moved with the new workers"
-        self.owned, self.is_recruited, self.is_weighed, self.is_copied = owned, False, False, False
+        self.owned, self.is_recruited = owned, False
+        self._unprepared()
 
     def turned(self) -> None:
         """The change has another target, which the log has."""
-        self.is_weighed = self.is_copied = self.is_recruited = False
+        self.is_recruited = False
+        self._unprepared()
 
-    def weighed(self) -> None:
-        self.is_weighed = True
+    def weighed(self, heavy: SlotSet) -> None:
+        self.is_weighed, self.heavy = True, heavy
 
     def copied(self) -> None:
         self.is_copied = True
@@ -219,6 +272,10 @@ class Change:
     def cut(self, owned: Mapping[int, SlotSet]) -> None:
         """Some slots have another owner."""
         self.owned, self.has_cut = owned, True
+        if self.migration is not None:
+            self.migration.moved()
+            if not self.migration.is_within_round:
+                self.migration.check(owned)
         self.cuts += 1
 
     def stepped(self) -> None:
@@ -229,7 +286,13 @@ class Change:
         """The log has a new layout, which is that of the owners now."""
         assert log.layout is not None and log.change is None
         self.leaving = tuple(worker for worker in sorted(self.owned) if worker not in log.layout.placed.births)
-        self.cuts, self.is_held, self.is_weighed, self.is_copied = 0, False, False, False
+        self.cuts, self.is_held = 0, False
+        self._unprepared()
+
+    def _unprepared(self) -> None:
+        """What the sources have counted and copied was for other slots."""
+        self.is_weighed = self.is_copied = False
+        self.heavy, self.migration = NO_SLOTS, None
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""
@@ -239,6 +302,32 @@ class Change:
         for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.ground)):
             assert why_not is None, why_not
         assert self.wanted is None or log.change is None, "a second change is wanted"
+
+
+def migration_of(
+    protocol: CutProtocol, owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet], slots_per_round: int
+) -> Migration:
+    """The machines of a protocol, at the beginning. `owned` has all workers."""
+    everybody = {worker: target.get(worker, NO_SLOTS) for worker in owned}
+    match protocol:
+        case "damion":
+            return DamionMigration(owned, everybody, slots_per_round)
+        case "icadd":
+            return IcaddMigration(owned, everybody)
+        case "batches":
+            raise AssertionError("batches need no machines")
+        case _:
+            assert_never(protocol)
+
+
+Ways = Mapping[tuple[int, int], SlotSet]
+"""The slots that go from a source to a destination."""
+
+
+def within(ways: Ways, slots: SlotSet) -> dict[tuple[int, int], SlotSet]:
+    """Of these ways, what concerns these slots."""
+    found = {ends: its.intersection(slots) for ends, its in ways.items()} if slots != NO_SLOTS else {}
+    return {ends: its for ends, its in found.items() if its != NO_SLOTS}
 
 
 def moves(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[tuple[int, int], SlotSet]:

@@ -13,11 +13,11 @@ import structlog
 
 from base.slots import NO_SLOTS, SlotSet, owning
 from coordinator.binding import Rules, birth_of
-from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted, moves
+from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted
 from coordinator.change_progress import Progress
 from coordinator.copying import Copying
 from coordinator.core import Core
-from coordinator.cut_budget import CutBudget
+from coordinator.cut_budget import HOT_CUT_BYTES, CutBudget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.layouts import layout_of, layout_to, layout_with, target_of, workers_to_have
 from coordinator.specification import PipelineSpec
@@ -141,8 +141,18 @@ class Changing:
                 f"Spark has {slots} task slots, and {request.workers} workers need one each; nothing was changed.",
                 "Ask for fewer workers, or give Spark more task slots.",
             )
+        if request.protocol != "batches" and request.mode != "live":
+            raise ChangeRefused(
+                f"a {request.mode} change does not go by a protocol such as {request.protocol}; nothing was changed.",
+                "Ask for a live change, or leave the protocol out.",
+            )
         self._wanted = Wanted(
-            request.mode, target_of(target), self._layout.asked, request.budget_bytes, request.budget_ms
+            request.mode,
+            target_of(target),
+            self._layout.asked,
+            request.budget_bytes,
+            request.budget_ms,
+            request.protocol,
         )
         self._is_asked_by_start = False
         core.change.request(self._wanted, self._state)
@@ -193,9 +203,15 @@ class Changing:
         elif state.change is not None and not change.is_moved(state):
             if not change.is_weighed:
                 self._weigh(core, crew)
-            elif state.change.mode == "hot" and not (change.is_copied or change.is_held or core.replaying(state)):
+            elif change.is_copied and state.change.mode == "live" and not change.to_copy(state):
+                self._copying.end()  # the sources may merge again
+            elif not (change.is_copied or change.is_held or core.replaying(state)):
                 self._copy(core, crew)
         change.is_crowded = self._is_crowded(core)
+        if state.change is not None and change.is_weighed:
+            assert state.target is not None
+            slots_left = sum(len(slots) for slots in _leaving(change.owned, state.target.owned).values())
+            change.slots_per_round = self._slots_per_round(state.change, slots_left)
 
     def _recruit(self, core: Core, crew: Crew, count: int) -> None:
         """Has tasks started for new workers, and notices when they are there."""
@@ -228,20 +244,25 @@ class Changing:
         assert target is not None
         if self._weighing is None:
             self._weighing = target
-            crew.begin_weighing(_leaving(core.change.owned, target.owned))
-        left_bytes = crew.weighed()
-        if left_bytes is None:
+            assert self._state.change is not None
+            bound = self._budget.bytes_max(self._state.change)
+            crew.begin_weighing(_leaving(core.change.owned, target.owned), bound)
+        weighed = crew.weighed()
+        if weighed is None:
             return
+        left_bytes, heavy = weighed
         is_wanted, self._weighing = self._weighing == target, None
         if is_wanted:  # and the change was not turned meanwhile
             self._progress.weighed(left_bytes, self._monotonic())
-            core.change.weighed()
+            core.change.weighed(heavy)
             self._show(core)
 
     def _copy(self, core: Core, crew: Crew) -> None:
-        """Has the sources of a hot change copy the slots that they are to give away."""
-        assert self._state.target is not None
-        copied_bytes = self._copying.goes_on(crew, moves(core.change.owned, self._state.target.owned))
+        """Has the sources copy the slots that are to be copied: of a hot change all, of a live one those that are over the budget."""
+        ways = core.change.to_copy(self._state)
+        if not ways:
+            return
+        copied_bytes = self._copying.goes_on(crew, ways)
         if copied_bytes:
             self._progress.copied(copied_bytes, self._monotonic())
             self._show(core)
@@ -255,6 +276,11 @@ class Changing:
             return False
         core.request_checkpoint(forced=True)
         return True
+
+    def _slots_per_round(self, change: LayoutIntent, slots_left: int) -> int:
+        """As many as fit into the budget if all have the same size."""
+        budget, left_bytes = self._budget.bytes_max(change), self._progress.left_bytes or 0
+        return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def stepped(self, took_ms: float) -> None:
         """A step has taken so long, from its division to its output. Cuts are measured by that."""
@@ -287,6 +313,7 @@ class Changing:
             asked=wanted.asked,
             budget_bytes=wanted.budget_bytes,
             budget_ms=wanted.budget_ms,
+            protocol=wanted.protocol,
         )
         self._writer.append([intent])
         self._wanted = None
@@ -310,9 +337,8 @@ class Changing:
         began = self._monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        slots, moved = crew.give_slots(
-            number, cut.slots, cut.source, cut.destination, self._budget.bytes_max(self._state.change)
-        )
+        bytes_max = HOT_CUT_BYTES if cut.is_whole else self._budget.bytes_max(self._state.change)
+        slots, moved = crew.give_slots(number, cut.slots, cut.source, cut.destination, bytes_max)
         reached("cut.done")
         assert crew.placement is not None
         core.cut(crew.placement.owned)
@@ -366,6 +392,8 @@ class Changing:
             self._progress.left_bytes = 0
         number = self._layout.number + 1 if change is None else change.change
         self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
+        if core.change.migration is not None and change is not None:
+            self._under_way |= {"protocol": change.protocol, "messages": core.change.migration.messages}
         return {
             **self._under_way,
             "is_paused": core.change.is_held,

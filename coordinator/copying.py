@@ -1,4 +1,4 @@
-"""Lets the sources of a hot change copy their slots to the destinations, round by round, beside the steps.
+"""Lets the sources of a change copy slots to the destinations, round by round, beside the steps.
 
     idle --goes_on--> a round is under way --all sources have answered--> the next round ... --everything is copied--> done
     any of them --end--> discarded, as soon as no round is under way --> idle
@@ -8,16 +8,11 @@ In a round each source copies to one destination. A source with several destinat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from base.slots import SlotSet
+from coordinator.change import Ways
 from engine.resident.crew import Crew
 
 COPY_BYTES = 32 << 20
 """Of one source in one round. The destination holds them in memory, and a round takes at least as long as one action of the loop."""
-
-Ways = Mapping[tuple[int, int], SlotSet]
-"""The slots that go from a source to a destination."""
 
 
 class Copying:

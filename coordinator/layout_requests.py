@@ -8,7 +8,7 @@ from typing import Literal
 
 from base.fault import ExitCode, Fault
 from engine.model.layout import Policy
-from io_kafka.step_log.layout_records import ChangeMode
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
 
 
 class ChangeRefused(Fault):
@@ -20,13 +20,14 @@ class ChangeRefused(Fault):
 @dataclass(frozen=True)
 class ChangeRequest:
     """Change the layout to so many workers. `policy`: None keeps that of the layout. `budget_bytes` and `budget_ms` bound one cut of a live
-    change; None leaves the bound to Stepwell."""
+    change; None leaves the bound to Stepwell. `protocol`: what decides which slots a cut of a live change moves."""
 
     workers: int
     mode: ChangeMode
     policy: Policy | None = None
     budget_bytes: int | None = None
     budget_ms: float | None = None
+    protocol: CutProtocol = "batches"
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 LMDB reuses the pages that a transaction frees, but its file never shrinks. So where most of a state has left, by a change of the layout or
 because it was deleted, its file stays as large as it was. `compact` copies what is used into a second environment, which takes the place of the
-first one under its writer's lock:
+old one under its writer's lock:
 
-    committed --copy--> compact-N, synced --exchange of the names, synced--> committed, and the former one is removed
+    committed --copy--> compact-N, synced --exchange of the names, synced--> committed, and the old one is removed
 
 A crash leaves one or the other under the name, and both have the same content, because the copy is discarded if anything was written meanwhile.
-Readers of the former one keep their snapshot. A writer that has waited for the lock of the former one would write into a file that nobody reads
+Readers of the old one keep their snapshot. A writer that has waited for the lock of the old one would write into a file that nobody reads
 any more, so each writer looks again under the lock (Replaced), and enters again.
 """
 
@@ -90,16 +90,16 @@ def compact(path: Path, name: str, worker: int, epoch: int, check: Callable[[Des
     `name`: of the copy, which no other caller uses at the same time. `check` raises if the caller may not write to the database."""
     copy = path / name
     try:
-        with using(path) as former:
-            if not _is_worth_while(former.usage()):
+        with using(path) as old:
+            if not _is_worth_while(old.usage()):
                 return False
             environments.remove(copy)
-            written = former.copy_to(copy)
+            written = old.copy_to(copy)
             reached("compact.copied", worker)
             try:
-                with former.write(epoch) as writer:
+                with old.write(epoch) as writer:
                     check(load(path, writer))
-                    if former.usage().transactions != written:
+                    if old.usage().transactions != written:
                         return False
                     exchange(path / COMMITTED, copy)
                     durable.sync(path)

@@ -34,6 +34,7 @@ import lmdb
 
 from storage import durable
 from storage.errors import CorruptFile, ForkedWhileOpen, StorageError, StorageFull
+from storage.paced import paced
 from storage.writers import writing
 
 DATA_FILE = "data.mdb"
@@ -200,8 +201,8 @@ class Environment:
         try:
             with disk_faults(folder), _faults(folder):
                 folder.mkdir()
-                self._handle.copy(str(folder), compact=True)
-                durable.sync(folder / DATA_FILE)
+                with paced(folder / DATA_FILE) as descriptor:
+                    self._handle.copyfd(descriptor, compact=True)
                 durable.sync(folder)
         except FileNotFoundError:
             raise Gone(folder) from None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from base.slots import NO_SLOTS
+from base.slots import NO_SLOTS, SlotSet
 from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Copied, Copies, Copy, Failed, Message, Staged, WireFault
@@ -46,6 +46,7 @@ class SlotCopier:
     ) -> None:
         self._mesh, self._worker, self._outside = mesh, worker, outside
         self._answer, self._answer_now, self._wire_fault = answer, answer_now, wire_fault
+        self._slots: dict[int, SlotSet] = {}  # by destination: all that is to be copied
         self._left: dict[int, deque[PartOfTable]] = {}  # by destination: what is still to be copied
         self._sent: dict[int, set[PartOfTable]] = {}
         self._sent_bytes: dict[int, int] = {}  # of the order under way
@@ -58,6 +59,7 @@ class SlotCopier:
         if order.to not in self._left:
             with database.read() as state:
                 self._left[order.to] = deque(parts_of(state, order.slots))
+                self._slots[order.to] = order.slots
                 database.pins = first_free_numbers(state)
             self._sent[order.to] = set()
         self._outside.start_thread("copy", lambda: self._send(order, database))
@@ -92,6 +94,10 @@ class SlotCopier:
             self._sent_bytes[order.to] = sent_bytes  # before the answer to the last frame can come
             self._mesh.send_now(order.to, Copies(slots=order.slots, keys=tuple(keys), is_last=True), buffers)
         reached("copy.sent", self._worker)
+
+    def copied(self, to: int) -> SlotSet:
+        """The slots of which worker `to` has copies of all that was there when the copy began."""
+        return self._slots[to] if to in self._slots and not self._left[to] else NO_SLOTS
 
     def divided(self, to: int, parts: Iterable[PartOfTable]) -> tuple[list[PartOfTable], list[PartOfTable]]:
         """Those of the parts of which worker `to` has copies, and the others."""
@@ -138,7 +144,7 @@ class SlotCopier:
 
     def discard(self, database: Database) -> None:
         """Of what was copied nothing is needed any more, or nothing can be used."""
-        self._left, self._sent, database.pins = {}, {}, {}
+        self._slots, self._left, self._sent, database.pins = {}, {}, {}, {}
         with database.read() as state:
             has_copies = state.get_staged() != NO_SLOTS
         if has_copies:

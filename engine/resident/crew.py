@@ -398,16 +398,21 @@ class Crew:
         """The databases of these workers, which have no state, take their place before the step."""
         self._roster.ask_each(dict.fromkeys(sorted(numbers), Enter(step=step)), Entered)
 
-    def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
+    def begin_weighing(self, slots: Mapping[int, SlotSet], heavy_bytes: int) -> None:
         """Has workers estimate the bytes of some of their slots, beside the steps. `weighed` tells when that is over."""
-        self._roster.begin("weigh", {number: Weigh(slots=its) for number, its in slots.items()})
+        orders = {number: Weigh(slots=its, heavy_bytes=heavy_bytes) for number, its in slots.items()}
+        self._roster.begin("weigh", orders)
 
-    def weighed(self) -> int | None:
-        """The bytes of all slots that `begin_weighing` named; None until all workers have answered. Raises the fault of a worker."""
+    def weighed(self) -> tuple[int, SlotSet] | None:
+        """The bytes of all slots that `begin_weighing` named, and those slots that each have more than `heavy_bytes`; None until all workers
+        have answered. Raises the fault of a worker."""
         self.check()
         self._roster.raise_failures("weigh")
         answers = self._ended("weigh", Weighed)
-        return None if answers is None else sum(answer.total_bytes for answer in answers.values())
+        if answers is None:
+            return None
+        heavy = SlotSet.of(span for answer in answers.values() for span in answer.heavy.ranges)
+        return sum(answer.total_bytes for answer in answers.values()), heavy
 
     def begin_copying(self, orders: Mapping[int, tuple[SlotSet, int]], bytes_max: int) -> None:
         """Has workers send copies of slots to others, beside the steps: from each source to (its slots, the destination), so many bytes more.

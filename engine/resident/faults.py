@@ -23,7 +23,7 @@ from io_kafka import errors as of_kafka
 from io_kafka.formats.spec import FormatError
 from io_kafka.offsets import TopicPartition
 from storage import errors as of_storage
-from storage.environments import Gone
+from storage.environments import Gone, Replaced
 
 REGISTERED: Mapping[str, type[Fault]] = {
     kind.__name__: kind
@@ -58,6 +58,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         of_storage.WriterBlocked,
         of_storage.ForkedWhileOpen,
         Gone,
+        Replaced,
     )
 }
 """The faults that a worker can have. A test compares them with the classes that the rooms below define."""

@@ -153,10 +153,11 @@ class Resume(_Message):
 
 
 class Weigh(_Message):
-    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
+    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`, and those that have more than `heavy_bytes`."""
 
     kind: Literal["weigh"] = "weigh"
     slots: SlotSet
+    heavy_bytes: int
 
 
 class Copy(_Message):
@@ -350,10 +351,11 @@ class Resumed(_Message):
 
 
 class Weighed(_Message):
-    """`total_bytes`: of the slots that the order names."""
+    """`total_bytes`: of the slots that the order names. `heavy`: those that each have more than the order says."""
 
     kind: Literal["weighed"] = "weighed"
     total_bytes: int
+    heavy: SlotSet
 
 
 class Copied(_Message):

@@ -36,16 +36,19 @@ class SlotMover:
         self._mesh, self._worker, self._copier = mesh, worker, copier
         self._bytes = np.zeros(SLOTS, np.int64)
 
-    def weigh(self, database: Database, slots: SlotSet) -> int:
-        """Counts the bytes of each slot. Returns the sum over `slots`. It may run beside the steps."""
+    def weigh(self, database: Database, slots: SlotSet, heavy_bytes: int) -> tuple[int, SlotSet]:
+        """Counts the bytes of each slot. Returns the sum over `slots`, and those of them that each have more than `heavy_bytes`. It may run
+        beside the steps."""
         with database.read() as state:
             counted = slot_bytes(state)
         self._bytes = counted
-        return int(counted[list(slots)].sum())
+        numbers = np.fromiter(slots, np.int64, len(slots))
+        heavy = numbers[counted[numbers] > heavy_bytes]
+        return int(counted[numbers].sum()), SlotSet.of((int(slot), int(slot) + 1) for slot in heavy)
 
     def give(self, order: GiveSlots, database: Database) -> Given:
         """Sends the state of as many of the slots as the order allows."""
-        slots = self._chosen(order.slots, order.bytes_max)
+        slots = self._chosen(order.slots, order.bytes_max, self._copier.copied(order.to))
         moved = 0
         with database.read() as state:
             copied, left = self._copier.divided(order.to, parts_of(state, slots))
@@ -86,10 +89,11 @@ class SlotMover:
         self._bytes[list(order.slots)] = 0
         reached("release.done", self._worker)
 
-    def _chosen(self, slots: SlotSet, bytes_max: int) -> SlotSet:
-        """The first slots that have `bytes_max` together, and at least one."""
+    def _chosen(self, slots: SlotSet, bytes_max: int, copied: SlotSet) -> SlotSet:
+        """The first slots that have `bytes_max` together, and at least one. Those that were copied count for nothing."""
         numbers = np.fromiter(slots, np.int64, len(slots))
-        within = int(np.searchsorted(np.cumsum(self._bytes[numbers]), bytes_max, side="right"))
+        uncopied = ~np.isin(numbers, np.fromiter(copied, np.int64, len(copied)))
+        within = int(np.searchsorted(np.cumsum(self._bytes[numbers] * uncopied), bytes_max, side="right"))
         return slots if within >= len(numbers) else slots.first(max(1, within))
 
 

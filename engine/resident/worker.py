@@ -91,9 +91,9 @@ from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
 from storage.identity import Identity
 
-FOLDS_WATCHED = 3
-"""After so many folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. What has left
-is in the undo log until the second one. Later, free pages are those that a fold needs."""
+LOOKS_AT_FOLDS = (2, 3)
+"""After these folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. In the first
+one what has left comes into the undo log, and a change of the layout may go on. After the last one, free pages are those that a fold needs."""
 
 
 class CoordinatorGone(Exception):
@@ -155,7 +155,7 @@ class Worker:
         self._slots = SlotMover(self._mesh, identity.worker, self._copier)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
-        self._folds_watched = 0
+        self._folds = 0  # since the database was opened, or slots have left it
         self.life = Life()
         self.progress = progress
 
@@ -230,7 +230,7 @@ class Worker:
                     self._folder, version, epoch=self._term.number, identity=self._identity, fenced=fenced
                 )
                 self._copier.discard(self._database)
-                self._folds_watched = FOLDS_WATCHED
+                self._folds = 0
                 self.life.start(version.step)
                 self._outside.settle_memory()
                 with self._database.read() as state:
@@ -259,7 +259,7 @@ class Worker:
                 self._answer(self._slots.take(order, self._open_database))
             case ReleaseSlots():
                 self._slots.release(order, self._open_database)
-                self._folds_watched = FOLDS_WATCHED
+                self._folds = 0
                 self._answer(Released())
             case Leave():
                 self._leave()
@@ -345,8 +345,8 @@ class Worker:
             self._outside.lower_priority()
             database = self._open_database
             database.fold()
-            if self._folds_watched:
-                self._folds_watched -= 1
+            self._folds += 1
+            if self._folds in LOOKS_AT_FOLDS:
                 database.compact()
             sizes = database.statistics()
             message: Message = Folded(
@@ -362,7 +362,8 @@ class Worker:
         """In a thread of its own, beside the steps. Every fault is an answer."""
         try:
             self._outside.lower_priority()
-            message: Message = Weighed(total_bytes=self._slots.weigh(self._open_database, order.slots))
+            total_bytes, heavy = self._slots.weigh(self._open_database, order.slots, order.heavy_bytes)
+            message: Message = Weighed(total_bytes=total_bytes, heavy=heavy)
         except Exception as error:
             message = Failed(doing="weigh", fault=self._wire_fault(error))
         self._answer_now(message)

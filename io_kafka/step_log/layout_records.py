@@ -20,6 +20,7 @@ from base.slots import SLOTS, SlotSet
 from io_kafka.step_log.form import Natural, Part, RecordBase
 
 ChangeMode = Literal["cold", "live", "hot"]
+CutProtocol = Literal["batches", "damion", "icadd"]
 TurnReason = Literal["reverse", "abort", "replan"]
 Outcome = Literal["first", "asked", "changed", "reversed", "aborted"]
 
@@ -133,7 +134,8 @@ class Target(Part):
 
 class LayoutIntent(RecordBase):
     """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change; None
-    means that the bound is Stepwell's own. `asked`: that of the layout to come."""
+    means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves; other than
+    "batches" only for a live change."""
 
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural
@@ -142,6 +144,13 @@ class LayoutIntent(RecordBase):
     asked: int | None
     budget_bytes: Natural | None = None
     budget_ms: float | None = None
+    protocol: CutProtocol = "batches"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.protocol != "batches" and self.mode != "live":
+            raise ValueError(f"a {self.mode} change by the protocol {self.protocol}")
+        return self
 
 
 class LayoutTurn(RecordBase):

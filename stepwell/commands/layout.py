@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -36,6 +37,7 @@ PolicyOption = Annotated[
 ]
 
 MODES = ("live", "hot", "cold")
+PROTOCOLS = ("batches", "damion", "icadd")
 
 _TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
 
@@ -93,6 +95,13 @@ def change(
             metavar="BYTES,TIME", help="What one cut of a live change may move and take: 4m, 20ms, or 4m,20ms."
         ),
     ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="What decides which slots a cut of a live change moves. batches: neighbouring slots within the budget. "
+            "damion, icadd: protocols that move keys one by one, here slots. Default: batches."
+        ),
+    ] = None,
     is_fixed: PolicyOption = None,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")
@@ -108,15 +117,18 @@ def change(
         raise typer.BadParameter(
             f"a {mode} change has no budget, because no step runs during its cuts", param_hint="--budget"
         )
+    if mode in ("cold", "hot") and protocol not in (None, "batches"):
+        raise typer.BadParameter(f"a {mode} change goes by no protocol", param_hint="--protocol")
     bounds = _parsed_budget(budget)
     with reported(as_json):
-        _refuse_mode(mode)
+        _refuse_other(mode, MODES, "a mode of a change")
+        _refuse_other(protocol, PROTOCOLS, "a protocol of a live change")
         project = project_of(spec)
         if _status(project) is None:
-            _refuse_without_service(mode, budget, no_wait or wait is not None)
+            _refuse_without_service(mode, budget, protocol, no_wait or wait is not None)
             status = _changed_offline(project, workers, is_fixed)
         else:
-            body = {"workers": workers, "mode": mode or "live", **bounds}
+            body = {"workers": workers, "mode": mode or "live", "protocol": protocol or "batches", **bounds}
             if is_fixed is not None:
                 body["policy"] = "fixed" if is_fixed else "dynamic"
             status = _changed(project, body, wait, no_wait=no_wait, quiet=as_json)
@@ -168,17 +180,19 @@ def _changed_offline(project: Project, workers: int, is_fixed: bool | None) -> d
     return change_offline(project, workers, _policies(project).get(is_fixed))
 
 
-def _refuse_mode(mode: str | None) -> None:
-    if mode is not None and mode not in MODES:
-        raise StepwellError(f"{mode} is not a mode of a change.", f"Use one of {', '.join(MODES)}.")
+def _refuse_other(word: str | None, known: Sequence[str], what: str) -> None:
+    if word is not None and word not in known:
+        raise StepwellError(f"{word} is not {what}.", f"Use one of {', '.join(known)}.")
 
 
-def _refuse_without_service(mode: str | None, budget: str | None, waits: bool) -> None:
+def _refuse_without_service(mode: str | None, budget: str | None, protocol: str | None, waits: bool) -> None:
     needed = (
         f"--mode {mode}"
         if mode in ("live", "hot")
         else "--budget"
         if budget is not None
+        else f"--protocol {protocol}"
+        if protocol is not None
         else "--no-wait or --wait"
         if waits
         else None

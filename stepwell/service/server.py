@@ -5,7 +5,7 @@ GET  /status, /metrics                    what the pipeline does
 GET  /views?name=...                      what kept views hold; it waits until all workers have answered
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
 GET  /layout                              who owns how many slots, and how far a change of that is
-POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed",
+POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed", "protocol": "batches",
                                           "budget_bytes": 4000000, "budget_ms": 20}; all but `workers` may be left out
 POST /layout/pause /resume                stop and continue the change under way
 POST /layout/reverse /abort               move everything back, or nothing more
@@ -37,7 +37,7 @@ from coordinator.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
-from io_kafka.step_log.layout_records import ChangeMode
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.views import encode_views
 
@@ -63,6 +63,7 @@ class ChangeBody(BaseModel):
     workers: int = Field(ge=1, le=WORKERS_MAX)
     mode: ChangeMode = "live"
     policy: PolicyName | None = None
+    protocol: CutProtocol = "batches"
     budget_bytes: int | None = Field(default=None, ge=1)
     budget_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
@@ -146,7 +147,9 @@ class ControlServer:
         except ValidationError as fault:
             return JSONResponse({"error": _told(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
-        return await self._settle(ChangeRequest(body.workers, body.mode, policy, body.budget_bytes, body.budget_ms))
+        return await self._settle(
+            ChangeRequest(body.workers, body.mode, policy, body.budget_bytes, body.budget_ms, body.protocol)
+        )
 
     async def _ask_of_change(self, request: Request) -> Response:
         what = request.path_params["what"]

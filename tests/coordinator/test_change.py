@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.change import Bury, Change, Cut, LogChange, Staff, Wanted
+from coordinator.change import Bury, Change, Cut, LogChange, Staff, Wanted, moves
 from coordinator.layouts import completion_records
-from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, Placed
+from coordinator.migration import icadd
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, LayoutIntent, Placed
 from io_kafka.step_log.records import CheckpointIntent, Claim, Record
 from io_kafka.step_log.state import StepLogState
 from tests.io_kafka.layouts import layout, owned_by, target, turn
@@ -27,7 +29,14 @@ class Log(StepLogState):
 
     def intend(self, wanted: Wanted) -> None:
         self.append(
-            LayoutIntent(epoch=0, change=self.number + 1, mode=wanted.mode, target=wanted.target, asked=wanted.asked)
+            LayoutIntent(
+                epoch=0,
+                change=self.number + 1,
+                mode=wanted.mode,
+                target=wanted.target,
+                asked=wanted.asked,
+                protocol=wanted.protocol,
+            )
         )
 
     @property
@@ -49,16 +58,16 @@ def following(change: Change, log: Log, *, folding: bool = False, replaying: boo
 
 
 def act(change: Change, log: Log, action: object, dice: random.Random | None = None) -> None:
-    """As the shell. A cut moves some of its slots."""
+    """As the shell. A cut moves some of its slots, if it may."""
     match action:
         case LogChange(wanted):
             log.intend(wanted)
             change.intended(log)
         case Staff(new):
             change.staffed({**change.owned, **dict.fromkeys(new, NO_SLOTS)})
-            change.weighed()
-        case Cut(slots, source, destination):
-            some = slots if dice is None else slots.first(dice.randint(1, len(slots)))
+            change.weighed(NO_SLOTS)
+        case Cut(slots, source, destination, is_whole):
+            some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
             owned = dict(change.owned)
             owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
             change.cut(owned)
@@ -66,31 +75,40 @@ def act(change: Change, log: Log, action: object, dice: random.Random | None = N
             change.buried({worker: slots for worker, slots in change.owned.items() if worker not in leaving})
 
 
-@pytest.mark.parametrize("mode", ["cold", "live", "hot"])
+@pytest.mark.parametrize(
+    ("mode", "protocol"),
+    [("cold", "batches"), ("live", "batches"), ("hot", "batches"), ("live", "damion"), ("live", "icadd")],
+)
 @pytest.mark.parametrize(
     ("before", "after"), [((0, 1), (0, 1, 2)), ((0, 1, 2), (0, 1)), ((0,), (0, 1, 2, 3)), ((0, 5), (1, 3))]
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_a_change_ends_with_the_owners_of_its_target(
-    mode: ChangeMode, before: tuple[int, ...], after: tuple[int, ...], seed: int
+    mode: ChangeMode,
+    protocol: CutProtocol,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dice, log, change = random.Random(seed), Log(before), Change(owned_by(*before))
-    change.request(Wanted(mode, target(*after), None), log)
+    monkeypatch.setattr(icadd, "KEYS_HELD_MAX", 1 << 16)
+    dice, log, change = random.Random(seed), Log(before), Change(owned_by(*before), slots_per_round=3000)
+    change.request(Wanted(mode, target(*after), None, protocol=protocol), log)
     assert following(change, log) is None or not change.new(log), "no worker is made before there is a task for it"
     change.recruited()
-    for _ in range(100):
+    for _ in range(300):
         action = following(change, log)
         if action is None and not change.is_moved(log):
             assert mode == "live" or isinstance(log.change, LayoutIntent)
             if change.is_weighed:
                 change.copied()
-            change.weighed()
+            change.weighed(NO_SLOTS)
             change.stepped()
             continue
         if action is None:
             break
         act(change, log, action, dice)
-        cuts_without_steps = mode == "hot" and change.is_copied and not change.is_moved(log)
+        cuts_without_steps = change.is_within_round or (mode == "hot" and change.is_copied and not change.is_moved(log))
         assert change.holds_steps(log) == (mode == "cold" or cuts_without_steps)
     assert change.is_moved(log) and dict(change.owned) | owned_by(*after) == dict(change.owned)
     log.checkpoint(dict(change.owned))
@@ -117,11 +135,59 @@ def test_a_live_change_makes_one_cut_between_two_steps() -> None:
     change, log = moving()
     cut = following(change, log)
     assert isinstance(cut, Cut) and change.is_due(log, is_folding=False, is_replaying=False)
-    act(change, log, Cut(cut.slots.first(3), cut.source, cut.destination))
+    act(change, log, replace(cut, slots=cut.slots.first(3)))
     assert following(change, log) is None
     change.stepped()
     again = following(change, log)
     assert isinstance(again, Cut) and again.source != cut.source, "the pairs take turns"
+
+
+def test_slots_over_the_budget_of_a_live_change_are_copied_and_move_first() -> None:
+    change, log = moving()
+    assert log.target is not None
+    ways = moves(change.owned, log.target.owned)
+    pair, theirs = next(iter(ways.items()))
+    heavy = SlotSet(((theirs.ranges[-1][1] - 2, theirs.ranges[-1][1]),))
+    change.weighed(heavy)
+    assert change.to_copy(log) == {pair: heavy}
+    assert following(change, log) is None and not change.holds_steps(log), "the steps go on while it is copied"
+    change.copied()
+    cut = following(change, log)
+    assert isinstance(cut, Cut) and (cut.slots, (cut.source, cut.destination)) == (heavy, pair)
+    act(change, log, cut)
+    assert not change.to_copy(log) and following(change, log) is None
+    change.stepped()
+    cut = following(change, log)
+    assert isinstance(cut, Cut) and cut.slots.intersection(heavy) == NO_SLOTS
+    change.turned()
+    assert change.heavy == NO_SLOTS and not change.is_copied
+
+
+@pytest.mark.parametrize("protocol", ["damion", "icadd"])
+def test_a_round_of_a_protocol_ends_before_the_next_step_also_where_the_change_is_paused(protocol: CutProtocol) -> None:
+    """One worker gives slots to two others in a round, which takes two cuts."""
+    log, change = Log((0,)), Change(owned_by(0), slots_per_round=60)
+    interleaved = target(0, 1, 2)
+    ranges = (*((first, 1 + first // 20 % 2) for first in range(0, 400, 20)), (400, 0))
+    change.request(Wanted("live", interleaved.model_copy(update={"ranges": ranges}), None, protocol=protocol), log)
+    change.recruited()
+    for _ in range(2):
+        act(change, log, following(change, log))
+    assert not change.holds_steps(log)
+    first = following(change, log)
+    assert isinstance(first, Cut) and first.is_whole and change.holds_steps(log)
+    assert change.is_due(log, is_folding=False, is_replaying=False)
+    act(change, log, first)
+    change.is_held = True
+    second = following(change, log)
+    assert isinstance(second, Cut) and change.holds_steps(log)
+    assert {first.destination, second.destination} == {1, 2} and len(first.slots) + len(second.slots) == 60
+    act(change, log, second)
+    assert not change.holds_steps(log) and following(change, log) is None
+    change.is_held = False
+    assert following(change, log) is None, "one round between two steps"
+    change.stepped()
+    assert isinstance(following(change, log), Cut)
 
 
 def test_a_cold_change_makes_all_its_cuts_at_once() -> None:
@@ -153,7 +219,7 @@ def test_a_hot_change_that_is_turned_copies_again() -> None:
     change, log = moving("hot")
     change.copied()
     change.turned()
-    change.weighed()
+    change.weighed(NO_SLOTS)
     assert following(change, log) is None and not change.holds_steps(log)
 
 
@@ -182,7 +248,7 @@ def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_sett
     assert not change.is_moved(log)
     log.checkpoint(owned_by(0, 1), is_moved=change.is_moved(log))  # it was frozen before the cut
     assert log.change is not None
-    change.weighed()
+    change.weighed(NO_SLOTS)
     change.stepped()
     while isinstance(cut := following(change, log), Cut):
         act(change, log, cut)

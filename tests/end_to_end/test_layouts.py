@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pytest
 
 from base.slots import SlotSet
 from coordinator import cut_budget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
+from coordinator.migration import icadd
 from engine.model.circuit import View
 from engine.resident import worker
 from engine.resident.crew import Crew
@@ -22,7 +23,6 @@ from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from faults.points import Crash, Order, arm
-from io_kafka.step_log.layout_records import ChangeMode
 from storage.database import Database
 from storage.transaction import CutNumber
 from tests.end_to_end import everything
@@ -71,21 +71,32 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
     assert len(folders) == SIZES[-1], f"a database of a worker that has left is there: {folders}"
 
 
-@pytest.mark.parametrize("mode", get_args(ChangeMode))
-def test_a_running_service_gets_other_workers(play: Playground, mode: ChangeMode) -> None:
+WAYS: dict[str, ChangeRequest] = {
+    "cold": ChangeRequest(0, "cold"),
+    "live": ChangeRequest(0, "live", budget_bytes=3000),
+    "live with copies": ChangeRequest(0, "live", budget_bytes=1),
+    "damion": ChangeRequest(0, "live", budget_bytes=30_000, protocol="damion"),
+    "icadd": ChangeRequest(0, "live", budget_bytes=30_000, protocol="icadd"),
+    "hot": ChangeRequest(0, "hot"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_running_service_gets_other_workers(play: Playground, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(icadd, "KEYS_HELD_MAX", 1 << 16)
+    asked = WAYS[way]
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for seed, workers in enumerate(SIZES, start=2):
-            run.requests.ask_layout(
-                ChangeRequest(workers, mode, budget_bytes=3000 if mode == "live" else None), WAIT_SECONDS_MAX
-            )
+            run.requests.ask_layout(replace(asked, workers=workers), WAIT_SECONDS_MAX)
             everything.send(play, seed)
             steps = run.board.show()["steps_run"]
             settle(play, resolved, run, workers)
             done = run.board.show()["layout"]["last_change"]
-            assert (done["workers"], done["mode"], done["outcome"]) == (workers, mode, "changed")
+            assert (done["workers"], done["mode"], done["outcome"]) == (workers, asked.mode, "changed")
+            assert done.get("protocol", "batches") == asked.protocol
             assert done["cuts"] > 0 and done["bytes_moved"] > 0 and done["elapsed_s"] >= done["seconds"]
             run.wait_until(lambda status, steps=steps: status["steps_run"] > steps)  # type: ignore[misc]
     assert play.run(resolved, threads())["error"] is None
@@ -142,7 +153,7 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
         return False
 
     monkeypatch.setattr(Database, "compact", compact)
-    monkeypatch.setattr(worker, "FOLDS_WATCHED", 1)
+    monkeypatch.setattr(worker, "LOOKS_AT_FOLDS", (1,))
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
     with play.running(resolved, threads()) as run:

@@ -207,6 +207,30 @@ LAYOUT = (
         (f"{TEST_CHANGE}::test_a_live_change_makes_one_cut_between_two_steps",),
     ),
     Breakage(
+        "step-within-a-round-of-a-protocol",
+        "A step begins when the machines of a protocol have let some of the slots of a round move, and not all.",
+        BOUNDED,
+        (Edit(CHANGE, "                return self.is_within_round\n", "                return False\n"),),
+        (
+            f"{TEST_CHANGE}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_the_change_is_paused",
+            f"{TEST_CHANGE}::test_a_change_ends_with_the_owners_of_its_target",
+        ),
+    ),
+    Breakage(
+        "slots-over-the-budget-cut-whole",
+        "A live change does not wait for the copies of slots that exceed its budget.",
+        BOUNDED,
+        (Edit(CHANGE, " and (self.is_copied or not self.to_copy(log))\n", "\n"),),
+        (f"{TEST_CHANGE}::test_slots_over_the_budget_of_a_live_change_are_copied_and_move_first",),
+    ),
+    Breakage(
+        "copied-slots-counted-in-a-cut",
+        "A cut counts the bytes of slots that were copied, so it moves one of them at a time.",
+        BOUNDED,
+        (Edit("engine/resident/slots.py", "self._bytes[numbers] * uncopied", "self._bytes[numbers]"),),
+        ("tests/engine/resident/test_slots.py::test_slots_that_were_copied_do_not_count_for_the_bytes_of_a_cut",),
+    ),
+    Breakage(
         "worker-made-during-a-fold",
         "A new worker is made at a version that another one is about to follow.",
         VERSIONS,

@@ -18,7 +18,22 @@ TEST_SCHEDULES = "tests/simulator/protocols_icadd/test_schedules.py"
 SCHEDULES = f"{TEST_SCHEDULES}::test_the_corrected_rules_stand"
 ONE_OWNER, ORDER = "7 one owner", "a key's records keep their order"
 
+DRIVERS = "tests/coordinator/test_migration_drivers.py::test_every_slot_that_has_another_owner_moves_once"
+
 MIGRATION = (
+    Breakage(
+        "state-not-waited-for",
+        "The driver of Damion's protocol lets a state arrive before the engine has moved the slots.",
+        ONE_OWNER,
+        (
+            Edit(
+                "coordinator/migration/damion_driver.py",
+                "                self._states.append((to, message))\n",
+                "                self._states.append((to, message))\n                self._posted.append((name, to, message))\n",
+            ),
+        ),
+        (DRIVERS,),
+    ),
     Breakage(
         "keys-listed-while-records-flow",
         "D1: with explicit sets, records go to the old owner until its sets come, though it lists its keys meanwhile.",

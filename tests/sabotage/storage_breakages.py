@@ -56,7 +56,7 @@ STORAGE = (
         (
             Edit(
                 "engine/resident/worker.py",
-                "                self._folds_watched = FOLDS_WATCHED\n                self._answer(Released())\n",
+                "                self._folds = 0\n                self._answer(Released())\n",
                 "                self._answer(Released())\n",
             ),
         ),

@@ -20,8 +20,10 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
+from base.slots import SLOTS
 from coordinator import changing, copying, cut_budget
-from engine.resident import copies, crew, entry, mesh, registration, slots
+from coordinator.migration import icadd
+from engine.resident import copies, crew, entry, mesh, registration, slots, worker
 from engine.run import cut, staging, tasks
 from faults import points
 from io_kafka.clients import consumed, reader
@@ -91,7 +93,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
 
     - the operators: they are not simulated (tasks), nor is how traces are cut (cut), nor is Arrow between two workers (mesh), nor
     confluent_kafka's class of messages (consumed);
-    - how much one cut may move (slots, changing): a state has a dozen records;
+    - how much one cut may move, and how often a file is looked at (slots, changing, worker): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
@@ -121,6 +123,8 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
         (changing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
+        (icadd, {"KEYS_HELD_MAX": SLOTS}),
+        (worker, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "from_buffer": _same}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove)}),

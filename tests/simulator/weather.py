@@ -16,6 +16,9 @@ FREQUENCY = {"admin": 0.1, "fetch": 0.1, "watermarks": 0.1, "commit": 4.0, "canc
 """Of trouble at a place: most of what fails ends a run, or sends it back to its checkpoint, and teaches little; what becomes of a commit is what
 matters."""
 
+PROTOCOL_CHANCE = 0.2
+"""Of a live change. The machines of a protocol have an entry for each slot, which takes them some tenths of a second."""
+
 TARGET_CHANCE = 0.2
 """Of a crash at a visit of a point that the seed chose: points that are visited rarely have their turn too."""
 
@@ -33,9 +36,9 @@ PLACES = (
 
 PLACE_CHANCE = 0.02
 
-SELDOM_REACHED: frozenset[Point] = frozenset(point for point in CHECKPOINT if point.startswith("checkpoint")) | set(
-    LAYOUT
-)
+SELDOM_REACHED: frozenset[Point] = frozenset(
+    point for point in CHECKPOINT if point.startswith(("checkpoint", "compact"))
+) | set(LAYOUT)
 
 RARE: tuple[tuple[str, ...], ...] = (
     ("checkpoint.truncated",),

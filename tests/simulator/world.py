@@ -26,7 +26,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
-from io_kafka.step_log.layout_records import ChangeMode
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction
@@ -38,7 +38,15 @@ from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed, outside
 from tests.simulator.story import Story
-from tests.simulator.weather import BENIGN, FREQUENCY, PLACE_CHANCE, SELDOM_REACHED, TARGET_CHANCE, Weather
+from tests.simulator.weather import (
+    BENIGN,
+    FREQUENCY,
+    PLACE_CHANCE,
+    PROTOCOL_CHANCE,
+    SELDOM_REACHED,
+    TARGET_CHANCE,
+    Weather,
+)
 
 PASSING = (BrokerUnreachable, ReadDeadline, NoLeader, Fenced, OutcomeUnknown, RecoveryFailed, WriterBlocked, NoSlots)
 """What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
@@ -398,7 +406,13 @@ class World:
         if self.runs:
             process = self.rng.choice(list(self.runs))
             mode: ChangeMode = self.rng.choice(("cold", "live", "hot", "hot"))
-            request: LayoutRequest = ChangeRequest(self.rng.choice(SIZES), mode)
+            protocol: CutProtocol = "batches"
+            if mode == "live" and self.rng.random() < PROTOCOL_CHANCE:
+                protocol = self.rng.choice(("damion", "icadd"))
+            budget_bytes = self.rng.choice((None, 1)) if mode == "live" else None  # with 1 all slots are copied first
+            request: LayoutRequest = ChangeRequest(
+                self.rng.choice(SIZES), mode, budget_bytes=budget_bytes, protocol=protocol
+            )
             if self.oracle.changing:
                 request = self.rng.choice(
                     (HoldRequest(True), HoldRequest(False), TurnRequest("reverse"), TurnRequest("abort"))

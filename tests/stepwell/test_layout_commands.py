@@ -173,9 +173,10 @@ def test_the_endpoint_gives_the_reason_of_a_refusal(line: CommandLine) -> None:
 
 def test_a_change_is_followed_until_it_is_settled(line: CommandLine) -> None:
     with playing(line, settling(1, THIRDS)) as loop:
-        ended = line.here("layout", "change", "--workers", "3", "--budget", "4m,20ms", "--dynamic", "--json")
+        words = ("--budget", "4m,20ms", "--dynamic", "--protocol", "icadd", "--json")
+        ended = line.here("layout", "change", "--workers", "3", *words)
         assert ended.code == 0 and [member["slots"] for member in ended.json["members"]] == [*THIRDS.values()]
-        assert loop.seen == [ChangeRequest(3, "live", Dynamic(0.5), 4 << 20, 20.0)]
+        assert loop.seen == [ChangeRequest(3, "live", Dynamic(0.5), 4 << 20, 20.0, "icadd")]
         told = line.here("layout", "show")
         assert "layout 1 (changed): 8 shards, fixed policy" in told.out and "here" in told.out and "33.3 %" in told.out
 
@@ -258,6 +259,9 @@ def test_requests_for_the_change_under_way(line: CommandLine) -> None:
         (("--workers", "3", "--mode", "hot"), 8, "stepwell run"),
         (("--workers", "3", "--mode", "hot", "--budget", "4m"), 2, "a hot change has no budget"),
         (("--workers", "3", "--mode", "warm"), 3, "Use one of live, hot, cold"),
+        (("--workers", "3", "--protocol", "paxos"), 3, "Use one of batches, damion, icadd"),
+        (("--workers", "3", "--mode", "hot", "--protocol", "icadd"), 2, "goes by no protocol"),
+        (("--workers", "3", "--protocol", "damion"), 8, "--protocol damion needs one"),
         (("--workers", "3", "--budget", "4x"), 2, "4x"),
         (("--workers", "3", "--budget", "4m,5m"), 2, "one size"),
         (("--workers", "3", "--mode", "cold", "--budget", "4m"), 2, "cold"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from base.slots import ALL_SLOTS
+from base.slots import ALL_SLOTS, NO_SLOTS
 from base.term import Term
 from base.version import EMPTY
 from engine.errors import DataError, TaskLost
@@ -63,7 +63,7 @@ class Workers:
         self.roster.poll(0.0)
 
     def begin(self, *numbers: int) -> None:
-        self.roster.begin("weigh", dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS)))
+        self.roster.begin("weigh", dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS, heavy_bytes=1)))
 
     def ended(self) -> dict[int, int] | None:
         answers = self.roster.ended("weigh")
@@ -74,19 +74,19 @@ def test_all_that_were_asked_are_waited_for() -> None:
     workers = Workers(0, 1, 2)
     workers.begin(0, 2)
     assert [len(workers.lines[n].sent) for n in range(3)] == [1, 0, 1]
-    workers.answer(2, Weighed(total_bytes=7))
+    workers.answer(2, Weighed(total_bytes=7, heavy=NO_SLOTS))
     assert workers.ended() is None and workers.roster.unanswered("weigh") == [0]
-    workers.answer(0, Weighed(total_bytes=5))
+    workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
     assert workers.ended() == {0: 5, 2: 7}
     workers.begin(1)
-    workers.answer(1, Weighed(total_bytes=1))
+    workers.answer(1, Weighed(total_bytes=1, heavy=NO_SLOTS))
     assert workers.ended() == {1: 1}
 
 
 def test_a_worker_that_has_left_is_not_waited_for() -> None:
     workers = Workers(0, 1)
     workers.begin(0, 1)
-    workers.answer(0, Weighed(total_bytes=5))
+    workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
     workers.roster.remove(1)
     assert workers.lines[1].is_closed
     assert workers.ended() == {0: 5}
@@ -96,7 +96,7 @@ def test_a_worker_that_has_joined_since_is_not_waited_for() -> None:
     workers = Workers(0)
     workers.begin(0)
     workers.add(1)
-    workers.answer(0, Weighed(total_bytes=5))
+    workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
     assert workers.ended() == {0: 5}
 
 

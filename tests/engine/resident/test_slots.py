@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from base.slots import ALL_SLOTS, NO_SLOTS, SLOT_BITS, SLOTS, SlotSet
 from base.version import EMPTY
 from engine.errors import StaleTask, TaskLost
 from engine.resident import copies, slots
@@ -88,6 +88,13 @@ def held(database: Database) -> list[int]:
         return sorted(rows)
 
 
+def crowded(values: range, slots: SlotSet) -> SlotSet:
+    """Those of the slots that have more than one of the values."""
+    hashes = hash_columns([pa.array(values, pa.int64())], len(values))
+    rows = Counter(int(each) >> (64 - SLOT_BITS) for each in hashes)
+    return SlotSet.of((slot, slot + 1) for slot, count in rows.items() if count > 1).intersection(slots)
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Database, Database]:
     """The first one owns everything."""
@@ -117,8 +124,12 @@ def test_slots_go_from_one_database_to_the_other(
 def test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one(pair: tuple[Database, Database]) -> None:
     (source, destination), wire = pair, Wire()
     giver, taker = mover(wire, 0), mover(wire, 1)
-    everything = giver.weigh(source, ALL_SLOTS)
-    assert 2000 * 16 < everything < 2000 * 64
+    everything, heavy = giver.weigh(source, ALL_SLOTS, 1 << 40)
+    assert 2000 * 16 < everything < 2000 * 64 and heavy == NO_SLOTS
+    row_bytes = everything // 2000
+    assert giver.weigh(source, SlotSet(((0, 1 << 15),)), row_bytes + 1)[1] == crowded(
+        range(2000), SlotSet(((0, 1 << 15),))
+    )
     left, cuts = ALL_SLOTS, 0
     while left != NO_SLOTS:
         cuts += 1
@@ -131,7 +142,7 @@ def test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one(pair: tup
     assert 8 <= cuts <= 12 and held(destination) == list(range(2000)) and held(source) == []
     fill(destination, range(1))
     one = mover(wire, 1)
-    one.weigh(destination, ALL_SLOTS)
+    one.weigh(destination, ALL_SLOTS, 1)
     assert len(one.give(GiveSlots(number=CutNumber(8, 1), slots=ALL_SLOTS, to=0, bytes_max=0), destination).slots) >= 1
 
 
@@ -183,6 +194,30 @@ def test_what_was_copied_is_not_sent_again_in_the_cut(
     giver.release(ReleaseSlots(number=CUT, slots=half), source)
     assert sorted(held(source) + held(destination)) == list(range(2200))
     assert 900 < len(held(destination)) < 1300
+
+
+def test_slots_that_were_copied_do_not_count_for_the_bytes_of_a_cut(
+    pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
+) -> None:
+    (source, destination), (wire, (mine, theirs), answers) = pair, copiers
+    giver, taker = SlotMover(wire, 0, mine), SlotMover(wire, 1, theirs)  # type: ignore[arg-type]
+    fill(source, range(2000, 2100))
+    giver.weigh(source, ALL_SLOTS, 1)
+    half, rest = SlotSet(((0, 1 << 15),)), SlotSet(((1 << 15, SLOTS),))
+    mine.copy(Copy(slots=half, to=1, bytes_max=1), source)
+    assert not answers[-1].is_done
+    assert len(giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1), source).slots) < 200, (
+        "half of it is no copy"
+    )
+    wire.sent.clear()
+    while not answers[-1].is_done:
+        mine.copy(Copy(slots=half, to=1, bytes_max=1 << 12), source)
+    given = giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1), source)
+    assert given.slots == half and given.moved_bytes == 0
+    taker.take(TakeSlots(number=CUT, giver=0), destination)
+    giver.release(ReleaseSlots(number=CUT, slots=half), source)
+    order = GiveSlots(number=CutNumber(7, 9), slots=rest, to=1, bytes_max=1)
+    assert len(giver.give(order, source).slots) < 200, "and the others count"
 
 
 def test_copies_are_discarded_at_both_ends(

@@ -1,0 +1,55 @@
+"""A file that a library writes through a pipe."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from storage import paced as module
+from storage.paced import paced
+
+
+@pytest.mark.parametrize("chunk_bytes", [7, 1000, 1 << 20])
+def test_the_file_has_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk_bytes)
+    content = os.urandom(5000)
+    with paced(tmp_path / "file") as descriptor:
+        os.write(descriptor, content[:3000])
+        os.write(descriptor, content[3000:])
+    assert (tmp_path / "file").read_bytes() == content
+
+
+def test_it_waits_as_long_as_the_rate_demands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(module, "time", type("clock", (), {"monotonic": lambda: now[0], "sleep": sleep}))
+    monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(module, "BYTES_PER_S_MAX", 500)
+    with paced(tmp_path / "file") as descriptor:
+        os.write(descriptor, bytes(3000))
+    assert slept == [2.0, 2.0, 2.0]
+
+
+def test_a_fault_of_the_file_is_raised_and_the_writer_does_not_wait_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError), paced(tmp_path / "file") as descriptor:
+        while True:
+            os.write(descriptor, bytes(1 << 16))
+
+
+def test_a_full_disk_is_raised_in_the_place_of_the_broken_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(module.os, "fdatasync", full)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
+    with pytest.raises(OSError, match="no space"), paced(tmp_path / "file") as descriptor:
+        while True:
+            os.write(descriptor, bytes(1 << 16))
