@@ -39,6 +39,9 @@ from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, Target
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
+COPIED_SLOTS_MAX = 16
+"""Of the slots of a live change that exceed its budget, how many are copied and then cut together."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -91,16 +94,18 @@ ChangeAction = LogChange | Staff | Cut | Bury
 class Change:
     """`owned`: the slots of each worker now, also of those without any. `is_recruited`: whether there are tasks for all workers that are new.
     `is_weighed`: whether the sources know the bytes of their slots. `heavy`: slots that each have more than one cut of a live change may move,
-    so they are copied first. `is_copied`: whether these were, or all that a hot change moves. `is_held`: whether a user has paused the change.
-    `is_crowded`: whether a checkpoint has to come before the next cut. `has_cut`: whether a cut was made since the last step. `cuts`: their
-    number in this change. `leaving`: workers that the settled layout does not have. `migration`: the machines of a protocol, if the change goes
-    by one, and `slots_per_round` how many slots one of its rounds may move."""
+    and that have not moved. They are copied first, a portion after the other. `is_copied`: whether a portion was, or all that a hot change
+    moves. `is_copying`: whether workers have copies, or make some. `is_held`: whether a user has paused the change. `is_crowded`: whether a
+    checkpoint has to come before the next cut. `has_cut`: whether a cut was made since the last step. `cuts`: their number in this change.
+    `leaving`: workers that the settled layout does not have. `migration`: the machines of a protocol, if the change goes by one, and
+    `slots_per_round` how many slots one of its rounds may move."""
 
     owned: Mapping[int, SlotSet]
     wanted: Wanted | None = None
     is_recruited: bool = False
     is_weighed: bool = False
     heavy: SlotSet = NO_SLOTS
+    is_copying: bool = False
     is_copied: bool = False
     is_held: bool = False
     is_crowded: bool = False
@@ -157,9 +162,14 @@ class Change:
         if log.change.protocol != "batches":
             return self._cut_of(log.change.protocol, log.target.owned)
         # The copied slots come first, because the source merges nothing with what was copied. The pairs take turns.
-        first = within(ways, self.heavy) or ways
+        first = within(ways, self.portion) or ways
         source, destination = sorted(first)[self.cuts % len(first)]
         return Cut(first[source, destination], source, destination, is_whole=False)
+
+    @property
+    def portion(self) -> SlotSet:
+        """The slots over the budget that are copied and cut together. What has come to them since they were copied moves in one cut."""
+        return self.heavy.first(COPIED_SLOTS_MAX)
 
     def to_copy(self, log: StepLogState) -> dict[tuple[int, int], SlotSet]:
         """The slots of the change under way that are copied beside the steps, by (source, destination)."""
@@ -170,7 +180,7 @@ class Change:
             case "live":
                 # The machines of a protocol know of no copies.
                 is_heavy = self.heavy != NO_SLOTS and log.change.protocol == "batches"
-                return within(moves(self.owned, log.target.owned), self.heavy) if is_heavy else {}
+                return within(moves(self.owned, log.target.owned), self.portion) if is_heavy else {}
             case "cold":
                 return {}
             case _:
@@ -192,8 +202,8 @@ class Change:
     def _begin(self, log: StepLogState, *, is_folding: bool, is_replaying: bool) -> ChangeAction | None:
         """Without a change under way: what is left of the one before, or the one that is wanted."""
         if self.leaving:
-            # They take part in a fold that is under way.
-            return None if is_folding else Bury(self.leaving)
+            # They take part in a fold that is under way, and in a copy.
+            return None if is_folding or self.is_copying else Bury(self.leaving)
         if self.wanted is None or not self.is_recruited or is_folding or (is_replaying and self.wanted.mode != "cold"):
             return None
         return LogChange(self.wanted)
@@ -271,12 +281,20 @@ class Change:
 
     def cut(self, owned: Mapping[int, SlotSet]) -> None:
         """Some slots have another owner."""
+        if self.heavy != NO_SLOTS:
+            self._moved_heavy(SlotSet.of(span for its in moves(self.owned, owned).values() for span in its.ranges))
         self.owned, self.has_cut = owned, True
         if self.migration is not None:
             self.migration.moved()
             if not self.migration.is_within_round:
                 self.migration.check(owned)
         self.cuts += 1
+
+    def _moved_heavy(self, moved: SlotSet) -> None:
+        portion = self.portion
+        self.heavy = self.heavy.minus(moved)
+        if portion.intersection(self.heavy) == NO_SLOTS:
+            self.is_copied = False  # the next portion was not
 
     def stepped(self) -> None:
         """A step has been settled, or there was nothing to read."""

@@ -50,7 +50,7 @@ class Changing:
         self._has_started = False
         self._is_asked_by_start = False  # whether the change that is wanted is
         self._recruit_until: float | None = None
-        self._weighing: Target | None = None  # for which the sources count
+        self._weighing: tuple[int, Target] | None = None  # the change, and where it leads, for which the sources count
         self._copying = Copying()
         self._batch = 0
         self._budget = CutBudget()
@@ -193,7 +193,10 @@ class Changing:
             self._show(core)
         if state.change is None:
             self._copying.end()
-        if not self._copying.look(crew) or change.is_idle(state):
+        if not self._copying.look(crew):
+            return
+        change.is_copying = self._copying.has_begun
+        if change.is_idle(state):
             return
         if change.wanted is None and state.change is None:
             return  # workers are about to leave
@@ -203,8 +206,8 @@ class Changing:
         elif state.change is not None and not change.is_moved(state):
             if not change.is_weighed:
                 self._weigh(core, crew)
-            elif change.is_copied and state.change.mode == "live" and not change.to_copy(state):
-                self._copying.end()  # the sources may merge again
+            elif state.change.mode == "live" and self._copying.is_done and not change.is_copied:
+                self._copying.end()  # this portion has moved, and the sources may merge again
             elif not (change.is_copied or change.is_held or core.replaying(state)):
                 self._copy(core, crew)
         change.is_crowded = self._is_crowded(core)
@@ -241,17 +244,17 @@ class Changing:
     def _weigh(self, core: Core, crew: Crew) -> None:
         """Has the sources count the bytes of the slots that they are to give away."""
         target = self._state.target
-        assert target is not None
+        assert target is not None and self._state.change is not None
+        present = self._state.change.change, target
         if self._weighing is None:
-            self._weighing = target
-            assert self._state.change is not None
+            self._weighing = present
             bound = self._budget.bytes_max(self._state.change)
             crew.begin_weighing(_leaving(core.change.owned, target.owned), bound)
         weighed = crew.weighed()
         if weighed is None:
             return
         left_bytes, heavy = weighed
-        is_wanted, self._weighing = self._weighing == target, None
+        is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the change was not turned meanwhile
             self._progress.weighed(left_bytes, self._monotonic())
             core.change.weighed(heavy)
@@ -262,6 +265,7 @@ class Changing:
         ways = core.change.to_copy(self._state)
         if not ways:
             return
+        core.change.is_copying = True
         copied_bytes = self._copying.goes_on(crew, ways)
         if copied_bytes:
             self._progress.copied(copied_bytes, self._monotonic())
@@ -340,9 +344,9 @@ class Changing:
         bytes_max = HOT_CUT_BYTES if cut.is_whole else self._budget.bytes_max(self._state.change)
         slots, moved = crew.give_slots(number, cut.slots, cut.source, cut.destination, bytes_max)
         reached("cut.done")
+        took_ms = 1e3 * (self._monotonic() - began)
         assert crew.placement is not None
         core.cut(crew.placement.owned)
-        took_ms = 1e3 * (self._monotonic() - began)
         self._budget.moved(moved, took_ms)
         version, before = self._moved_since
         since = before if version == core.version.version else 0

@@ -41,6 +41,7 @@ class Checkpointing:
         self._began_at = self._monotonic()
         self._folded: dict[int, Folded] = {}
         self._fold_told_at = 0.0
+        self._is_hurried = False
         self.is_folding = False
         """Whether a fold is under way."""
         self.failed_in_a_row = 0
@@ -62,7 +63,7 @@ class Checkpointing:
             case Fold():
                 crew.begin_fold()
                 self._fold_told_at = self._monotonic()
-                self.is_folding = True
+                self.is_folding, self._is_hurried = True, False
                 core.folding()
             case Complete():
                 self._complete(action, core, crew.setup)
@@ -75,6 +76,9 @@ class Checkpointing:
             return
         folded = crew.folded()
         if folded is None:
+            if not self._is_hurried and (core.stopping or core.change.holds_steps(self._writer.state)):
+                self._is_hurried = True
+                crew.hurry()
             self._tell_of_slow_fold(crew)
             return
         self.is_folding, self.failed_in_a_row = False, 0

@@ -24,6 +24,11 @@ class Copying:
         self._has_begun = self._is_over = False
 
     @property
+    def has_begun(self) -> bool:
+        """Whether workers have copies, or make some."""
+        return self._has_begun
+
+    @property
     def is_done(self) -> bool:
         return self._has_begun and not self._left and not self._is_over
 

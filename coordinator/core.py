@@ -218,7 +218,10 @@ class Core:
         if self.only_layout and self.change.is_idle(log):
             self.request_stop()
             return self._stop_action(log)
-        if self.paused or self.change.holds_steps(log):
+        if self.paused:
+            self.change.stepped()  # no step comes between two cuts
+            return Wait()
+        if self.change.holds_steps(log):
             return Wait()
         if self.step < self._given_below(log):
             return self._give(self.step, log)

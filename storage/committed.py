@@ -24,6 +24,7 @@ from storage.description import Description
 from storage.environments import Environment, Gone, Reader, Replaced, Usage, Writer
 from storage.errors import CorruptRecord, NoDatabase, OtherFormat, StorageFull
 from storage.exchange import ExchangeUnsupported, exchange
+from storage.paced import Unwanted
 
 COMMITTED = "committed"
 REPLACED_MAX = 16  # each means that a whole rewriting has completed while one writer waited for the lock
@@ -83,9 +84,12 @@ def read_description(path: Path) -> Description:
         return load(path, reader)
 
 
-def compact(path: Path, name: str, worker: int, epoch: int, check: Callable[[Description], None]) -> bool:
+def compact(
+    path: Path, name: str, worker: int, epoch: int, check: Callable[[Description], None], is_wanted: Callable[[], bool]
+) -> bool:
     """Rewrites the environment if many of its pages are free, and the disk has room for that. Steps go on meanwhile. Returns whether it was
-    rewritten: it was not if another transaction has written to it meanwhile, or if the file system cannot exchange two folders.
+    rewritten: it was not if another transaction has written to it meanwhile, if the file system cannot exchange two folders, or if it is not
+    wanted any more.
 
     `name`: of the copy, which no other caller uses at the same time. `check` raises if the caller may not write to the database."""
     copy = path / name
@@ -94,20 +98,18 @@ def compact(path: Path, name: str, worker: int, epoch: int, check: Callable[[Des
             if not _is_worth_while(old.usage()):
                 return False
             environments.remove(copy)
-            written = old.copy_to(copy)
+            written = old.copy_to(copy, is_wanted)
             reached("compact.copied", worker)
-            try:
-                with old.write(epoch) as writer:
-                    check(load(path, writer))
-                    if old.usage().transactions != written:
-                        return False
+            with old.write(epoch) as writer:
+                check(load(path, writer))
+                if old.usage().transactions != written:
+                    return False
+                with environments.locked(copy, epoch):  # so that nobody writes to it before its name is durable
                     exchange(path / COMMITTED, copy)
                     durable.sync(path)
-            except (Replaced, ExchangeUnsupported):
-                return False
         reached("compact.exchanged", worker)
         return True
-    except StorageFull:
+    except (Replaced, ExchangeUnsupported, Unwanted, StorageFull):
         return False  # nothing was changed
     except Gone as gone:
         if gone.folder != copy:

@@ -328,12 +328,12 @@ class Database:
         self.freeze(version)
         return self.fold()
 
-    def compact(self) -> bool:
+    def compact(self, is_wanted: Callable[[], bool] = lambda: True) -> bool:
         """Shrinks the file if much of it is free, beside the steps. Returns whether it did (committed.py). One thread at
-        a time may do so. Raises StaleEpoch, NotOpen, WriterBlocked, CorruptRecord."""
+        a time may do so. It gives up as soon as `is_wanted` says no. Raises StaleEpoch, NotOpen, WriterBlocked, CorruptRecord."""
         with _in_folder(self.path):
             name = f"{COMPACT}{self._opened}"
-            return committed.compact(self.path, name, self.identity.worker, self.epoch, self._check_open)
+            return committed.compact(self.path, name, self.identity.worker, self.epoch, self._check_open, is_wanted)
 
     def statistics(self) -> Statistics:
         with committed.using(self.path) as environment, environment.read() as reader:

@@ -24,7 +24,7 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,15 +193,15 @@ class Environment:
             room_bytes = shutil.disk_usage(self.folder).free
         return Usage((info["last_pgno"] + 1) * pages["psize"], used * pages["psize"], room_bytes, info["last_txnid"])
 
-    def copy_to(self, folder: Path) -> int:
+    def copy_to(self, folder: Path, is_wanted: Callable[[], bool]) -> int:
         """Makes a durable copy without free pages, of a snapshot, in a folder that is not there. Returns the number of the last transaction
-        before the snapshot; if no other one is committed meanwhile, the copy has them all. Raises StorageFull, and Gone
-        if another process removes the copy."""
+        before the snapshot; if no other one is committed meanwhile, the copy has them all. Raises StorageFull, Gone if
+        another process removes the copy, and Unwanted as soon as `is_wanted` says no."""
         transactions = self.usage().transactions
         try:
             with disk_faults(folder), _faults(folder):
                 folder.mkdir()
-                with paced(folder / DATA_FILE) as descriptor:
+                with paced(folder / DATA_FILE, is_wanted) as descriptor:
                     self._handle.copyfd(descriptor, compact=True)
                 durable.sync(folder)
         except FileNotFoundError:
@@ -248,7 +248,7 @@ def _acquire(folder: Path, synced: bool) -> Environment:
                 inode = (folder / DATA_FILE).stat().st_ino
             except FileNotFoundError:
                 break
-            with suppress(FileNotFoundError):  # it has been removed, or replaced, and then it is there again
+            with suppress(FileNotFoundError, Replaced):
                 known = _find(folder, inode, synced)
                 known.users += 1
                 known.retired = False
@@ -266,7 +266,11 @@ def _find(folder: Path, inode: int, synced: bool) -> Environment:
     if known is None:
         if any(environment.inode == inode for environment in _table.inherited):
             raise ForkedWhileOpen(folder)
-        known = _table.open[folder] = _open(folder, inode, synced)
+        known = _open(folder, inode, synced)
+        if (folder / DATA_FILE).stat().st_ino != inode:
+            known.close()  # it may have the lock file of one environment and the data of another
+            raise Replaced(folder)
+        _table.open[folder] = known
     return known
 
 
@@ -304,6 +308,13 @@ def create(folder: Path, *, synced: bool) -> None:
     (folder / DATA_FILE).touch()
     with using(folder, synced=synced):
         pass
+
+
+@contextmanager
+def locked(folder: Path, epoch: int) -> Iterator[None]:
+    """Keeps all others from writing to the environment in `folder`, which need not be open, whatever its name becomes. Raises WriterBlocked."""
+    with disk_faults(folder), writing(folder, epoch):
+        yield
 
 
 def retire_except(database: Path, keep: frozenset[Path] = frozenset()) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
-UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
-"""What a file system says that cannot do it, such as NFS, or a kernel that does not know the call."""
+UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EPERM, errno.EACCES})
+"""What a file system says that cannot do it, such as NFS or a layer of a container's image, or a kernel that does not know or allow the call."""
 
 
 class ExchangeUnsupported(OSError):

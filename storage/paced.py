@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,16 +18,20 @@ CHUNK_BYTES = 4 << 20
 """Synced one by one, so that no queue of unwritten pages grows."""
 
 
+class Unwanted(Exception):
+    """The file was given up: nobody wants it any more."""
+
+
 @contextmanager
-def paced(file: Path) -> Iterator[int]:
+def paced(file: Path, is_wanted: Callable[[], bool]) -> Iterator[int]:
     """A descriptor for writing. What is written to it comes into a new file, which is durable when the body ends. Raises the
-    OSError of the file.
+    OSError of the file, and Unwanted as soon as `is_wanted`, which is asked between two chunks, says no.
 
     The descriptor is the end of a pipe, and the file is written by a thread. So a library that writes by itself can be slowed
     down. After a fault of the file the library finds the pipe closed."""
     source, sink = os.pipe()
-    faults: list[OSError] = []
-    thread = threading.Thread(target=_write, args=(source, file, faults), name="paced", daemon=True)
+    faults: list[Exception] = []
+    thread = threading.Thread(target=_write, args=(source, file, is_wanted, faults), name="paced", daemon=True)
     thread.start()
     try:
         yield sink
@@ -38,15 +42,17 @@ def paced(file: Path) -> Iterator[int]:
             raise faults[0]
 
 
-def _write(source: int, file: Path, faults: list[OSError]) -> None:
+def _write(source: int, file: Path, is_wanted: Callable[[], bool], faults: list[Exception]) -> None:
     began, written = time.monotonic(), 0
     try:
         with os.fdopen(source, "rb", buffering=CHUNK_BYTES) as chunks, file.open("xb", buffering=0) as out:
             while chunk := chunks.read(CHUNK_BYTES):
+                if not is_wanted():
+                    raise Unwanted
                 out.write(chunk)
                 os.fdatasync(out.fileno())
                 written += len(chunk)
                 time.sleep(max(0.0, began + written / BYTES_PER_S_MAX - time.monotonic()))
             os.fsync(out.fileno())
-    except OSError as fault:
+    except (OSError, Unwanted) as fault:
         faults.append(fault)

@@ -51,6 +51,7 @@ from engine.resident.messages import (
     Frozen,
     Given,
     GiveSlots,
+    Hurry,
     Join,
     Joined,
     Leave,
@@ -335,6 +336,10 @@ class Crew:
     def freeze(self, version: VersionId) -> None:
         """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary."""
         self._ask(Freeze(version=version), Frozen)
+
+    def hurry(self) -> None:
+        """Something waits for the fold under way."""
+        self._send_to_all(Hurry())
 
     def begin_fold(self) -> None:
         """Makes the frozen changes durable, beside the steps. `folded` tells when it is over."""

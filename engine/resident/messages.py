@@ -112,6 +112,12 @@ class Place(_Message):
     placement: Placement
 
 
+class Hurry(_Message):
+    """Something waits for the fold under way, so it does nothing more than it must. It has no answer."""
+
+    kind: Literal["hurry"] = "hurry"
+
+
 class RunStep(_Message):
     """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
     is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has."""
@@ -472,6 +478,7 @@ Order = (
     | Enter
     | Join
     | Place
+    | Hurry
     | RunStep
     | Freeze
     | Fold

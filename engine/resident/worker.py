@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import structlog
 
 from base.fault import Fault
 from base.slots import NO_SLOTS
@@ -46,6 +47,7 @@ from engine.resident.messages import (
     Freeze,
     Frozen,
     GiveSlots,
+    Hurry,
     Join,
     Joined,
     Leave,
@@ -90,6 +92,8 @@ from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
 from storage.identity import Identity
+
+_log = structlog.get_logger("engine.resident.worker")
 
 LOOKS_AT_FOLDS = (2, 3)
 """After these folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. In the first
@@ -155,7 +159,8 @@ class Worker:
         self._slots = SlotMover(self._mesh, identity.worker, self._copier)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
-        self._folds = 0  # since the database was opened, or slots have left it
+        self._folds = 0  # that were begun since the database was opened, or slots have left it
+        self._is_hurried = False  # whether the coordinator waits for the fold
         self.life = Life()
         self.progress = progress
 
@@ -268,7 +273,12 @@ class Worker:
                 self._freeze(order)
                 self._answer(Frozen(version=version))
             case Fold():
-                self._outside.start_thread("fold", self._fold)
+                self._folds += 1
+                self._is_hurried = False
+                looks = self._folds in LOOKS_AT_FOLDS
+                self._outside.start_thread("fold", lambda: self._fold(looks=looks))
+            case Hurry():
+                self._is_hurried = True
             case Read():
                 self._outside.start_thread("read", lambda: self._read(order))
             case Pause():
@@ -339,15 +349,14 @@ class Worker:
                 )
         database.freeze(order.version)
 
-    def _fold(self) -> None:
-        """In a thread of its own, beside the steps. Every fault is an answer."""
+    def _fold(self, *, looks: bool) -> None:
+        """In a thread of its own, beside the steps. Every fault is an answer. `looks`: whether the file is to shrink if much of it is free."""
         try:
             self._outside.lower_priority()
             database = self._open_database
             database.fold()
-            self._folds += 1
-            if self._folds in LOOKS_AT_FOLDS:
-                database.compact()
+            if looks:
+                self._compact(database)
             sizes = database.statistics()
             message: Message = Folded(
                 versions=Database.versions(database.path), table_bytes=sizes.table_bytes, disk_bytes=sizes.disk_bytes
@@ -357,6 +366,14 @@ class Worker:
         except Exception as error:
             message = Failed(doing="fold", fault=self._wire_fault(error))
         self._answer_now(message)
+
+    def _compact(self, database: Database) -> None:
+        """The version is complete already, so no fault of this may fail the fold. What matters is found by the next transaction."""
+        try:
+            if database.compact(lambda: not self._is_hurried):
+                _log.info("the file of the state was rewritten without its free pages", worker=self._number)
+        except (Fault, OSError) as fault:
+            _log.warning("the file of the state could not be rewritten", worker=self._number, fault=str(fault))
 
     def _weigh(self, order: Weigh) -> None:
         """In a thread of its own, beside the steps. Every fault is an answer."""

@@ -64,6 +64,11 @@ def piece_of(transaction: Transaction, place: PartOfTable) -> TablePiece | None:
     return None if piece is None else TablePiece(place.table, piece)
 
 
+def is_there(transaction: Transaction, place: PartOfTable) -> bool:
+    """Whether a part that was listed earlier can be read. Slots that come to the worker meanwhile can give its run another number."""
+    return moves.is_there(transaction, place.table, place.part)
+
+
 def exported(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
     """The state of these slots: of every table, range by range. The pieces are valid until the transaction ends. Raises StaleTask if the worker
     does not own them."""

@@ -68,6 +68,11 @@ def piece_of(store: Store, table: int, part: Part) -> Piece | None:
     return Piece(part.first, encode_run(rows.combine_chunks())) if rows.num_rows else None
 
 
+def is_there(store: Store, table: int, part: Part) -> bool:
+    """Whether the run of a part that was listed earlier has its place and its number still."""
+    return store.get(run_key(table, part.first, part.number), immutable=True) is not None
+
+
 def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
     """The rows of these slots, in the order of `parts_of`."""
     pieces = (piece_of(store, table, part) for part in parts_of(store, table, slots))

@@ -9,7 +9,7 @@ import pytest
 
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.change import Bury, Change, Cut, LogChange, Staff, Wanted, moves
+from coordinator.change import COPIED_SLOTS_MAX, Bury, Change, Cut, LogChange, Staff, Wanted, moves
 from coordinator.layouts import completion_records
 from coordinator.migration import icadd
 from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, LayoutIntent, Placed
@@ -155,12 +155,47 @@ def test_slots_over_the_budget_of_a_live_change_are_copied_and_move_first() -> N
     cut = following(change, log)
     assert isinstance(cut, Cut) and (cut.slots, (cut.source, cut.destination)) == (heavy, pair)
     act(change, log, cut)
-    assert not change.to_copy(log) and following(change, log) is None
+    assert not change.to_copy(log) and not change.is_copied and following(change, log) is None
     change.stepped()
     cut = following(change, log)
     assert isinstance(cut, Cut) and cut.slots.intersection(heavy) == NO_SLOTS
+    change.weighed(heavy)
     change.turned()
     assert change.heavy == NO_SLOTS and not change.is_copied
+
+
+def test_slots_over_the_budget_are_copied_and_cut_in_portions() -> None:
+    """What has come to them since they were copied moves in one cut, so there are few of them."""
+    change, log = moving()
+    assert log.target is not None
+    ((source, destination), theirs), *_ = moves(change.owned, log.target.owned).items()
+    heavy = theirs.first(2 * COPIED_SLOTS_MAX + 1)
+    change.weighed(heavy)
+    sizes = []
+    while ways := change.to_copy(log):
+        assert following(change, log) is None
+        change.copied()
+        cut = following(change, log)
+        assert isinstance(cut, Cut) and {(cut.source, cut.destination): cut.slots} == ways
+        sizes.append(len(cut.slots))
+        act(change, log, cut)
+        change.stepped()
+    assert sizes == [COPIED_SLOTS_MAX, COPIED_SLOTS_MAX, 1]
+    assert heavy.is_within(change.owned[destination]) and not heavy.is_within(change.owned[source])
+
+
+def test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over() -> None:
+    """It would never answer, and the source would wait for ever."""
+    change, log = moving("hot")
+    change.is_copying = True
+    log.append(turn(workers=(0, 1)))
+    change.turned()
+    assert change.is_moved(log)
+    log.checkpoint(dict(change.owned))
+    change.settled(log)
+    assert change.leaving == (2,) and following(change, log) is None
+    change.is_copying = False
+    assert following(change, log) == Bury((2,))
 
 
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])

@@ -4,7 +4,7 @@ machines say."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -72,11 +72,12 @@ def drive(migration: Migration, engine: Engine, slots_max: int) -> int:
     return rounds
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def large_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(icadd, "KEYS_HELD_MAX", 1 << 16)
 
 
+@pytest.mark.usefixtures("large_rounds")
 @pytest.mark.parametrize("slots_max", [700, 1 << 16])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
@@ -107,12 +108,20 @@ def test_a_change_that_is_turned_halfway_goes_on_from_the_owners_that_it_has(pro
     assert engine.owned == first
 
 
-@pytest.mark.parametrize("protocol", ["damion", "icadd"])
-def test_a_round_moves_as_many_slots_as_it_may(protocol: str) -> None:
+@pytest.mark.parametrize(("protocol", "slots"), [("damion", 700), ("icadd", 64)])
+def test_a_round_moves_as_many_slots_as_it_may(protocol: str, slots: int) -> None:
+    """ICADD bounds by itself how many keys it collects at once."""
     engine = engine_for(*CHANGES["2 to 3"])
     migration = begun(protocol, engine, 700)
     move = migration.next(700)
-    assert move is not None and len(move.slots) == 700
+    assert move is not None and len(move.slots) == slots
+
+
+def test_icadd_ends_with_its_own_bound() -> None:
+    engine = engine_for(*CHANGES["even"])
+    migration = begun("icadd", engine, 700)
+    rounds = drive(migration, engine, 700)
+    assert migration.is_done and owning(engine.owned) == owning(engine.target) and rounds > 100
 
 
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
@@ -121,7 +130,7 @@ def test_an_engine_that_moves_something_else_is_noticed(protocol: str) -> None:
     migration = begun(protocol, engine, 700)
     move = migration.next(700)
     assert move is not None
-    engine.carry_out(Move(move.slots.first(699), move.source, move.destination))
+    engine.carry_out(replace(move, slots=move.slots.first(len(move.slots) - 1)))
     migration.moved()
     with pytest.raises(AssertionError):
         migration.check(engine.owned)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,7 +19,6 @@ from coordinator import cut_budget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
 from coordinator.migration import icadd
 from engine.model.circuit import View
-from engine.resident import worker
 from engine.resident.crew import Crew
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
@@ -146,26 +147,39 @@ def ask_until(over: threading.Event, run: Running, views: list[str]) -> int:
 def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """After the second and the third checkpoint. It gives up if something waits for the checkpoint."""
     looks: Counter[int] = Counter()
 
-    def compact(database: Database) -> bool:
+    def compact(database: Database, is_wanted: Callable[[], bool]) -> bool:
         looks[database.identity.worker] += 1
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while is_slow.is_set() and is_wanted() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        hurried.append(not is_wanted())
         return False
 
+    is_slow, hurried = threading.Event(), list[bool]()
+
     monkeypatch.setattr(Database, "compact", compact)
-    monkeypatch.setattr(worker, "LOOKS_AT_FOLDS", (1,))
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        for seed in (2, 3):
+        for seed, count in enumerate((0, 1, 2, 2), start=2):
             checkpoint(play, run, seed)
-            assert looks == {0: 1, 1: 1}
+            assert looks == (Counter({0: count, 1: count}) if count else Counter())
         run.requests.ask_layout(ChangeRequest(3, "live"), WAIT_SECONDS_MAX)
-        settle(play, resolved, run, 3)
-        for seed in (4, 5):
-            checkpoint(play, run, seed)
-            assert looks == {0: 2, 1: 2, 2: 1}
+        settle(play, resolved, run, 3)  # with the first checkpoint since slots have left
+        assert looks == {0: 2, 1: 2}
+        checkpoint(play, run, 6)
+        assert looks == {0: 3, 1: 3, 2: 1}
+        assert not any(hurried)
+        is_slow.set()
+        everything.send(play, 7)
+        run.requests.ask("checkpoint")
+        run.wait_until(lambda status: sum(looks.values()) == 10)
+        run.requests.ask("stop")
+    assert hurried[-3:] == [True, True, True]
 
 
 def checkpoint(play: Playground, run: Running, seed: int) -> None:

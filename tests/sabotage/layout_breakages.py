@@ -231,6 +231,30 @@ LAYOUT = (
         ("tests/engine/resident/test_slots.py::test_slots_that_were_copied_do_not_count_for_the_bytes_of_a_cut",),
     ),
     Breakage(
+        "worker-leaves-during-a-copy",
+        "A worker without slots leaves while it gets a copy, so the source waits for its answer for ever.",
+        BOUNDED,
+        (Edit(CHANGE, "return None if is_folding or self.is_copying else", "return None if is_folding else"),),
+        (f"{TEST_CHANGE}::test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over",),
+    ),
+    Breakage(
+        "all-slots-over-the-budget-at-once",
+        "A live change copies all slots over its budget, and then cuts them together.",
+        BOUNDED,
+        (Edit(CHANGE, "return self.heavy.first(COPIED_SLOTS_MAX)", "return self.heavy"),),
+        (f"{TEST_CHANGE}::test_slots_over_the_budget_are_copied_and_cut_in_portions",),
+    ),
+    Breakage(
+        "stop-waits-for-a-smaller-file",
+        "A stop does not end the rewriting of a file.",
+        BOUNDED,
+        (Edit("coordinator/checkpointing.py", "                crew.hurry()\n", "                pass\n"),),
+        (
+            "tests/end_to_end/test_layouts.py::"
+            "test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left",
+        ),
+    ),
+    Breakage(
         "worker-made-during-a-fold",
         "A new worker is made at a version that another one is about to follow.",
         VERSIONS,

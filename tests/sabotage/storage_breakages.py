@@ -36,8 +36,8 @@ STORAGE = (
         (
             Edit(
                 COMMITTED,
-                "                    if former.usage().transactions != written:\n",
-                "                    if False:\n",
+                "                if old.usage().transactions != written:\n",
+                "                if False:\n",
             ),
         ),
         (f"{TEST_COMPACTION}::test_a_version_that_is_frozen_meanwhile_is_not_lost",),
@@ -46,7 +46,7 @@ STORAGE = (
         "compacted-by-a-zombie",
         "A process that was fenced replaces the file of a database.",
         "5 fences",
-        (Edit(COMMITTED, "                    check(load(path, writer))\n", ""),),
+        (Edit(COMMITTED, "                check(load(path, writer))\n", ""),),
         (f"{TEST_COMPACTION}::test_a_handle_that_was_fenced_compacts_nothing",),
     ),
     Breakage(
@@ -385,7 +385,7 @@ STORAGE = (
                 "            environments.create(draft / COMMITTED, synced=False)\n",
             ),
             Edit(
-                DATABASE,
+                COMMITTED,
                 "environments.using(path / COMMITTED, synced=True)",
                 "environments.using(path / COMMITTED, synced=False)",
             ),

@@ -179,6 +179,10 @@ class Moves:
         return None if value is None or bytes(value) != part.value else Piece(int.from_bytes(b"\1" + part.key), value)
 
     @staticmethod
+    def is_there(store: Store, table: int, part: Part) -> bool:
+        return store.get(part.key) is not None
+
+    @staticmethod
     def next_number(store: Store, table: int) -> int:
         return 0
 

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from storage.environments import Gone, Replaced, Usage
 from storage.errors import CorruptFile, WriterBlocked
+from storage.paced import Unwanted
 from storage.writers import OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX
 from tests.simulator.scheduler import Process
 
@@ -204,18 +205,13 @@ class Environment:
 
     @contextmanager
     def write(self, epoch: int) -> Iterator[Writer]:
-        self._lock(epoch)
-        process = self._machine.acting()
-        try:
+        with self.locked(epoch):
             self._check_whole()
             self._machine.point("database write")
             writer = Writer(self.now.records)
             yield writer
             self._machine.point("database commit")
             self._commit(writer)
-        finally:
-            if self._holder is not None and self._holder[0] is process:
-                self._holder = None
         self._machine.point("database committed")
 
     def _commit(self, writer: Writer) -> None:
@@ -228,6 +224,16 @@ class Environment:
         if self.synced:
             self._machine.point("database sync")
             del self.states[:-1]
+
+    @contextmanager
+    def locked(self, epoch: int) -> Iterator[None]:
+        self._lock(epoch)
+        process = self._machine.acting()
+        try:
+            yield
+        finally:
+            if self._holder is not None and self._holder[0] is process:
+                self._holder = None
 
     def _lock(self, epoch: int) -> None:
         """As storage/writers.py: a holder of an older term that does not give way is killed."""
@@ -255,8 +261,10 @@ class Environment:
         """Half of the time, compacting is worth while."""
         return Usage((1 << 30) * (1 + self.commits % 2), 1 << 30, 1 << 40, self.commits)
 
-    def copy_to(self, folder: SimPath) -> int:
+    def copy_to(self, folder: SimPath, is_wanted: Callable[[], bool]) -> int:
         commits = self.commits
+        if not is_wanted():
+            raise Unwanted
         self._machine.point("copy of a database")
         copied = self.now
         copy = folder.add_environment(synced=True)

@@ -25,6 +25,15 @@ def create(folder: SimPath, *, synced: bool) -> None:
     environment.made = True
 
 
+@contextmanager
+def locked(folder: SimPath, epoch: int) -> Iterator[None]:
+    environment = folder.node
+    if not isinstance(environment, Environment):
+        raise Gone(folder)  # type: ignore[arg-type]
+    with environment.locked(epoch):
+        yield
+
+
 def remove(folder: SimPath) -> None:
     grave = folder.with_name(f"removed-{folder.name}")
     node = folder.node

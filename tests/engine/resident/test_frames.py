@@ -61,6 +61,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Read(views=("v", "w")),
     messages.Pause(),
     messages.Resume(),
+    messages.Hurry(),
     messages.Weigh(slots=SLOTS, heavy_bytes=1 << 40),
     messages.Copy(slots=SLOTS, to=1, bytes_max=7),
     messages.Unstage(),
