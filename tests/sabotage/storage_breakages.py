@@ -30,6 +30,19 @@ STORAGE = (
         (f"{TEST_CRASH}::test_a_writer_that_waits_while_the_database_is_compacted_writes_the_new_file",),
     ),
     Breakage(
+        "opened-while-it-is-replaced",
+        "An environment that is replaced while it is opened has the lock file of one and the data of the other.",
+        "6 two versions",
+        (
+            Edit(
+                "storage/environments.py",
+                "        if (folder / DATA_FILE).stat().st_ino != inode:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TEST_COMPACTION}::test_an_environment_that_is_replaced_while_it_is_opened_is_opened_again",),
+    ),
+    Breakage(
         "copy-without-the-last-writes",
         "A copy takes the place of a database that has been written since.",
         "6 two versions",

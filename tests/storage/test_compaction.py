@@ -148,3 +148,27 @@ def test_an_environment_that_was_replaced_is_closed_by_its_last_user(tmp_path: P
             assert present is not former and present.usage().used_bytes <= former.usage().used_bytes
             with pytest.raises(environments.Replaced), former.write(database.epoch):
                 pass
+
+
+def test_an_environment_that_is_replaced_while_it_is_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it could have the lock file of one and the data of the other."""
+    database = mostly_free(tmp_path / "database")
+    with committed.using(database.path) as old:
+        old.copy_to(database.path / "other", lambda: True)
+    Database.close_all()
+    real, opened = environments._open, list[int]()
+
+    def open_late(folder: Path, inode: int, synced: bool) -> environments.Environment:
+        if not opened:
+            exchange(database.path / "committed", database.path / "other")
+        opened.append(inode)
+        return real(folder, inode, synced)
+
+    monkeypatch.setattr(environments, "_open", open_late)
+    with committed.using(database.path) as environment:
+        assert environment.inode == (database.path / "committed" / "data.mdb").stat().st_ino
+    assert len(opened) == 2 and opened[0] != opened[1]
+    with database.read() as view:
+        assert len(content(view)) == REMAINING
