@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from structlog.testing import capture_logs
 
 from base.version import VersionId
@@ -32,9 +33,9 @@ def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     """With the workers that it waits for."""
     now = [100.0]
     crew: Any = SimpleNamespace(begin_fold=lambda: None, folded=lambda: None, folding=[1, 4])
-    core: Any = SimpleNamespace(folding=lambda: None)
+    core: Any = core_that(is_stopping=False, holds_steps=False)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
-    checkpoints = Checkpointing(spec, cast(Any, None), cast(Any, None), cast(Any, None))
+    checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     checkpoints.do(Fold(VersionId(1, 1, "v1")), core, crew, {})
     told = []
     for seconds in (0.0, 59.0, 1.5, 30.0, 31.0):
@@ -43,6 +44,26 @@ def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
             checkpoints.notice_fold(core, crew)
         told.append([(event["seconds"], event["workers"]) for event in said])
     assert told == [[], [], [(60, [1, 4])], [], [(122, [1, 4])]]
+
+
+def core_that(*, is_stopping: bool, holds_steps: bool) -> Any:
+    change = SimpleNamespace(holds_steps=lambda log: holds_steps)
+    return SimpleNamespace(folding=lambda: None, stopping=is_stopping, change=change)
+
+
+@pytest.mark.parametrize(("is_stopping", "holds_steps"), [(True, False), (False, True)])
+def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, holds_steps: bool) -> None:
+    hurried: list[bool] = []
+    crew: Any = SimpleNamespace(begin_fold=lambda: None, folded=lambda: None, hurry=lambda: hurried.append(True))
+    spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
+    checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
+    for fold in (1, 2):
+        checkpoints.do(Fold(VersionId(fold, 1, "v1")), core_that(is_stopping=False, holds_steps=False), crew, {})
+        checkpoints.notice_fold(core_that(is_stopping=False, holds_steps=False), crew)
+        assert len(hurried) == fold - 1
+        for _ in range(3):
+            checkpoints.notice_fold(core_that(is_stopping=is_stopping, holds_steps=holds_steps), crew)
+        assert len(hurried) == fold
 
 
 def test_time_beyond_the_slowest_worker_is_the_exchange_and_the_way_to_the_workers() -> None:

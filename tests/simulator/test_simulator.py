@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 500 here, 10,000 in `make soak`. A seed that fails tells its story and how to see it again."""
+"""Seeds of the simulator: 250 here, 10,000 in `make soak`. A seed that fails tells its story and how to see it again."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ SLOW = {
 }
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 
-SAMPLE = 4
-"""Every fourth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
+SAMPLE = 6
+"""Every sixth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
 
 FEW_SEEDS, RARE_SEEDS = 30, 2000
 """Where a rare one is found moves when the code does."""

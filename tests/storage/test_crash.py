@@ -190,7 +190,10 @@ def test_a_crash_in_a_compaction_changes_nothing(
 
 
 @pytest.mark.usefixtures("always_worth_while")
-@pytest.mark.parametrize("operation", ["freeze", "fold", "fence", "open"])
+@pytest.mark.parametrize(
+    "operation",
+    ["freeze", "fence", pytest.param("fold", marks=pytest.mark.soak), pytest.param("open", marks=pytest.mark.soak)],
+)
 def test_a_writer_that_waits_while_the_database_is_compacted_writes_the_new_file(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
