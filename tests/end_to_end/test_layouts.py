@@ -82,7 +82,13 @@ WAYS: dict[str, ChangeRequest] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+IN_EACH_RUN = ("live with copies", "icadd", "hot")
+"""They come through all the code of the others, which the soak tries too."""
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=() if way in IN_EACH_RUN else pytest.mark.soak) for way in WAYS]
+)
 def test_a_running_service_gets_other_workers(play: Playground, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(icadd, "KEYS_HELD_MAX", 1 << 16)
     asked = WAYS[way]

@@ -145,7 +145,7 @@ SLOW = {
 SAMPLE = 6
 """Every sixth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
 
-FEW_SEEDS, RARE_SEEDS = 30, 2000
+FEW_SEEDS, RARE_SEEDS = 60, 2000
 """Where a rare one is found moves when the code does."""
 
 
