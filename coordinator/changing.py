@@ -193,10 +193,9 @@ class Changing:
             self._show(core)
         if state.change is None:
             self._copying.end()
-        if not self._copying.look(crew):
-            return
+        is_free = self._copying.look(crew)
         change.is_copying = self._copying.has_begun
-        if change.is_idle(state):
+        if not is_free or change.is_idle(state):
             return
         if change.wanted is None and state.change is None:
             return  # workers are about to leave
@@ -211,7 +210,7 @@ class Changing:
             elif not (change.is_copied or change.is_held or core.replaying(state)):
                 self._copy(core, crew)
         change.is_crowded = self._is_crowded(core)
-        if state.change is not None and change.is_weighed:
+        if state.change is not None and state.change.protocol != "batches" and change.is_weighed:
             assert state.target is not None
             slots_left = sum(len(slots) for slots in _leaving(change.owned, state.target.owned).values())
             change.slots_per_round = self._slots_per_round(state.change, slots_left)
@@ -265,7 +264,6 @@ class Changing:
         ways = core.change.to_copy(self._state)
         if not ways:
             return
-        core.change.is_copying = True
         copied_bytes = self._copying.goes_on(crew, ways)
         if copied_bytes:
             self._progress.copied(copied_bytes, self._monotonic())

@@ -21,13 +21,12 @@ from faults.points import reached
 from storage import description as described
 from storage import durable, environments, records
 from storage.description import Description
-from storage.environments import Environment, Gone, Reader, Replaced, Usage, Writer
+from storage.environments import REPLACED_MAX, Environment, Gone, Reader, Replaced, Usage, Writer
 from storage.errors import CorruptRecord, NoDatabase, OtherFormat, StorageFull
 from storage.exchange import ExchangeUnsupported, exchange
 from storage.paced import Unwanted
 
 COMMITTED = "committed"
-REPLACED_MAX = 16  # each means that a whole rewriting has completed while one writer waited for the lock
 
 FREE_BYTES_MIN = 64 << 20
 """Rewriting is not worth while for less."""

@@ -42,7 +42,7 @@ LOCK_FILE = "lock.mdb"
 MAP_BYTES_MAX = 1 << 40  # address space, not memory: 1 TiB of state for each worker; 100 such maps fit into 47 bits
 META_PAGES = 2
 READERS_MAX = 1024  # workers and queries on one host that read at the same time
-REPLACED_MAX = 16  # each means that another process has replaced the environment while this one opened it
+REPLACED_MAX = 16  # each means that another process has replaced the environment while this one waited
 LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's header
 # A few MB of keys whose values were verified. When it is full, it is emptied, and values are verified once more.
 VERIFIED_KEYS_MAX = 1 << 16

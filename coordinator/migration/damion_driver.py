@@ -16,15 +16,15 @@ from coordinator.migration.assignment import Assignment, Change, Naming
 from coordinator.migration.damion import Distributor, Operator
 from coordinator.migration.damion_messages import (
     Begin,
+    DistributorMessage,
     Drop,
     Final,
     Hold,
-    Input,
     Install,
-    Installed,
     Instruction,
     Message,
     Named,
+    OperatorMessage,
     Packing,
     Process,
     Record,
@@ -108,21 +108,21 @@ class DamionMigration:
         while self._posted:
             sender, to, message = self._posted.popleft()
             self.messages += 1
-            if isinstance(message, Begin | Sets | Redistribute | Installed | Input):
+            if isinstance(message, DistributorMessage):
                 instructions = self._distributors[to].receive(message)
             else:
                 instructions = self._operators[to].receive(sender, message, self._states_for(to, message))
             for instruction in instructions:
                 self._carry_out(to, instruction)
 
-    def _states_for(self, name: str, message: Message) -> dict[int, None]:
+    def _states_for(self, name: str, message: OperatorMessage) -> dict[int, None]:
         """Of the slots that the message is about."""
         match message:
             case Shutdown() | Named():
                 about = self._slots[name]
             case Final(keys=keys) | State(keys=keys) | Packing(keys=keys):
                 about = self._slots[name].intersection(_slots_of(keys))
-            case Record() | Begin() | Sets() | Redistribute() | Installed() | Input():
+            case Record():
                 about = set()
             case _:
                 assert_never(message)

@@ -9,7 +9,6 @@ step may begin: every worker has the slots that the machines say. `check` assert
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -46,23 +45,3 @@ class Migration(Protocol):
 
     def check(self, owned: Mapping[int, SlotSet]) -> None:
         """Asserts that each worker owns the slots that it has by the protocol, and the machines' own invariants. Called between rounds."""
-
-
-class Moves:
-    """The moves of a round, in the order of their messages."""
-
-    def __init__(self) -> None:
-        self._due: deque[Move] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._due)
-
-    def add(self, move: Move) -> None:
-        self._due.append(move)
-
-    @property
-    def first(self) -> Move:
-        return self._due[0]
-
-    def done(self) -> Move:
-        return self._due.popleft()

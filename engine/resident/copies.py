@@ -19,7 +19,7 @@ from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Copied, Copies, Copy, Failed, Message, Staged, WireFault
 from engine.run import staging
-from engine.run.cut import PartOfTable, first_free_numbers, is_there, parts_of, piece_of
+from engine.run.cut import PartOfTable, copy_of, first_free_numbers, parts_of
 from faults.points import reached
 from io_kafka.outside import Outside
 from storage.database import Database
@@ -80,7 +80,7 @@ class SlotCopier:
         with database.read() as state:
             while left and sent_bytes < order.bytes_max:
                 part = left.popleft()
-                piece = piece_of(state, part) if is_there(state, part) else None
+                piece = copy_of(state, part)
                 if piece is None:
                     continue
                 keys.append(part.copy_key.hex())

@@ -64,9 +64,10 @@ def piece_of(transaction: Transaction, place: PartOfTable) -> TablePiece | None:
     return None if piece is None else TablePiece(place.table, piece)
 
 
-def is_there(transaction: Transaction, place: PartOfTable) -> bool:
-    """Whether a part that was listed earlier can be read. Slots that come to the worker meanwhile can give its run another number."""
-    return moves.is_there(transaction, place.table, place.part)
+def copy_of(transaction: Transaction, place: PartOfTable) -> TablePiece | None:
+    """The same of a part that was listed in an earlier transaction: None also if slots that have come meanwhile gave its run another number."""
+    piece = moves.copy_of(transaction, place.table, place.part)
+    return None if piece is None else TablePiece(place.table, piece)
 
 
 def exported(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:

@@ -64,13 +64,18 @@ def piece_of(store: Store, table: int, part: Part) -> Piece | None:
     """The rows of a part, whose run is read; None if there are none."""
     value = store.get(run_key(table, part.first, part.number), immutable=True)
     assert value is not None, f"run {part.number} of bucket {part.first:016x} was listed and is missing"
+    return _piece(value, part)
+
+
+def copy_of(store: Store, table: int, part: Part) -> Piece | None:
+    """The same of a part that was listed in an earlier transaction: None also if its run has another place or number now."""
+    value = store.get(run_key(table, part.first, part.number), immutable=True)
+    return None if value is None else _piece(value, part)
+
+
+def _piece(value: memoryview, part: Part) -> Piece | None:
     rows = _between(decode_run(value), *_hashes(part.span))
     return Piece(part.first, encode_run(rows.combine_chunks())) if rows.num_rows else None
-
-
-def is_there(store: Store, table: int, part: Part) -> bool:
-    """Whether the run of a part that was listed earlier has its place and its number still."""
-    return store.get(run_key(table, part.first, part.number), immutable=True) is not None
 
 
 def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:

@@ -186,17 +186,13 @@ def _refuse_other(word: str | None, known: Sequence[str], what: str) -> None:
 
 
 def _refuse_without_service(mode: str | None, budget: str | None, protocol: str | None, waits: bool) -> None:
-    needed = (
-        f"--mode {mode}"
-        if mode in ("live", "hot")
-        else "--budget"
-        if budget is not None
-        else f"--protocol {protocol}"
-        if protocol is not None
-        else "--no-wait or --wait"
-        if waits
-        else None
-    )
+    asked = {
+        f"--mode {mode}": mode in ("live", "hot"),
+        "--budget": budget is not None,
+        f"--protocol {protocol}": protocol is not None,
+        "--no-wait or --wait": waits,
+    }
+    needed = next((option for option, is_given in asked.items() if is_given), None)
     if needed is not None:
         raise NotRunning(
             f"no service runs for this project, and {needed} needs one.",

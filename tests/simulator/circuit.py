@@ -178,9 +178,7 @@ class Moves:
         value = store.get(part.key)
         return None if value is None or bytes(value) != part.value else Piece(int.from_bytes(b"\1" + part.key), value)
 
-    @staticmethod
-    def is_there(store: Store, table: int, part: Part) -> bool:
-        return store.get(part.key) is not None
+    copy_of = piece_of
 
     @staticmethod
     def next_number(store: Store, table: int) -> int:
