@@ -17,10 +17,10 @@ itself.
 Which slots a cut moves is decided here, in **batches** of neighbouring slots; or, in a live change, by the machines of a **protocol**
 (migration/driver.py), which may need several cuts before the next step begins.
 
-A **cold** change lets no step begin from the request until it is settled. A **live** one makes one cut, then lets a step go, and so on; while
-nothing is to be read or the steps are paused, cuts follow each other. In a **hot** one the sources copy their slots beside the steps, and then
-all cuts follow each other while no step begins. They move only what is new since the copies were made. A live change does the same with slots
-that exceed its budget, but goes on cut by cut.
+A **cold** change lets no step begin from the request until it is settled. A **live** one makes one cut, then lets as many steps go as the shell
+says (cut_budget.py), and so on; while nothing is to be read or the steps are paused, cuts follow each other. In a **hot** one the sources copy
+their slots beside the steps, and then all cuts follow each other while no step begins. They move only what is new since the copies were made. A
+live change does the same with slots that exceed its budget, but goes on cut by cut.
 
 Guarantees, which `check` asserts: every slot has one owner, and that is its owner in the layout or in one of the targets of the change.
 """
@@ -96,7 +96,8 @@ class Change:
     `is_weighed`: whether the sources know the bytes of their slots. `heavy`: slots that each have more than one cut of a live change may move,
     and that have not moved. They are copied first, a portion after the other. `is_copied`: whether a portion was, or all that a hot change
     moves. `is_copying`: whether workers have copies, or make some. `is_held`: whether a user has paused the change. `is_crowded`: whether a
-    checkpoint has to come before the next cut. `has_cut`: whether a cut was made since the last step. `cuts`: their number in this change.
+    checkpoint has to come before the next cut. `steps_due`: how many steps have to come before the next cut of a live change. `cuts`: their
+    number in this change.
     `leaving`: workers that the settled layout does not have. `migration`: the machines of a protocol, if the change goes by one, and
     `slots_per_round` how many slots one of its rounds may move."""
 
@@ -109,7 +110,7 @@ class Change:
     is_copied: bool = False
     is_held: bool = False
     is_crowded: bool = False
-    has_cut: bool = False
+    steps_due: int = 0
     cuts: int = 0
     leaving: tuple[int, ...] = ()
     migration: Migration | None = None
@@ -215,7 +216,7 @@ class Change:
             case "cold":
                 return True
             case "live":
-                return not self.is_crowded and not self.has_cut and (self.is_copied or not self.to_copy(log))
+                return not self.is_crowded and self.steps_due == 0 and (self.is_copied or not self.to_copy(log))
             case "hot":
                 return self.is_copied
             case _:
@@ -279,11 +280,12 @@ class Change:
     def copied(self) -> None:
         self.is_copied = True
 
-    def cut(self, owned: Mapping[int, SlotSet]) -> None:
-        """Some slots have another owner."""
+    def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
+        """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live change, unless there are none."""
+        assert steps_between > 0, "no step between two cuts"
         if self.heavy != NO_SLOTS:
             self._moved_heavy(SlotSet.of(span for its in moves(self.owned, owned).values() for span in its.ranges))
-        self.owned, self.has_cut = owned, True
+        self.owned, self.steps_due = owned, steps_between
         if self.migration is not None:
             self.migration.moved()
             if not self.migration.is_within_round:
@@ -297,8 +299,12 @@ class Change:
             self.is_copied = False  # the next portion was not
 
     def stepped(self) -> None:
-        """A step has been settled, or there was nothing to read."""
-        self.has_cut = False
+        """A step has been settled."""
+        self.steps_due = max(0, self.steps_due - 1)
+
+    def rested(self) -> None:
+        """No step comes, because there is nothing to read or the steps are paused. So a cut delays none."""
+        self.steps_due = 0
 
     def settled(self, log: StepLogState) -> None:
         """The log has a new layout, which is that of the owners now."""

@@ -54,6 +54,7 @@ class Changing:
         self._copying = Copying()
         self._batch = 0
         self._budget = CutBudget()
+        self._cuts_ms = 0.0  # what the cuts since the last step have taken
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
         self._progress = Progress(self._monotonic())
         self._under_way: dict[str, object] = {}  # what `_show` has said of it last
@@ -284,9 +285,10 @@ class Changing:
         budget, left_bytes = self._budget.bytes_max(change), self._progress.left_bytes or 0
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
-    def stepped(self, took_ms: float) -> None:
-        """A step has taken so long, from its division to its output. Cuts are measured by that."""
-        self._budget.stepped(took_ms)
+    def stepped(self, took_ms: float, write_ms: float) -> None:
+        """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
+        self._budget.stepped(took_ms, write_ms)
+        self._cuts_ms = 0.0
 
     # Actions
 
@@ -344,7 +346,8 @@ class Changing:
         reached("cut.done")
         took_ms = 1e3 * (self._monotonic() - began)
         assert crew.placement is not None
-        core.cut(crew.placement.owned)
+        self._cuts_ms += took_ms
+        core.cut(crew.placement.owned, self._budget.steps_between(self._cuts_ms))
         self._budget.moved(moved, took_ms)
         version, before = self._moved_since
         since = before if version == core.version.version else 0

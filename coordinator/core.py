@@ -219,7 +219,7 @@ class Core:
             self.request_stop()
             return self._stop_action(log)
         if self.paused:
-            self.change.stepped()  # no step comes between two cuts
+            self.change.rested()
             return Wait()
         if self.change.holds_steps(log):
             return Wait()
@@ -227,7 +227,7 @@ class Core:
             return self._give(self.step, log)
         if self.only_layout or (self.available_now and self.exhausted):
             if not self.change.is_idle(log):
-                self.change.stepped()
+                self.change.rested()
                 return Wait()
             self.request_stop()
             return self._stop_action(log)
@@ -328,7 +328,7 @@ class Core:
 
     def nothing_to_read(self) -> None:
         self.exhausted = True
-        self.change.stepped()
+        self.change.rested()
 
     def given(self, step: int, log: StepLogState) -> None:
         """The workers have the step."""
@@ -390,10 +390,10 @@ class Core:
         self._report_of_change("staffed")
         self.change.staffed(owned)
 
-    def cut(self, owned: Mapping[int, SlotSet]) -> None:
-        """Some slots have another owner."""
+    def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
+        """Some slots have another owner. `steps_between`: see Change.cut."""
         self._report_of_change("cut")
-        self.change.cut(owned)
+        self.change.cut(owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""

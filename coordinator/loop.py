@@ -238,7 +238,7 @@ class Pipeline:
                 case Collect():
                     steps.collect(action, core, crew)
                 case Settle():
-                    self._changing.stepped(steps.settle(action, core, crew))
+                    self._changing.stepped(*steps.settle(action, core, crew))
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._changing.births)
                 case LogChange() | Staff() | Cut() | Bury():

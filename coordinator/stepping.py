@@ -94,8 +94,9 @@ class Stepping:
         self._run = None
         core.collected(action.step)
 
-    def settle(self, action: Settle, core: Core, crew: Crew) -> float:
-        """Writes the output of a step, or in a replay compares it with what was written. Returns how long the step took, in milliseconds."""
+    def settle(self, action: Settle, core: Core, crew: Crew) -> tuple[float, float]:
+        """Writes the output of a step, or in a replay compares it with what was written. Returns how long the step took, and the write alone, in
+        milliseconds."""
         assert self._ran is not None
         (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
@@ -120,7 +121,7 @@ class Stepping:
         self._divide_ms = 0.0
         if ahead:
             self._inputs.recorded()
-        return times.divide + 1e3 * (computed - run.began) + times.write
+        return times.divide + 1e3 * (computed - run.began) + times.write, times.write
 
     def _run_again(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
         """Runs a step again of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a whole

@@ -57,7 +57,7 @@ def following(change: Change, log: Log, *, folding: bool = False, replaying: boo
     return change.next(log, 7, is_folding=folding, is_replaying=replaying)
 
 
-def act(change: Change, log: Log, action: object, dice: random.Random | None = None) -> None:
+def act(change: Change, log: Log, action: object, dice: random.Random | None = None, *, steps_between: int = 1) -> None:
     """As the shell. A cut moves some of its slots, if it may."""
     match action:
         case LogChange(wanted):
@@ -70,7 +70,7 @@ def act(change: Change, log: Log, action: object, dice: random.Random | None = N
             some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
             owned = dict(change.owned)
             owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
-            change.cut(owned)
+            change.cut(owned, steps_between)
         case Bury(leaving):
             change.buried({worker: slots for worker, slots in change.owned.items() if worker not in leaving})
 
@@ -131,15 +131,26 @@ def moving(mode: ChangeMode = "live") -> tuple[Change, Log]:
     return change, log
 
 
-def test_a_live_change_makes_one_cut_between_two_steps() -> None:
+@pytest.mark.parametrize("steps_between", [1, 3])
+def test_between_two_cuts_of_a_live_change_come_as_many_steps_as_it_is_told(steps_between: int) -> None:
     change, log = moving()
     cut = following(change, log)
     assert isinstance(cut, Cut) and change.is_due(log, is_folding=False, is_replaying=False)
-    act(change, log, replace(cut, slots=cut.slots.first(3)))
-    assert following(change, log) is None
-    change.stepped()
+    act(change, log, replace(cut, slots=cut.slots.first(3)), steps_between=steps_between)
+    for _ in range(steps_between):
+        assert following(change, log) is None and not change.is_due(log, is_folding=False, is_replaying=False)
+        change.stepped()
     again = following(change, log)
     assert isinstance(again, Cut) and again.source != cut.source, "the pairs take turns"
+
+
+def test_the_next_cut_of_a_live_change_is_due_at_once_if_no_step_comes() -> None:
+    change, log = moving()
+    cut = following(change, log)
+    assert isinstance(cut, Cut)
+    act(change, log, replace(cut, slots=cut.slots.first(3)), steps_between=9)
+    change.rested()
+    assert isinstance(following(change, log), Cut)
 
 
 def test_slots_over_the_budget_of_a_live_change_are_copied_and_move_first() -> None:

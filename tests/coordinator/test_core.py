@@ -517,7 +517,7 @@ def shrink(action: Action, core: Core, log: Log) -> None:
             log.append(change().model_copy(update={"mode": wanted.mode}))
             core.change_intended(log)
         case Cut():
-            core.cut(GIVEN_AWAY)
+            core.cut(GIVEN_AWAY, 1)
         case LogIntent(version) if core.change.is_moved(log):
             log.append(CheckpointIntent(epoch=0, version=version, placed=placed(0)))
         case Complete(version) if log.change is not None:

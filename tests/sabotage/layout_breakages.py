@@ -203,8 +203,24 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(CHANGE, "return not self.is_crowded and not self.has_cut", "return not self.is_crowded"),),
-        (f"{TEST_CHANGE}::test_a_live_change_makes_one_cut_between_two_steps",),
+        (Edit(CHANGE, "return not self.is_crowded and self.steps_due == 0 and", "return not self.is_crowded and"),),
+        (f"{TEST_CHANGE}::test_between_two_cuts_of_a_live_change_come_as_many_steps_as_it_is_told",),
+    ),
+    Breakage(
+        "one-step-between-two-cuts",
+        "A live change lets one step go between two cuts, however long they take.",
+        BOUNDED,
+        (Edit(CHANGE, "self.owned, self.steps_due = owned, steps_between", "self.owned, self.steps_due = owned, 1"),),
+        (f"{TEST_CHANGE}::test_between_two_cuts_of_a_live_change_come_as_many_steps_as_it_is_told",),
+    ),
+    Breakage(
+        "cuts-cost-what-they-take",
+        "The number of steps between two cuts does not count the overlap that a cut costs.",
+        BOUNDED,
+        (Edit(BUDGET, "math.ceil((cuts_ms + write_ms) / ", "math.ceil(cuts_ms / "),),
+        (
+            "tests/coordinator/test_cut_budget.py::test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time",
+        ),
     ),
     Breakage(
         "step-within-a-round-of-a-protocol",
