@@ -34,7 +34,7 @@ STEP_ROWS = 100_000
 KEYS = 9_000_000
 """Which have about 1 GB of state in the form of W2 with more columns. Twice as many would take a quarter of an hour to be sent."""
 
-AFTER_ROWS = 60_000_000
+AFTER_ROWS = 90_000_000
 """Bids over all keys. The service must not come to their end before the changes do."""
 
 BASE_STEPS, SETTLING_STEPS = 20, 10
@@ -43,7 +43,6 @@ BASE_STEPS, SETTLING_STEPS = 20, 10
 CHECKPOINTS = 4
 """After a start: by then a worker has compacted its file (LOOKS_AT_FOLDS in engine/resident/worker.py)."""
 
-WHAT = "Changes"
 CHANGES = (
     ("live", 3),
     ("live", 2),
@@ -56,6 +55,9 @@ CHANGES = (
 )
 """The mode, or the protocol of a live change, and the number of workers."""
 
+PAUSED_CHANGES = (("live", 3), ("live", 2))
+"""The same while the steps are paused, so that the state stays as it is and the bytes that have to be moved are known."""
+
 WAIT_SECONDS_MAX = 900.0
 LOOK_SECONDS = 0.1
 WIDE = (
@@ -66,14 +68,34 @@ WIDE = (
 
 @dataclass(frozen=True)
 class Change:
-    """A change as the service has told it. `began` and `ended`: seconds since 1970. `state_bytes`: of all workers before it."""
+    """A change as the service has told it. `began` and `ended`: seconds since 1970. `before_bytes`, `after_bytes`: the state of all workers in
+    the last checkpoint before it, and in that which settled it."""
 
     mode: str
     workers: int
     began: float
     ended: float
-    state_bytes: int
+    before_bytes: int
+    after_bytes: int
     done: dict[str, Any]
+
+    def row(self) -> dict[str, Any]:
+        moved, floor = (
+            self.done["bytes_moved"],
+            (self.before_bytes + self.after_bytes) / 2 * self.done["slots_moved"] / SLOTS,
+        )
+        return {
+            "change": f"{self.mode}, to {self.workers} workers",
+            "state_mb": round(self.before_bytes / 1e6),
+            "after_mb": round(self.after_bytes / 1e6),
+            "moved_mb": round(moved / 1e6),
+            "of_floor": round(moved / floor, 3),
+            "cuts": self.done["cuts"],
+            "messages": self.done.get("messages", 0),
+            "seconds": round(self.done["elapsed_s"], 1),
+            "moving_mb_per_s": round(moved / 1e6 / max(self.done["seconds"], 1e-3)),
+            "longest_cut_ms": self.done["longest_cut_ms"],
+        }
 
 
 def runs(bench: Bench, *, quick: bool) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
@@ -93,7 +115,10 @@ def _measured(bench: Bench, keys: int, after_rows: int) -> list[dict[str, Any]]:
         with ours.started(bench, prepared, arguments) as child:
             service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
             service.wait(lambda status: status["rows"] > keys)
-            changes = [service.change(mode, workers) for mode, workers in CHANGES]
+            changes = [service.change_between_steps(mode, workers) for mode, workers in CHANGES]
+            service.pause()
+            paused = [service.change(mode, workers).row() for mode, workers in PAUSED_CHANGES]
+            service.resume()
             last = service.wait_checkpoints(1, service.wait_steps(1)["checkpoint_version"])
             disk = [_disk("after the last one", last, prepared.storage)]
         with ours.started(bench, prepared, ours.settings(case)) as child:
@@ -103,7 +128,7 @@ def _measured(bench: Bench, keys: int, after_rows: int) -> list[dict[str, Any]]:
         disk.append(_disk("after a start and a stop", last, prepared.storage))
         steps = ours.steps_of(bench, prepared.name, topic)
         rows = [_row(change, steps, base) for change, base in zip(changes, _base(steps, changes), strict=True)]
-        return [*rows, *disk]
+        return [*rows, *({"what": "Changes while the steps are paused", **row} for row in paused), *disk]
     finally:
         shutil.rmtree(prepared.storage, ignore_errors=True)
 
@@ -143,15 +168,31 @@ class _Service:
         while self._is_running() and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
 
-    def change(self, mode: str, workers: int) -> Change:
+    def pause(self) -> None:
+        """Pauses the steps and waits for a checkpoint of all of them."""
+        self._client.ask("pause")
+        self.wait(lambda status: status["phase"] == "paused")
+        self._client.ask("checkpoint")
+        self.wait(lambda status: status["checkpoint_step"] == status["step"] + 1)
+
+    def resume(self) -> None:
+        self._client.ask("resume")
+
+    def change_between_steps(self, mode: str, workers: int) -> Change:
         """Makes a change after some steps without one."""
-        before = self.wait_steps(SETTLING_STEPS + BASE_STEPS)
+        self.wait_steps(SETTLING_STEPS + BASE_STEPS)
+        return self.change(mode, workers)
+
+    def change(self, mode: str, workers: int) -> Change:
+        before = self.wait(lambda status: True)
         began = time.time()
         kind = {"mode": "live", "protocol": mode} if mode in ("damion", "icadd") else {"mode": mode}
         number = self._client.ask_layout("change", {"workers": workers, **kind})["change"]["number"]
         after = self.wait(lambda status: status["layout"]["number"] >= number and "change" not in status["layout"])
         done = after["layout"]["last_change"]
-        return Change(mode, workers, began, time.time(), sum(before["state_bytes"].values()), done)
+        print(f"layouts: {mode}, to {workers} workers: {done['elapsed_s']:.1f} s", flush=True)
+        sizes = (sum(status["state_bytes"].values()) for status in (before, after))
+        return Change(mode, workers, began, time.time(), *sizes, done)
 
 
 def _wide_project() -> Path:
@@ -191,21 +232,10 @@ def _row(change: Change, steps: Sequence[Step], base: Sequence[float]) -> dict[s
     first = next(i for i, step in enumerate(steps) if step.end >= change.began)
     after = next(i for i, step in enumerate(steps) if step.end >= change.ended)
     ms = _ms(steps[first - 1 : after + 1])
-    done = change.done
-    moved = done["bytes_moved"]
-    floor = change.state_bytes * done["slots_moved"] / SLOTS
     p99, base_p99 = (float(np.percentile(each, 99)) for each in (ms, base))
     return {
-        "what": WHAT,
-        "change": f"{change.mode}, to {change.workers} workers",
-        "state_mb": round(change.state_bytes / 1e6),
-        "moved_mb": round(moved / 1e6),
-        "of_floor": round(moved / floor, 3),
-        "cuts": done["cuts"],
-        "messages": done.get("messages", 0),
-        "seconds": round(done["elapsed_s"], 1),
-        "moving_mb_per_s": round(moved / 1e6 / max(done["seconds"], 1e-3)),
-        "longest_cut_ms": done["longest_cut_ms"],
+        "what": "Changes",
+        **change.row(),
         "step_ms_p50": round(float(np.median(ms)), 1),
         "p99": round(p99, 1),
         "max": round(max(ms), 1),
