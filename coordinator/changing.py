@@ -19,7 +19,7 @@ from coordinator.copying import Copying
 from coordinator.core import Core
 from coordinator.cut_budget import HOT_CUT_BYTES, CutBudget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
-from coordinator.layouts import layout_of, layout_to, layout_with, target_of, workers_to_have
+from coordinator.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from engine.model.layout import Layout
@@ -88,6 +88,8 @@ class Changing:
         self._has_started = True
         wanted, state = self._spec.wanted, self._state
         workers = workers_to_have(wanted, state)
+        if workers is None and core.only_layout and not self._is_as_asked():
+            workers = wanted.now
         if workers is not None and state.change is None:
             layout = layout_of(self._layout)
             target = layout.with_policy(self._spec.policy_now or layout.policy).with_workers(workers)
@@ -97,6 +99,15 @@ class Changing:
         elif state.change is None and self._layout.asked != wanted.setting and wanted.setting is not None:
             again = {"epoch": self._writer.epoch, "number": self._layout.number + 1, "outcome": "asked"}
             self._writer.append([self._layout.model_copy(update={**again, "asked": wanted.setting})])
+
+    def _is_as_asked(self) -> bool:
+        """Whether the layout, or that to which the change under way leads, is what the command of a run for the layout alone asks for, if its
+        number of workers is. After `abort` the slots may be shared unevenly."""
+        policy, number = self._spec.policy_now, self._spec.wanted.now
+        if self._state.target is not None:
+            return policy in (None, layout_to(self._state.target, 0).policy)
+        layout = layout_of(self._layout)
+        return number is None or is_as(self._layout, layout.with_policy(policy or layout.policy).with_workers(number))
 
     def _replanned(self, core: Core, workers: int) -> Layout:
         """From the present owners to so many workers."""
@@ -130,8 +141,7 @@ class Changing:
             )
         layout = layout_of(self._layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
-        is_even = target_of(target).ranges == self._layout.placed.ranges  # after `abort` it may not be
-        if is_even and target.members == layout.members and target.policy == layout.policy:
+        if is_as(self._layout, target):
             raise ChangeRefused(
                 f"the layout has {request.workers} workers already; nothing was changed.",
                 "`stepwell layout show` shows them.",

@@ -66,6 +66,13 @@ def workers_to_have(wanted: WorkersWanted, state: StepLogState) -> int | None:
     return None
 
 
+def is_as(record: LayoutRecord, layout: Layout) -> bool:
+    """Whether the recorded layout has the members, the owners and the policy of this one. Its number and its births do not matter."""
+    target = target_of(layout)
+    has = (record.placed.ranges, tuple(record.placed.births), record.policy)
+    return has == (target.ranges, target.members, target.policy)
+
+
 def record_of(
     layout: Layout, births: Mapping[int, str], *, epoch: int, asked: int | None, outcome: Outcome
 ) -> LayoutRecord:
@@ -74,7 +81,7 @@ def record_of(
         epoch=epoch,
         number=layout.number,
         shards=layout.shards,
-        policy=_part_of(layout.policy),
+        policy=part_of(layout.policy),
         placed=Placed.of(births, layout.owned),
         asked=asked,
         outcome=outcome,
@@ -91,7 +98,7 @@ def target_of(layout: Layout) -> Target:
     """The layout as that to which a change leads."""
     return Target(
         shards=layout.shards,
-        policy=_part_of(layout.policy),
+        policy=part_of(layout.policy),
         members=layout.members,
         ranges=ranges_of(layout.owned),
     )
@@ -162,7 +169,8 @@ def owners_by_version(state: StepLogState) -> dict[VersionId, Mapping[int, str]]
     return owners
 
 
-def _part_of(policy: Policy) -> PolicyPart:
+def part_of(policy: Policy) -> PolicyPart:
+    """The policy as the records have it."""
     match policy:
         case Fixed(shards):
             return FixedPart(shards=shards)

@@ -84,7 +84,8 @@ from coordinator.migration.icadd_messages import (
 )
 
 KEYS_HELD_MAX = 64
-"""How many keys a region collects at once. Their records wait, so more keys mean more memory and longer waiting, and no less work."""
+"""How many keys a region collects at once while records flow. Their records wait, so more keys mean more memory and longer waiting, and no less
+work."""
 
 STORY_EVENTS_MAX = 16
 """How many past inputs the text of an assertion lists. The move of one key has about eight."""
@@ -120,15 +121,16 @@ class Collection:
 class Region:
     """This is what the distributors of one worker know. `route` is F, and `settled` its version; `version` is settled + 1 from COLLECT on.
 
-    `whitelist` are the keys that are here and must leave; it is a dict for its order. `hold` are those that are being collected. `given` are
-    those that this change has sent away. `markers` are the workers whose marker has come, `finished` those whose Done has come, and `closed`
-    those whose echo has come too. `early` holds detoured records by the origin whose marker they wait for; `unechoed` holds records by the old
-    owner whose echo they wait for. `check` states the invariants."""
+    `held_max` bounds the keys that are collected at once. `whitelist` are the keys that are here and must leave; it is a dict for its order.
+    `hold` are those that are being collected. `given` are those that this change has sent away. `markers` are the workers whose marker has come,
+    `finished` those whose Done has come, and `closed` those whose echo has come too. `early` holds detoured records by the origin whose marker
+    they wait for; `unechoed` holds records by the old owner whose echo they wait for. `check` states the invariants."""
 
     me: Worker
     lanes: frozenset[Lane]
     route: Route
     settled: int = 0
+    held_max: int = KEYS_HELD_MAX
     version: int = field(init=False)
     phase: Phase = Phase.SETTLED
     change: Change | None = None
@@ -217,7 +219,7 @@ class Region:
     def collect(self, keys_max: int) -> list[RegionInstruction]:
         """Begins to collect up to `keys_max` more keys, in the order of their listing. Does nothing outside COLLECT."""
         if self.phase is Phase.COLLECT:
-            room = max(0, min(keys_max, KEYS_HELD_MAX - len(self.hold)))
+            room = max(0, min(keys_max, self.held_max - len(self.hold)))
             for key in tuple(islice(self.whitelist, room)):
                 self.story.append(("collect", key))
                 del self.whitelist[key]
@@ -383,7 +385,7 @@ class Region:
         assert all(self._new_owner(key) != self.me for key in {*self.whitelist, *self.hold}), self._with_story(
             "a key leaves that stays"
         )
-        assert len(self.hold) <= KEYS_HELD_MAX, self._with_story("too many keys are held")
+        assert len(self.hold) <= self.held_max, self._with_story("too many keys are held")
         assert not self.early.keys() & self.markers, self._with_story("records wait for a marker that has come")
         assert self.unechoed.keys() <= self.finished - self.closed, self._with_story(
             "records wait for an echo that nobody sends"

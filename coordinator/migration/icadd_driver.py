@@ -1,7 +1,8 @@
 """ICADD (icadd.py), driven by the engine (driver.py). A worker has one region with one distributor and one operator, and a key is a slot.
 
 All regions are started at once, and tell their slots. After that, each round lets one region collect some of its slots. The old owners take
-turns. The state of a slot is an Acquire: it stays in its channel, and whatever is sent behind it, until the engine has moved the slot.
+turns. No records flow meanwhile, so only the shell bounds how many slots a region collects at once. The state of a slot is an Acquire: it stays
+in its channel, and whatever is sent behind it, until the engine has moved the slot.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from base.slots import SlotSet
+from base.slots import SLOTS, SlotSet
 from coordinator.migration.driver import Move
 from coordinator.migration.icadd import Phase, Region
 from coordinator.migration.icadd_messages import (
@@ -45,7 +46,7 @@ class IcaddMigration:
         self.messages = 0
         self._workers = sorted({*owned, *target})
         now, then = _route(owned), _route(target)
-        self._regions = {worker: Region(worker, frozenset([_LANE]), now) for worker in self._workers}
+        self._regions = {worker: Region(worker, frozenset([_LANE]), now, held_max=SLOTS) for worker in self._workers}
         self._operators = {
             worker: Operator(0, 1, lambda key: _STATE, dict.fromkeys(owned.get(worker, ()))) for worker in self._workers
         }

@@ -176,8 +176,9 @@ def _changed(
 def _changed_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:
     from stepwell.commands.layout_change import change_offline, refuse_without_need
 
-    refuse_without_need(*_recorded(project), workers)
-    return change_offline(project, workers, _policies(project).get(is_fixed))
+    policy = _policies(project).get(is_fixed)
+    refuse_without_need(*_recorded(project), workers, policy)
+    return change_offline(project, workers, policy)
 
 
 def _refuse_other(word: str | None, known: Sequence[str], what: str) -> None:

@@ -10,6 +10,7 @@ import typer
 from rich.live import Live
 
 from base.fault import ExitCode
+from coordinator.layouts import is_as, layout_of, part_of
 from engine.model.layout import Policy
 from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
@@ -103,13 +104,14 @@ def _judge(status: dict[str, Any], number: int, workers: int) -> None:
         raise NotAsAsked(f"the change got another target meanwhile: {has}.", "`stepwell layout show` shows them.")
 
 
-def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int) -> None:
+def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int, policy: Policy | None) -> None:
     """Raises LayoutRefused if a change without a service has nothing to do, or cannot begin."""
     if log.refresh is not None:
         raise LayoutRefused(
             "a full refresh is under way; nothing was changed.", "Finish it with `stepwell run --available-now` first."
         )
-    if log.change is None and len(record.placed.members) == workers:
+    layout = layout_of(record)
+    if log.change is None and is_as(record, layout.with_policy(policy or layout.policy).with_workers(workers)):
         raise LayoutRefused(
             f"the layout has {workers} workers already; nothing was changed.", "`stepwell layout show` shows them."
         )
@@ -130,6 +132,7 @@ def change_offline(project: Project, workers: int, policy: Policy | None) -> dic
     layout = status["layout"]
     if not layout:
         raise typer.Exit(int(ExitCode.INTERRUPTED))
-    if "change" in layout or len(layout["members"]) != workers:
+    is_policy = policy is None or layout["policy"] == part_of(policy).kind
+    if "change" in layout or len(layout["members"]) != workers or not is_policy:
         raise NotAsAsked("the run was stopped before the change was settled.", "The next run goes on with it.")
     return status

@@ -11,7 +11,6 @@ from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.change import COPIED_SLOTS_MAX, Bury, Change, Cut, LogChange, Staff, Wanted, moves
 from coordinator.layouts import completion_records
-from coordinator.migration import icadd
 from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, LayoutIntent, Placed
 from io_kafka.step_log.records import CheckpointIntent, Claim, Record
 from io_kafka.step_log.state import StepLogState
@@ -89,9 +88,7 @@ def test_a_change_ends_with_the_owners_of_its_target(
     before: tuple[int, ...],
     after: tuple[int, ...],
     seed: int,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(icadd, "KEYS_HELD_MAX", 1 << 16)
     dice, log, change = random.Random(seed), Log(before), Change(owned_by(*before), slots_per_round=3000)
     change.request(Wanted(mode, target(*after), None, protocol=protocol), log)
     assert following(change, log) is None or not change.new(log), "no worker is made before there is a task for it"

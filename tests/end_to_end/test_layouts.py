@@ -17,8 +17,8 @@ import pytest
 from base.slots import SlotSet
 from coordinator import cut_budget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
-from coordinator.migration import icadd
 from engine.model.circuit import View
+from engine.model.layout import Dynamic
 from engine.resident.crew import Crew
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
@@ -89,8 +89,7 @@ IN_EACH_RUN = ("live with copies", "icadd", "hot")
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=() if way in IN_EACH_RUN else pytest.mark.soak) for way in WAYS]
 )
-def test_a_running_service_gets_other_workers(play: Playground, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(icadd, "KEYS_HELD_MAX", 1 << 16)
+def test_a_running_service_gets_other_workers(play: Playground, way: str) -> None:
     asked = WAYS[way]
     resolved = resolved_for(play, 2)
     everything.send(play, 1)
@@ -261,6 +260,36 @@ def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: 
         settle(play, resolved, run, 1)
         assert run.board.show()["layout_fault"] is None
     assert members(play, resolved) == 1
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stopped: bool) -> None:
+    """Also when a change to as many workers, with the former policy, was under way as the service stopped."""
+    resolved = resolved_for(play, 2)
+    everything.send(play, 1)
+    if is_stopped:
+        with play.running(resolved, threads()) as run:
+            run.wait_until(lambda status: status["steps_run"] > 0)
+            run.requests.ask_layout(ChangeRequest(3, "live", budget_bytes=300), WAIT_SECONDS_MAX)
+            run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
+    else:
+        play.run(resolved, threads())
+    workers = 3 if is_stopped else 2
+    assert (play.log(resolved).change is not None) == is_stopped
+    everything.send(play, 2)
+    wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=Dynamic()))
+    status = play.run(wanted, threads(), only_layout=True, available_now=False)
+    assert status["steps_run"] == 0 and members(play, resolved) == workers
+    layout = play.log(resolved).layout
+    assert layout is not None and layout.policy.kind == "dynamic"
+    assert is_stopped or layout.shards == Dynamic().needed(workers)  # a cut may have ended within a shard
+    number = layout.number
+    assert play.run(wanted, threads(), only_layout=True, available_now=False)["steps_run"] == 0
+    layout = play.log(resolved).layout
+    assert layout is not None and layout.number == number, "there was nothing to change"
+    play.run(resolved, threads())
+    assert 0 not in play.check(resolved).values()
+    play.check_steps(resolved)
 
 
 def test_a_setting_that_nobody_has_touched_does_not_undo_a_change(play: Playground) -> None:

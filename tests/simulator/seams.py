@@ -20,9 +20,7 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
-from base.slots import SLOTS
 from coordinator import changing, copying, cut_budget
-from coordinator.migration import icadd
 from engine.resident import copies, crew, entry, mesh, registration, slots, worker
 from engine.run import cut, staging, tasks
 from faults import points
@@ -123,7 +121,6 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
         (changing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
-        (icadd, {"KEYS_HELD_MAX": SLOTS}),
         (worker, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "from_buffer": _same}),

@@ -313,7 +313,7 @@ def test_a_plan_says_what_would_move(line: CommandLine, log: Callable[..., None]
     found = line.here("layout", "plan", "--workers", "1", "--json").json
     way = {"source": 1, "destination": 0, "slots": HALF, "share_percent": 50.0, "bytes": 330_000_000}
     assert found["moves"] == [way] and found["leaving"] == [1] and found["joining"] == []
-    assert found["cold_s"] == 2.2 and found["live_s"] == [2.2, 16.94]
+    assert found["cold_s"] == 2.2 and found["live_s"] == [2.2, 18.26]
     told = line.here("layout", "plan", "--workers", "3", "--dynamic").out
     assert "from 2 to 3 workers, 8 to 32 shards" in told and "cannot be split" in told
     same = line.here("layout", "plan", "--workers", "2", "--json").json
