@@ -61,7 +61,8 @@ class Checkpointing:
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():
-                crew.begin_fold()
+                # Rewriting a file keeps the disk busy, so it does not come together with the cuts of a change.
+                crew.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))
                 self._fold_told_at = self._monotonic()
                 self.is_folding, self._is_hurried = True, False
                 core.folding()
@@ -76,7 +77,7 @@ class Checkpointing:
             return
         folded = crew.folded()
         if folded is None:
-            if not self._is_hurried and (core.stopping or core.change.holds_steps(self._writer.state)):
+            if not self._is_hurried and (core.stopping or not core.change.is_idle(self._writer.state)):
                 self._is_hurried = True
                 crew.hurry()
             self._tell_of_slow_fold(crew)

@@ -16,6 +16,9 @@ BYTES_PER_S_MAX = 64 << 20
 """A disk of a small machine writes 200 MB/s."""
 CHUNK_BYTES = 4 << 20
 """Synced one by one, so that no queue of unwritten pages grows."""
+REST_FACTOR = 2.0
+"""After each chunk the file rests at least so many times as long as the chunk took. So a slow disk, or one that several workers of a host write
+to, is busy with such files for a third of the time at most."""
 
 
 class Unwanted(Exception):
@@ -49,10 +52,12 @@ def _write(source: int, file: Path, is_wanted: Callable[[], bool], faults: list[
             while chunk := chunks.read(CHUNK_BYTES):
                 if not is_wanted():
                     raise Unwanted
+                chunk_began = time.monotonic()
                 out.write(chunk)
                 os.fdatasync(out.fileno())
                 written += len(chunk)
-                time.sleep(max(0.0, began + written / BYTES_PER_S_MAX - time.monotonic()))
+                now = time.monotonic()
+                time.sleep(max(REST_FACTOR * (now - chunk_began), began + written / BYTES_PER_S_MAX - now))
             os.fsync(out.fileno())
     except (OSError, Unwanted) as fault:
         faults.append(fault)

@@ -341,9 +341,10 @@ class Crew:
         """Something waits for the fold under way."""
         self._send_to_all(Hurry())
 
-    def begin_fold(self) -> None:
-        """Makes the frozen changes durable, beside the steps. `folded` tells when it is over."""
-        self._roster.begin("fold", dict.fromkeys(self.numbers, Fold()))
+    def begin_fold(self, *, may_rewrite: bool) -> None:
+        """Makes the frozen changes durable, beside the steps. `folded` tells when it is over. `may_rewrite`: whether files that are mostly free
+        may be rewritten."""
+        self._roster.begin("fold", dict.fromkeys(self.numbers, Fold(may_rewrite=may_rewrite)))
 
     def folded(self) -> dict[int, Folded] | None:
         """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed, without waiting for the

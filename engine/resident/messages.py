@@ -138,9 +138,11 @@ class Freeze(_Message):
 
 
 class Fold(_Message):
-    """Begins a fold, which runs beside the steps. `Folded` or `Failed` answers when it is over."""
+    """Begins a fold, which runs beside the steps. `Folded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be rewritten
+    after it, if much of it is free."""
 
     kind: Literal["fold"] = "fold"
+    may_rewrite: bool
 
 
 class Read(_Message):

@@ -96,8 +96,9 @@ from storage.identity import Identity
 _log = structlog.get_logger("engine.resident.worker")
 
 LOOKS_AT_FOLDS = (2, 3)
-"""After these folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. In the first
-one what has left comes into the undo log, and a change of the layout may go on. After the last one, free pages are those that a fold needs."""
+"""After these folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. Folds during a
+change of the layout do not count. In the first one what has left comes into the undo log. After the last one, free pages are those that a fold
+needs."""
 
 
 class CoordinatorGone(Exception):
@@ -159,7 +160,7 @@ class Worker:
         self._slots = SlotMover(self._mesh, identity.worker, self._copier)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
-        self._folds = 0  # that were begun since the database was opened, or slots have left it
+        self._folds = 0  # that were begun since the database was opened, or slots have left it, and in which the file may be rewritten
         self._is_hurried = False  # whether the coordinator waits for the fold
         self.life = Life()
         self.progress = progress
@@ -272,10 +273,10 @@ class Worker:
                 assert self.life.at_boundary and version.step == self.life.step, f"{order} before step {self.life.step}"
                 self._freeze(order)
                 self._answer(Frozen(version=version))
-            case Fold():
-                self._folds += 1
+            case Fold(may_rewrite=may_rewrite):
+                self._folds += may_rewrite
                 self._is_hurried = False
-                looks = self._folds in LOOKS_AT_FOLDS
+                looks = may_rewrite and self._folds in LOOKS_AT_FOLDS
                 self._outside.start_thread("fold", lambda: self._fold(looks=looks))
             case Hurry():
                 self._is_hurried = True

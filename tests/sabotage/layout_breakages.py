@@ -271,6 +271,26 @@ LAYOUT = (
         ),
     ),
     Breakage(
+        "files-rewritten-during-a-change",
+        "A worker rewrites its file between two cuts of a change.",
+        BOUNDED,
+        (
+            Edit(
+                "coordinator/checkpointing.py",
+                "crew.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))",
+                "crew.begin_fold(may_rewrite=True)",
+            ),
+        ),
+        ("tests/coordinator/test_checkpointing.py::test_no_file_is_rewritten_while_the_layout_changes",),
+    ),
+    Breakage(
+        "no-rest-between-chunks",
+        "A file that is rewritten keeps a slow disk busy all the time.",
+        BOUNDED,
+        (Edit("storage/paced.py", "max(REST_FACTOR * (now - chunk_began), began", "max(0.0, began"),),
+        ("tests/storage/test_paced.py::test_a_slow_disk_gets_rests_that_are_longer_than_its_writes",),
+    ),
+    Breakage(
         "worker-made-during-a-fold",
         "A new worker is made at a version that another one is about to follow.",
         VERSIONS,

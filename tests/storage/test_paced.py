@@ -37,6 +37,20 @@ def test_it_waits_as_long_as_the_rate_demands(tmp_path: Path, monkeypatch: pytes
     assert slept == [2.0, 2.0, 2.0]
 
 
+def test_a_slow_disk_gets_rests_that_are_longer_than_its_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [0.0], list[float]()
+
+    def sync(descriptor: int) -> None:
+        now[0] += 3.0
+
+    monkeypatch.setattr(module, "time", type("clock", (), {"monotonic": lambda: now[0], "sleep": slept.append}))
+    monkeypatch.setattr(module.os, "fdatasync", sync)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
+    with paced(tmp_path / "file", lambda: True) as descriptor:
+        os.write(descriptor, bytes(2000))
+    assert slept == [6.0, 6.0]
+
+
 def test_a_fault_of_the_file_is_raised_and_the_writer_does_not_wait_for_ever(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError), paced(tmp_path / "file", lambda: True) as descriptor:

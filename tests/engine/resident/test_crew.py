@@ -72,7 +72,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 def fold(made: Crew, version: VersionId) -> None:
     made.freeze(version)
-    made.begin_fold()
+    made.begin_fold(may_rewrite=True)
     wait_until(lambda: made.folded() is not None)
 
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
         made.give(step_of(0, {0: (0, 1)}))
         made.collect(0)
         made.freeze(VersionId(1, 1, "v1"))
-        made.begin_fold()
+        made.begin_fold(may_rewrite=True)
         made.give(step_of(1, {0: (1, 2)}))
         made.collect(1)
         wait_until(lambda: made.folded() is not None)

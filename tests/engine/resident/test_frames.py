@@ -57,7 +57,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         bytes_max=None,
     ),
     messages.Freeze(version=VERSION),
-    messages.Fold(),
+    messages.Fold(may_rewrite=True),
     messages.Read(views=("v", "w")),
     messages.Pause(),
     messages.Resume(),
