@@ -34,6 +34,8 @@ from stepwell.project.loading import STATE_FOLDER
 from stepwell.service.client import ControlClient
 from stepwell.service.last_run import read_last_run
 
+MEASURED_KINDS = ("division", "step")
+
 ENGINE = "stepwell"
 RUN_SECONDS_MAX = 1_800
 LOOK_SECONDS = 0.25
@@ -177,11 +179,13 @@ def messages_of(bench: Bench, name: str) -> list[int]:
 
 
 def _log_of(bench: Bench, name: str) -> Iterator[tuple[Record, int]]:
-    """The records of the step log, each with its timestamp in ms."""
+    """The divisions and the records of steps in the step log, each with its timestamp in ms. Their form is that of all formats so far; other
+    records may be of a format that this version does not read, because a checkout of another version can be measured."""
     log = log_topic_of(name)
     records = read_all(bench.servers, log)
     for offset, (value, at_ms) in enumerate(zip(records.value.to_pylist(), records.at_ms.to_pylist(), strict=True)):
-        yield decode(value, log, offset), at_ms
+        if json.loads(value)["kind"] in MEASURED_KINDS:
+            yield decode(value, log, offset), at_ms
 
 
 def _looks_until_end(child: subprocess.Popen[str], prepared: Prepared) -> list[dict[str, Any]]:
