@@ -1,8 +1,8 @@
 """Rows as byte strings whose order is the order of an ORDER BY, so that one comparison of bytes compares all sort keys.
 
-The bytes of a row are those of its sort keys, one after another. A key begins with a mark, which says whether it is null and puts nulls first or
-last. The value follows, and its bytes are inverted for a descending key. No value's bytes are the beginning of those of another value of its type.
-So the bytes of two rows differ first within the first key in which the rows differ.
+The bytes of a row are those of its sort keys, one after another. A key begins with a mark, which says whether it is null and puts nulls
+first or last. The value follows, and its bytes are inverted for a descending key. No value's bytes are the beginning of those of another
+value of its type. So the bytes of two rows differ first within the first key in which the rows differ.
 
     number, date, timestamp, boolean     8 bytes (`order.codes_of`), with the sign bit flipped, the highest byte first
     decimal of more than 18 digits       16 bytes

@@ -1,10 +1,10 @@
 """TopK: the first rows of each key in some order: ORDER BY, LIMIT and OFFSET.
 
-With P(b) = "the first b rows of the key", the output is P(offset + count) - P(offset). Without a count it is all rows - P(offset). So the operator
-is two cursors per key, and `engine/state/prefixes.py` moves them.
+With P(b) = "the first b rows of the key", the output is P(offset + count) - P(offset). Without a count it is all rows - P(offset). So the
+operator is two cursors per key, and `engine/state/prefixes.py` moves them.
 
-Order: by the sort keys, as Spark orders them, and then by canonical order, which is by the hash of the whole row. So the rows that are kept are a
-function of the content alone, although Spark's own choice among rows that tie depends on its partitions.
+Order: by the sort keys, as Spark orders them, and then by canonical order, which is by the hash of the whole row. So the rows that are kept
+are a function of the content alone, although Spark's own choice among rows that tie depends on its partitions.
 
 Cost of a step: what `prefixes.py` bounds. It grows with the change and with the rows that enter or leave the first `offset` and the first
 `offset + count` rows, and not with the rows that are kept nor with `offset + count`.

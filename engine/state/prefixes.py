@@ -12,21 +12,21 @@ cursor. What has to be read of the trace are only the rows between its old and i
 - Rows that go before the cursor make room: read forwards from the cursor until `bound` places are taken.
 - A row that comes or goes behind the cursor changes nothing, and nothing is read.
 
-Rows with equal sort bytes are one class, and the cursor points to a class. Such rows tie although their bytes end with a hash of the whole row, so
-there is nearly always one row in a class; -0.0 and 0.0 are an exception. A class is read as a whole, and its rows are in the order of
-`zset.group_rows`, which is exact.
+Rows with equal sort bytes are one class, and the cursor points to a class. Such rows tie although their bytes end with a hash of the whole
+row, so there is nearly always one row in a class; -0.0 and 0.0 are an exception. A class is read as a whole, and its rows are in the order
+of `zset.group_rows`, which is exact.
 
-A total weight below zero counts as no row. (A changelog in several partitions can retract a row a step before it inserts it.)
+A total weight below zero counts as no row. (A changelog in several partitions may retract a row in an earlier step than it inserts it.)
 
-**Bound on the rows read for one key** (`segments.read` is the only way to read them). Let R be the number of runs of its bucket, n the number of
-its rows, d the rows of the change, m the rows that enter or leave the prefix, counted once for each row and not for its weight, and c the largest
-number of rows beside them in one run that are retracted and not merged away yet. Then at most
+**Bound on the rows read for one key** (`segments.read` is the only way to read them). Let R be the number of runs of its bucket, n the
+number of its rows, d the rows of the change, m the rows that enter or leave the prefix, counted once for each row and not for its weight,
+and c the largest number of rows beside them in one run that are retracted and not merged away yet. Then at most
 
     R * (2 + 2 * log2(n + 1) * (d + 1) + 2 + 6 * (m + d + c + 4))
 
-rows are read: the ends of the key's rows, bisections for the cursor and for the changed rows before it, and rounds of 4, 16, 64, ... rows beside the
-cursor's class. This depends neither on the rows that are kept (but for the logarithm), nor on `bound`. Merges of runs are not in it. They belong
-to the trace, which merges each changed row O(log n) times.
+rows are read: the ends of the key's rows, bisections for the cursor and for the changed rows before it, and rounds of 4, 16, 64, ... rows
+beside the cursor's class. This depends neither on the rows that are kept (but for the logarithm), nor on `bound`. Merges of runs are not in
+it. They belong to the trace, which merges each changed row O(log n) times.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _BELOW_ALL = -(1 << 63)
 
 @dataclass(frozen=True)
 class Change:
-    """Rows that are added to the trace, each once. `key[i]`: the index of row i's key. `rows`: the columns of the trace. `weights`: what is added
-    to the row's weight. `effects`: by how much that changes its number of places (`effects_of`)."""
+    """Rows that are added to the trace, each once. `key[i]`: the index of row i's key. `rows`: the columns of the trace. `weights`: what is
+    added to the row's weight. `effects`: by how much that changes its number of places (`effects_of`)."""
 
     key: Int64s
     rows: pa.Table
@@ -73,8 +73,8 @@ class Cursors(NamedTuple):
 
 @dataclass(frozen=True)
 class Moved:
-    """`rows`, `weights`: the change of the prefixes, in columns of the trace; a row may occur twice. `key[i]`: the index of row i's key. `cursors`:
-    those after the change."""
+    """`rows`, `weights`: the change of the prefixes, in columns of the trace; a row may occur twice. `key[i]`: the index of row i's key.
+    `cursors`: those after the change."""
 
     key: Int64s
     rows: pa.Table
@@ -83,9 +83,9 @@ class Moved:
 
 
 class _Rows(NamedTuple):
-    """Rows of runs and of the change. `before`: weights in the trace. `added`: weights of the change. `inner`: whether this is the last row that
-    was read of a run that has more rows in its direction. `at`: whether the row is in the class of the cursor. `change`: its position in the change,
-    or -1."""
+    """Rows of runs and of the change. `before`: weights in the trace. `added`: weights of the change. `inner`: whether this is the last row
+    that was read of a run that has more rows in its direction. `at`: whether the row is in the class of the cursor. `change`: its position
+    in the change, or -1."""
 
     key: Int64s
     rows: pa.Table
@@ -115,8 +115,8 @@ def before_cursor(trace: Trace, change: Change, cursors: Cursors) -> tuple[Bools
 
 
 def advance(trace: Trace, segments: Sequence[Segment], change: Change, cursors: Cursors, bound: int) -> Moved:
-    """Moves the cursors of the prefixes of `bound` rows. The change has not been appended to the trace yet. `segments`: of the keys, whose numbers
-    are those of the cursors."""
+    """Moves the cursors of the prefixes of `bound` rows. The change has not been appended to the trace yet. `segments`: of the keys, whose
+    numbers are those of the cursors."""
     assert bound > 0
     search = _Search(trace, segments, change, cursors, bound)
     width = WIDTH_FIRST
