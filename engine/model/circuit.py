@@ -256,6 +256,42 @@ class FinalAggregate(NodeBase):
 
 
 @dataclass(frozen=True)
+class SortKey:
+    """A column by which rows are sorted."""
+
+    column: Column
+    ascending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class TopK(NodeBase):
+    """Of the rows with equal `partition` columns: the `count` rows behind the first `offset`, in the order of `order`. A row of weight 3 takes
+    three places. Rows that tie are in canonical order. Without a `count` there is no end. Without partition columns there is one group.
+
+    The partition columns are compared as they are, and the sort keys in Spark's order, in which -0.0 equals 0.0."""
+
+    partition: tuple[Column, ...]
+    order: tuple[SortKey, ...]
+    offset: int
+    count: int | None
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The numbers of rows from the first one on whose difference is the output: `offset`, unless it is 0, and the end, if there is one."""
+        ends = (self.offset, 0 if self.count is None else self.offset + self.count)
+        return tuple(end for end in ends if end)
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert list(inputs) == [self.types]
+        assert _columns_exist(self.partition, self.types) and len(set(self.partition)) == len(self.partition)
+        assert _columns_exist((key.column for key in self.order), self.types)
+        assert self.offset >= 0 and self.bounds and (self.count is None or self.count > 0), (
+            "it keeps no row, or every row"
+        )
+
+
+@dataclass(frozen=True)
 class View(NodeBase):
     """A materialized view or table: its content, under its name. `names`: the columns' names.
 
@@ -297,7 +333,7 @@ class Output(NodeBase):
 
 Node = (
     Source | LastByKey | Constant | Map | Union | Distinct | Deduplicate | Join | SemiJoin | Aggregate | PartialAggregate
-    | JoinPartials | FinalAggregate | View | Output
+    | JoinPartials | FinalAggregate | TopK | View | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 
@@ -341,7 +377,7 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, NodeBase | Expression | AggregateCall):
+    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey):
         plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value

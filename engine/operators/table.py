@@ -17,6 +17,7 @@ from engine.operators.output import OUTPUT
 from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
 from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.source import SOURCE
+from engine.operators.top_k import TOP_K
 from engine.operators.view import VIEW
 
 OPERATORS: tuple[Operator[Any], ...] = (
@@ -33,6 +34,7 @@ OPERATORS: tuple[Operator[Any], ...] = (
     PARTIAL_AGGREGATE,
     JOIN_PARTIALS,
     FINAL_AGGREGATE,
+    TOP_K,
     VIEW,
     OUTPUT,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import AggregateCall, Column, Expression
+from engine.model.circuit import AggregateCall, Column, Expression, SortKey
 
 
 def columns(numbers: Sequence[Column]) -> str:
@@ -28,6 +28,16 @@ def aggregate(group: Sequence[Column], calls: Sequence[AggregateCall], prefix: s
     sums."""
     by = f"by {columns(group)}: " if group else ""
     return by + ", ".join(_call(call, prefix) for call in calls)
+
+
+def top_k(partition: Sequence[Column], order: Sequence[SortKey], offset: int, count: int | None) -> str:
+    rows = ("all rows" if count is None else f"first {count} rows") + (f" behind {offset}" if offset else "")
+    by = f" of each {columns(partition)}" if partition else ""
+    return rows + by + (f" by {', '.join(map(_sort_key, order))}" if order else " in canonical order")
+
+
+def _sort_key(key: SortKey) -> str:
+    return f"c{key.column} {'asc' if key.ascending else 'desc'} nulls {'first' if key.nulls_first else 'last'}"
 
 
 def _call(call: AggregateCall, prefix: str) -> str:

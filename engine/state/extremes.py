@@ -28,8 +28,9 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s
 from engine.rows import zset
-from engine.rows.hashing import Hashes, identity_columns
-from engine.state.trace import Run, Trace
+from engine.rows.hashing import Hashes
+from engine.state.segments import Segment, segments_of
+from engine.state.trace import Trace
 
 WIDTH_GROWTH = 4
 """Rows of a run that a round reads, as a multiple of the round before. It keeps the rounds few, and reads at most 4
@@ -59,16 +60,6 @@ class Found:
     rows_touched: int
 
 
-@dataclass(frozen=True)
-class _Segment:
-    """The rows of keys in one run: rows low[i] to high[i] - 1 are those of key[i], and there is at least one."""
-
-    run: Run
-    key: Int64s
-    low: Int64s
-    high: Int64s
-
-
 class _Candidates(NamedTuple):
     """Rows of the runs and rows of the change. `before` and `after`: their weights without and with the change.
     `inner`: whether this is the innermost row that was read of its key in a run that has more rows of it."""
@@ -84,7 +75,8 @@ def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest
     """The lowest (or highest) value of positive weight of each key, before and after the change. The change has not
     been appended to the trace yet. `hashes`: of the rows of `keys`."""
     assert trace.layout.ordered and trace.layout.key == tuple(range(len(trace.layout.types) - 1))
-    segments, touched = _segments(trace, keys, hashes)
+    segments = segments_of(trace, keys, hashes)
+    touched = sum(segment.ends_touched for segment in segments)
     results = _Results(keys.num_rows, trace.layout.types[-1])
     active = np.ones(keys.num_rows, dtype=np.bool_)
     width = 1
@@ -155,43 +147,6 @@ def _scores(values: pa.Array, highest: bool) -> Int64s:
     return scores if highest else ~scores
 
 
-def _segments(trace: Trace, keys: pa.Table, hashes: Hashes) -> tuple[list[_Segment], int]:
-    order = np.argsort(hashes)
-    ascending = hashes[order]
-    found, touched = [], 0
-    for run, start, stop in trace.runs_near(ascending):
-        low = np.searchsorted(run.hashes, ascending[start:stop], side="left")
-        high = np.searchsorted(run.hashes, ascending[start:stop], side="right")
-        some = np.flatnonzero(high > low)
-        if len(some):
-            segment = _Segment(run, order[some + start], low[some], high[some])
-            found.append(_without_collisions(trace, segment, keys))
-            touched += 2 * len(some)
-    return found, touched
-
-
-def _without_collisions(trace: Trace, segment: _Segment, keys: pa.Table) -> _Segment:
-    """The segment without rows of other keys that have the same hash. Rows of one hash are in the order of their keys,
-    so if the first and the last row have the key, all have it. Otherwise all rows are compared."""
-    first = _has_key(trace, segment.run, segment.low, keys, segment.key)
-    last = _has_key(trace, segment.run, segment.high - 1, keys, segment.key)
-    if (first & last).all():
-        return segment
-    low, high = segment.low.copy(), segment.high.copy()
-    for i in np.flatnonzero(~(first & last)).tolist():
-        rows = np.arange(low[i], high[i])
-        equal = np.flatnonzero(_has_key(trace, segment.run, rows, keys, np.full(len(rows), segment.key[i])))
-        low[i], high[i] = (rows[equal[0]], rows[equal[-1]] + 1) if len(equal) else (0, 0)
-    some = high > low
-    return _Segment(segment.run, segment.key[some], low[some], high[some])
-
-
-def _has_key(trace: Trace, run: Run, rows: Int64s, keys: pa.Table, key: Int64s) -> Bools:
-    asked = identity_columns([zset.take(column, pa.array(key)) for column in keys.columns])
-    there = identity_columns([zset.take(run.table.column(i), pa.array(rows)) for i in trace.layout.key])
-    return zset.equal_rows(asked, there, len(rows))
-
-
 def _from_change(change: Change, active: Bools) -> _Candidates:
     some = np.flatnonzero(active[change.key])
     weights = change.weights[some]
@@ -199,7 +154,7 @@ def _from_change(change: Change, active: Bools) -> _Candidates:
     return _Candidates(change.key[some], values, np.zeros_like(weights), weights, np.zeros(len(some), np.bool_))
 
 
-def _outermost(trace: Trace, segment: _Segment, active: Bools, width: int, highest: bool) -> _Candidates:
+def _outermost(trace: Trace, segment: Segment, active: Bools, width: int, highest: bool) -> _Candidates:
     some = np.flatnonzero(active[segment.key])
     low, high = segment.low[some], segment.high[some]
     first = np.maximum(low, high - width) if highest else low

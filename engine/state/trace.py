@@ -57,8 +57,9 @@ _RUN = struct.Struct(">QQ")
 class TraceLayout:
     """The shape of a trace's rows: columns of `types`, then one column for each accumulator.
 
-    `key`: the indices of the columns by which rows are looked up. `ordered`: the rows of one key are in the order of
-    their last column (for extremes), and not of their hash. A row is dropped when all its sums (and limbs) are 0."""
+    `key`: the indices of the columns by which rows are looked up. `ordered`: the key is the first columns, and the rows
+    of one key are in the order of the column behind them (for extremes and top-k), and not of their hash. A row is
+    dropped when all its sums (and limbs) are 0."""
 
     table: int
     types: tuple[pa.DataType, ...]
@@ -305,10 +306,15 @@ class Trace:
         return kept
 
     def _value_order(self, table: pa.Table) -> pa.Table:
-        """The rows in the order of (hash, key, last column). NaN is the greatest value, as in Spark, and nulls follow
-        it."""
-        keys = [(HASH, "ascending")] + [(f"c{i}", "ascending") for i in range(len(self.layout.types))]
-        return table.take(pc.sort_indices(table, sort_keys=keys))
+        """The rows in the order of (hash, key, column behind the key). NaN is the greatest value, as in Spark, and nulls
+        follow it. Keys of one hash are in any order that depends on the key alone."""
+        width = len(self.layout.key)
+        assert self.layout.key == tuple(range(width)), "the key of an ordered trace is its first columns"
+        key = identity_columns([c for c in table.columns[:width] if pa.types.is_nested(c.type)])
+        key += [c for c in table.columns[:width] if not pa.types.is_nested(c.type)]
+        columns = {HASH: table.column(HASH), **{f"k{i}": c for i, c in enumerate(key)}, "value": table.column(width)}
+        order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
+        return table.take(order)
 
 
 def encode_run(rows: pa.Table) -> memoryview:

@@ -92,8 +92,17 @@ class Lowering:
     @property
     def above(self) -> Sequence[TreeNode]:
         """The plan nodes above the one whose rule is running, nearest first. A node is missing if the rule above it lowered its child
-        directly. A refused node is missing too, because the nodes below it are lowered only to find more refusals."""
+        directly and not `within` it. A refused node is missing too, because the nodes below it are lowered only to find more refusals."""
         return self._open[-2::-1]
+
+    @contextmanager
+    def within(self, node: TreeNode) -> Iterator[None]:
+        """For a rule that lowers what is below `node` without lowering `node`: `above` has the node meanwhile."""
+        self._open.append(node)
+        try:
+            yield
+        finally:
+            self._open.pop()
 
     def add(self, node: Node, identifiers: Sequence[int]) -> Relation:
         """Adds a circuit node. The nodes above refer to its columns by `identifiers`."""

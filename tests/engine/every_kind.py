@@ -31,7 +31,9 @@ from engine.model.circuit import (
     Output,
     PartialAggregate,
     SemiJoin,
+    SortKey,
     Source,
+    TopK,
     Union,
     View,
 )
@@ -42,6 +44,7 @@ LONG, TEXT = TYPES
 MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
 PARTITIONS = {
     "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
+    "leading": 2, "behind": 1, "first": 1,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -91,6 +94,7 @@ def every_kind() -> Circuit:
     _growing(make, left, constant)
     _retracting(make, left, right, log)
     _aggregates(make, left, right)
+    _first_rows(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -131,6 +135,15 @@ def _aggregates(make: _Nodes, left: int, right: int) -> None:
     met = JoinPartials((partials, right), (*partial, *TYPES), (0,), (0,), (False,), (False, False, True, False))
     final = make.add(FinalAggregate((make.add(met),), (TEXT, LONG, LONG), (6,), calls, (LONG,), 1))
     make.view(final, "sums", ("word", "n", "total"), "changelog", derived=True)
+
+
+def _first_rows(make: _Nodes, left: int, log: int) -> None:
+    leading = make.add(TopK((left,), TYPES, (1,), (SortKey(0, False, False),), 0, 2))
+    make.view(leading, "leading", ("id", "word"), "changelog")
+    make.view(
+        make.add(TopK((left,), TYPES, (), (SortKey(1, True, True),), 1, None)), "behind", ("id", "word"), "append"
+    )
+    make.view(make.add(TopK((log,), TYPES, (), (), 0, 1)), "first", ("id", "word"), "changelog")
 
 
 @dataclass(frozen=True)

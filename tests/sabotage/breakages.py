@@ -1,4 +1,4 @@
-"""The breakages, by what they break; a new one is an entry in one of the seven lists."""
+"""The breakages, by what they break; a new one is an entry in one of the eight lists."""
 
 from __future__ import annotations
 
@@ -11,5 +11,16 @@ from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
+from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
 
-BREAKAGES: tuple[Breakage, ...] = (*COORDINATOR, *LAYOUT, *MIGRATION, *KAFKA, *ENGINE, *FRONT_END, *TEXT, *STORAGE)
+BREAKAGES: tuple[Breakage, ...] = (
+    *COORDINATOR,
+    *LAYOUT,
+    *MIGRATION,
+    *KAFKA,
+    *ENGINE,
+    *FRONT_END,
+    *TEXT,
+    *STORAGE,
+    *TOP_K_BREAKAGES,
+)

@@ -2,8 +2,8 @@
 is a hint too, because the Filter above its Window removes the same rows.
 
 An order has one use in a view: it decides which rows a LIMIT keeps. So a Sort below a LIMIT may not be left out. The
-rule of a LIMIT has to find the Sort, use its order, and lower the child of the Sort. If it lowers the Sort instead, an
-error is raised, because otherwise the view would have other rows.
+rule of a LIMIT (`rules/limit.py`) finds the Sort, uses its order, and lowers the child of the Sort. If a rule lowers the
+Sort instead, an error is raised, because otherwise the view would have other rows.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
 
-LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
-"""The nodes whose rows depend on the order of the rows below them."""
+LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
+"""The nodes whose rows depend on the order of the rows below them. (`rules/limit.py` says why a LocalLimit is none of them.)"""
 
-_FORGET_ORDER = frozenset(
+FORGET_ORDER = frozenset(
     {"Sort", "Aggregate", "Join", "Union", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"}
 )
 """The nodes above which an order from below has no meaning in SQL. Any other node may keep it, and is treated as if it did."""
@@ -27,7 +27,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 def lower_sort(context: Lowering, node: TreeNode) -> Relation:
     """Leaves out the order. Raises AssertionError below a LIMIT, whose rule has then lowered the Sort without using its order."""
-    reader = next((above.kind for above in context.above if above.kind in LIMITS | _FORGET_ORDER), None)
+    reader = next((above.kind for above in context.above if above.kind in LIMITS | FORGET_ORDER), None)
     if reader in LIMITS:
         raise AssertionError(
             f"the rule of {reader} lowers the Sort below it, which leaves the order out: take the order, and lower the Sort's child"

@@ -134,6 +134,20 @@ QUERIES: dict[str, Query] = {
     "one row": "SELECT 1 AS x, 'a' AS y",
     "nothing": "SELECT a FROM t WHERE false",
     "count of nothing": "SELECT count(*) AS n FROM t WHERE 1 = 0",
+    "first rows": "SELECT a, b, s FROM t ORDER BY b DESC NULLS LAST, s, a LIMIT 5",
+    "first rows of a total order, which is dropped": (
+        "SELECT n FROM (SELECT a, s, count(*) AS n FROM t GROUP BY a, s) ORDER BY s DESC, a LIMIT 4 OFFSET 2"
+    ),
+    "sums over first rows": "SELECT s, count(*) AS n, sum(b) AS x FROM (SELECT * FROM t ORDER BY b, s, a LIMIT 12) GROUP BY s",
+    "in first rows": "SELECT * FROM t WHERE a IN (SELECT c FROM u ORDER BY c DESC LIMIT 6)",
+    "join with first rows": (
+        "SELECT t.b, x.c FROM t JOIN (SELECT a, c FROM u ORDER BY c NULLS LAST, a DESC LIMIT 7) x ON t.a = x.a"
+    ),
+    "not in first rows": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u WHERE c IS NOT NULL ORDER BY c LIMIT 3)",
+    "first rows of first rows": (
+        "SELECT a, s FROM (SELECT a, b, s FROM t ORDER BY b, a, s LIMIT 20) WHERE a > 0 ORDER BY a DESC, s LIMIT 4"
+    ),
+    "behind the first rows": "SELECT a, s FROM t ORDER BY a, s OFFSET 4",
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
@@ -154,10 +168,10 @@ def test_a_lowered_query_holds_what_spark_answers(spark: SparkSession, name: str
         bench.source(table, ddl, "changelog")
     circuit = lower(bench.view("v", QUERIES[name]).project())
     KINDS_OF[name] = {type(node) for node in circuit.nodes}
-    histories = {table: list(_history(random.Random(f"{name}{table}"))) for table in TABLES}
+    histories = {table: list(history(random.Random(f"{name}{table}"))) for table in TABLES}
     content: Rows = Counter()
     store = DictStore()
-    for change in _run(circuit, store, histories):
+    for change in steps_of(circuit, store, histories):
         content = plus(content, change)
     answer = _comparable(_batch(bench, name, histories))
     assert _comparable(content) == answer
@@ -229,7 +243,7 @@ def test_there_is_nothing_to_add_up_on_the_side_that_has_a_row_a_key(
     assert any(isinstance(node, FinalAggregate) for node in circuit.nodes) == early
 
 
-def _history(chance: random.Random) -> Iterator[Rows]:
+def history(chance: random.Random) -> Iterator[Rows]:
     """A change a step; later ones take back some of what is there."""
     present: list[tuple[Any, ...]] = []
     for _ in range(STEPS):
@@ -263,7 +277,7 @@ def _asked_for(circuit: Circuit, store: DictStore) -> Rows:
     )
 
 
-def _run(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
+def steps_of(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
     """The change of the one view at every step, node after node, on one worker."""
     grow, places = append_only_inputs(circuit), plan(circuit).input_places
     for step in range(STEPS):
@@ -283,14 +297,19 @@ def _run(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -
 
 def _batch(bench: Workbench, name: str, histories: dict[str, list[Rows]]) -> Rows:
     """Spark's answer over what is in the tables after the last step."""
+    show_batch(bench, histories)
+    query = QUERIES[name]
+    frame = bench.spark.sql(query) if isinstance(query, str) else query(bench.spark)
+    return Counter(tuple(row) for row in frame.collect())
+
+
+def show_batch(bench: Workbench, histories: dict[str, list[Rows]]) -> None:
+    """Makes the tables of the session those after the last step."""
     for table, ddl in TABLES.items():
         whole: Rows = Counter()
         for change in histories[table]:
             whole = plus(whole, change)
         bench.spark.createDataFrame(list(whole.elements()), ddl).createOrReplaceTempView(table)
-    query = QUERIES[name]
-    frame = bench.spark.sql(query) if isinstance(query, str) else query(bench.spark)
-    return Counter(tuple(row) for row in frame.collect())
 
 
 def _comparable(rows: Rows) -> Counter[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.model.circuit import Source
+from engine.model.circuit import Map, SortKey, Source, TopK
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_schema
@@ -50,14 +50,60 @@ def test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error(spark: SparkSession,
         _lowered(spark, query, CARELESS)
 
 
+def test_an_order_alone_is_noted_and_one_below_a_limit_is_used(spark: SparkSession) -> None:
+    alone = _lowered(spark, "SELECT a FROM t ORDER BY b", RULES)
+    assert not alone.refusals
+    assert any("ORDER BY without LIMIT" in note for note in alone.notes)
+    used = _lowered(spark, "SELECT a, count(*) AS n FROM (SELECT a FROM t ORDER BY b LIMIT 3) GROUP BY a", RULES)
+    assert not used.refusals
+    assert used.notes == ["LIMIT and OFFSET: all rows meet on one worker"]
+
+
 @pytest.mark.parametrize(
-    "query",
+    ("query", "order", "offset", "count"),
     [
-        "SELECT a FROM t ORDER BY b",
-        "SELECT a, count(*) AS n FROM (SELECT a FROM t ORDER BY b LIMIT 3) GROUP BY a",
+        ("SELECT a FROM t ORDER BY b LIMIT 3", ["b up first"], 0, 3),
+        ("SELECT a + 1 AS x FROM (SELECT a, b FROM t ORDER BY b DESC, s) LIMIT 3", ["b down last", "s up first"], 0, 3),
+        ("SELECT a AS z FROM t ORDER BY a NULLS LAST LIMIT 10 OFFSET 5", ["a up last"], 5, 10),
+        ("SELECT a, b FROM t ORDER BY b DESC NULLS FIRST OFFSET 5", ["b down first"], 5, None),
+        ("SELECT a FROM u WHERE a IN (SELECT a FROM t ORDER BY b LIMIT 3)", ["b up first"], 0, 3),
+        ("SELECT a FROM t ORDER BY 1 + 1, a LIMIT 2", ["a up first"], 0, 2),
+        ("SELECT a FROM t LIMIT 2", [], 0, 2),
+        ("SELECT a FROM (SELECT a, b FROM t ORDER BY a) WHERE b > 2 LIMIT 2", ["a up first"], 0, 2),
     ],
 )
-def test_today_a_limit_is_refused_and_an_order_alone_is_noted(spark: SparkSession, query: str) -> None:
+def test_a_limit_has_the_order_of_the_sort_below_it(
+    spark: SparkSession, query: str, order: list[str], offset: int, count: int | None
+) -> None:
     context = _lowered(spark, query, RULES)
-    assert [refusal.node for refusal in context.refusals] == (["GlobalLimit"] if "LIMIT" in query else [])
-    assert "ORDER BY without LIMIT" in context.notes[0]
+    assert not context.refusals
+    (index,) = (i for i, node in enumerate(context.builder.nodes) if isinstance(node, TopK))
+    node = context.builder.nodes[index]
+    assert isinstance(node, TopK)
+    assert (node.partition, node.offset, node.count) == ((), offset, count)
+    found = [_named(context.builder, index, key) for key in node.order]
+    assert found == order
+    assert any("without ORDER BY" in note for note in context.notes) == (not order)
+
+
+def _named(builder: CircuitBuilder, index: int, key: SortKey) -> str:
+    """A sort key with the name that its column has in t."""
+    column, node = key.column, builder.nodes[builder.nodes[index].inputs[0]]
+    while isinstance(node, Map):
+        found = node.projections[column].column
+        assert found is not None
+        column, node = found, builder.nodes[node.inputs[0]]
+    directions = "up" if key.ascending else "down", "first" if key.nulls_first else "last"
+    return " ".join(("absd"[column], *directions))
+
+
+def test_a_limit_above_a_limit_has_its_order(spark: SparkSession) -> None:
+    query = "SELECT a FROM (SELECT a, b FROM t ORDER BY b LIMIT 10) WHERE a > 0 LIMIT 3"
+    nodes = _lowered(spark, query, RULES).builder.nodes
+    assert [(node.count, len(node.order)) for node in nodes if isinstance(node, TopK)] == [(10, 1), (3, 1)]
+
+
+def test_an_order_that_would_have_to_pass_a_node_that_makes_rows_is_refused(spark: SparkSession) -> None:
+    query = "SELECT x FROM (SELECT arr FROM t ORDER BY b) LATERAL VIEW explode(arr) AS x LIMIT 3"
+    refusals = _lowered(spark, query, RULES).refusals
+    assert any("a Generate stands between an ORDER BY and the LIMIT" in refusal.text for refusal in refusals)

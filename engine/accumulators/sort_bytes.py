@@ -1,0 +1,115 @@
+"""Rows as byte strings whose order is the order of an ORDER BY, so that one comparison of bytes compares all sort keys.
+
+The bytes of a row are those of its sort keys, one after another. A key begins with a mark, which says whether it is null and puts nulls
+first or last. The value follows, and its bytes are inverted for a descending key. No value's bytes are the beginning of those of another
+value of its type. So the bytes of two rows differ first within the first key in which the rows differ.
+
+    number, date, timestamp, boolean     8 bytes (`order.codes_of`), with the sign bit flipped, the highest byte first
+    decimal of more than 18 digits       16 bytes
+    string, binary                       its bytes, in which 00 becomes 00 FF, and then 00 00
+    struct                               its fields as ascending keys, nulls first
+    array                                its elements as ascending keys, nulls first, and then 00, which is below every mark
+
+Spark orders values of these types in the same way: NaN is the greatest number, -0.0 equals 0.0, strings are compared by their UTF-8 bytes, and a
+null inside a struct or an array is the least value, whatever the NULLS FIRST or LAST of the key is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import UInt64s, filled
+from engine.accumulators import order
+from engine.accumulators.canonical import canonical
+
+_NULL_FIRST, _VALUE, _NULL_LAST, _END_OF_ARRAY = b"\x01", b"\x02", b"\x03", b"\x00"
+_SIGN = np.uint64(1 << 63)
+_CODE_BYTES = 8
+
+
+class Sorted(NamedTuple):
+    """A sort key: the values, and how they are ordered."""
+
+    values: pa.Array | pa.ChunkedArray
+    ascending: bool
+    nulls_first: bool
+
+
+def has_order(type_: pa.DataType) -> bool:
+    """Whether rows can be sorted by values of the type: all types but null, and nested types that contain null."""
+    if pa.types.is_nested(type_):
+        return all(has_order(type_.field(i).type) for i in range(type_.num_fields))
+    return order.is_ordered(type_)
+
+
+def sort_bytes(keys: Sequence[Sorted], last: UInt64s) -> pa.Array:
+    """The bytes of each row, as a binary array without nulls. `last`: one number for each row, by which rows with equal keys are ordered."""
+    parts = [_key(canonical(key.values), key.ascending, key.nulls_first) for key in keys]
+    return _joined([*parts, _fixed(last)])
+
+
+def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:
+    """A mark for each value, and the value's bytes behind it; behind the mark of a null there is nothing. `values` are canonical."""
+    present = values.drop_null() if values.null_count else values
+    encoded = _value(present)
+    if not ascending:
+        encoded = _inverted(encoded)
+    value = pa.scalar(_VALUE, pa.binary())
+    if not values.null_count:
+        return pc.binary_join_element_wise(value, encoded, b"")
+    valid = values.is_valid()
+    places = np.cumsum(valid.to_numpy(zero_copy_only=False)) - 1
+    spread = filled(encoded.take(pa.array(places, mask=~valid.to_numpy(zero_copy_only=False))), b"")
+    null = pa.scalar(_NULL_FIRST if nulls_first else _NULL_LAST, pa.binary())
+    return pc.binary_join_element_wise(pc.if_else(valid, value, null), spread, b"")
+
+
+def _value(values: pa.Array) -> pa.Array:
+    """The bytes of canonical values without nulls, in ascending order."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        fields = [_key(field, True, True) for field in values.flatten()]
+        return _joined(fields) if fields else pa.array([b""] * len(values), pa.binary())
+    if pa.types.is_list(kind):
+        return _of_lists(values)
+    if order.has_codes(kind):
+        return _fixed(order.codes_of(values).view(np.uint64) ^ _SIGN)
+    encoded = order.encode(values)
+    if pa.types.is_decimal(kind):
+        return encoded
+    escaped = pc.replace_substring(encoded, pattern=b"\x00", replacement=b"\x00\xff")
+    return pc.binary_join_element_wise(escaped, pa.scalar(b"\x00\x00", pa.binary()), b"")
+
+
+def _of_lists(values: pa.Array) -> pa.Array:
+    lengths = values.value_lengths().to_numpy()
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    elements = pa.ListArray.from_arrays(offsets, _key(values.flatten(), True, True))
+    return pc.binary_join_element_wise(pc.binary_join(elements, b""), pa.scalar(_END_OF_ARRAY, pa.binary()), b"")
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
+
+
+def _fixed(numbers: UInt64s) -> pa.Array:
+    """Each number as 8 bytes, the highest first."""
+    offsets = np.arange(0, _CODE_BYTES * (len(numbers) + 1), _CODE_BYTES, dtype=np.int32)
+    data = numbers.astype(">u8").tobytes()
+    return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _inverted(encoded: pa.Array) -> pa.Array:
+    """The same lengths, with every bit inverted."""
+    _, offsets, data = encoded.buffers()
+    if data is None:  # every value is empty
+        return encoded
+    inverted = ~np.frombuffer(data, np.uint8)
+    return pa.Array.from_buffers(
+        pa.binary(), len(encoded), [None, offsets, pa.py_buffer(inverted)], offset=encoded.offset
+    )

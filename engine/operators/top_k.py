@@ -1,0 +1,183 @@
+"""TopK: the first rows of each key in some order: ORDER BY, LIMIT and OFFSET.
+
+With P(b) = "the first b rows of the key", the output is P(offset + count) - P(offset). Without a count it is all rows - P(offset). So the
+operator is two cursors per key, and `engine/state/prefixes.py` moves them.
+
+Order: by the sort keys, as Spark orders them, and then by canonical order, which is by the hash of the whole row. So the rows that are kept
+are a function of the content alone, although Spark's own choice among rows that tie depends on its partitions.
+
+Cost of a step: what `prefixes.py` bounds. It grows with the change and with the rows that enter or leave the first `offset` and the first
+`offset + count` rows, and not with the rows that are kept nor with `offset + count`.
+
+State: if the input can retract, every row may come back, and all rows are stored. If it only inserts, a row that has left the first
+`offset + count` rows never comes back, and only these rows are stored.
+
+    slot 0    key, sort bytes, the other columns -> weight
+    slot 1    key, number of the bound, sort bytes of the cursor's class, places before it -> 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Int64s
+from engine.accumulators.sort_bytes import Sorted, sort_bytes
+from engine.model.circuit import Column, TopK
+from engine.operators import words
+from engine.operators.arrangement import Key, by_key
+from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.operators.keys import distinct_keys
+from engine.rows import zset
+from engine.rows.hashing import Hashes, hash_columns
+from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, effects_of
+from engine.state.segments import segments_of
+from engine.state.trace import as_rows
+
+ROWS_SLOT, CURSORS_SLOT = 0, 1
+"""The slots of the traces."""
+
+
+def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    delta = zset.consolidate(inputs[0])
+    if delta.num_rows == 0:
+        return zset.empty(node.types)
+    layout = _Layout(node)
+    rows = layout.rows_of(delta)
+    of_rows = context.key(0, node.partition).hashes(delta)
+    keys, hashes, group = distinct_keys(rows, layout.key, of_rows)
+    trace = context.trace(ROWS_SLOT, rows.schema.types, layout.key, ordered=True)
+    cursors = _CursorsTrace(context, keys, hashes)
+    segments = segments_of(trace, keys, hashes)
+    old = [cursors.read(bound) for bound in range(len(node.bounds))]
+    change = Change(group, rows, zset.weights_of(delta), zset.weights_of(delta))
+    append_only = all(context.append_only)
+    if not append_only:
+        some = before_cursor(trace, change, old[-1])[0] if node.count is not None else np.ones(len(group), np.bool_)
+        change = Change(group, rows, change.weights, effects_of(trace, segments, change, some))
+    moved = [advance(trace, segments, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
+    if append_only:
+        trace.append(_with_weights(moved[-1].rows, moved[-1].weights), hashes[moved[-1].key])
+    else:
+        trace.append(_with_weights(rows, change.weights), of_rows)
+    cursors.write(old, [m.cursors for m in moved])
+    return _output(node, layout, change, moved)
+
+
+def _output(node: TopK, layout: _Layout, change: Change, moved: Sequence[Moved]) -> pa.Table:
+    """The change of P(offset + count), or of all rows, without that of P(offset)."""
+    parts = []
+    if node.count is None:
+        parts.append(layout.zset_of(change.rows, change.effects))
+    else:
+        parts.append(layout.zset_of(moved[-1].rows, moved[-1].weights))
+    if node.offset:
+        parts.append(layout.zset_of(moved[0].rows, -moved[0].weights))
+    return zset.consolidate(zset.add([zset.empty(node.types), *parts]))
+
+
+class _Layout:
+    """The columns of the trace of rows: the partition columns, or one constant column because a table needs a column; the sort bytes; and the
+    other columns of the input."""
+
+    def __init__(self, node: TopK) -> None:
+        self._node = node
+        self.key: tuple[Column, ...] = tuple(range(max(1, len(node.partition))))
+        self._others = [c for c in range(len(node.types)) if c not in node.partition]
+
+    def rows_of(self, delta: pa.Table) -> pa.Table:
+        columns = zset.rows_of(delta)
+        keys = [Sorted(columns[k.column], k.ascending, k.nulls_first) for k in self._node.order]
+        sort = sort_bytes(keys, hash_columns(columns, delta.num_rows))
+        key = [columns[c] for c in self._node.partition] or [pa.array(np.zeros(delta.num_rows, np.int8))]
+        arrays = [*key, sort, *(columns[c] for c in self._others)]
+        return pa.Table.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])
+
+    def zset_of(self, rows: pa.Table, weights: Int64s) -> pa.Table:
+        """Rows of the trace as rows of the input."""
+        places = {c: i for i, c in enumerate(self._node.partition)}
+        places |= {c: len(self.key) + 1 + i for i, c in enumerate(self._others)}
+        return zset.build([rows.column(places[c]) for c in range(len(self._node.types))], weights)
+
+
+class _CursorsTrace:
+    """The cursors of some keys. An open cursor of a key without rows is not stored."""
+
+    def __init__(self, context: StepContext, keys: pa.Table, hashes: Hashes) -> None:
+        types = [*keys.schema.types, pa.int8(), pa.binary(), pa.int64()]
+        self._keys, self._hashes = keys, hashes
+        self._trace = context.trace(CURSORS_SLOT, types, range(keys.num_columns))
+        matches = self._trace.probe(keys, hashes)
+        numbered = zset.build(
+            [pa.array(matches.probe), *matches.rows.columns[keys.num_columns : -1]], matches.rows.columns[-1].to_numpy()
+        )
+        self._stored = zset.consolidate(numbered)
+        assert (zset.weights_of(self._stored) == 1).all(), "a cursor is stored once"
+
+    def read(self, bound: int) -> Cursors:
+        """The cursors of a bound, by the number of their key."""
+        count = self._keys.num_rows
+        rows = np.flatnonzero(self._stored.column(1).to_numpy() == bound)
+        key = self._stored.column(0).to_numpy()[rows]
+        place = np.full(count, -1)
+        place[key] = rows
+        before = np.zeros(count, np.int64)
+        before[key] = self._stored.column(3).to_numpy()[rows]
+        sort = zset.take(self._stored.column(2), pa.array(place, mask=place < 0))
+        return Cursors(sort, before)
+
+    def write(self, old: Sequence[Cursors], new: Sequence[Cursors]) -> None:
+        parts = [self._rows(bound, cursors, -1) for bound, cursors in enumerate(old)]
+        parts += [self._rows(bound, cursors, 1) for bound, cursors in enumerate(new)]
+        change = zset.consolidate(zset.add(parts))
+        key = change.column(0).to_numpy()
+        arrays = [zset.take(column, pa.array(key)) for column in self._keys.columns]
+        rows = zset.build([*arrays, *change.columns[1:-1]], zset.weights_of(change))
+        self._trace.append(as_rows(rows), self._hashes[key])
+
+    def _rows(self, bound: int, cursors: Cursors, weight: int) -> pa.Table:
+        there = np.flatnonzero(cursors.sort.is_valid().to_numpy(zero_copy_only=False) | (cursors.before != 0))
+        number = pa.array(np.full(len(there), bound, np.int8))
+        columns = [pa.array(there), number, cursors.sort.take(pa.array(there)), pa.array(cursors.before[there])]
+        return zset.build(columns, np.full(len(there), weight, np.int64))
+
+
+def _with_weights(rows: pa.Table, weights: Int64s) -> pa.Table:
+    return rows.append_column("a0", pa.array(weights))
+
+
+def _retraction(node: TopK) -> str | None:
+    """Without a count, a new row before the offset pushes another one out of the first rows and into the output, and takes none back."""
+    return None if node.count is None else "a row that comes before others takes the place of the last one (LIMIT)"
+
+
+def _unique_key(node: TopK, inputs: Sequence[Key | None]) -> Key | None:
+    """If one row of each key is kept, the key is unique. Otherwise a unique key of the input remains one."""
+    return node.partition if node.count == 1 else inputs[0]
+
+
+def _keeps(node: TopK, append_only: bool) -> str:
+    return f"the first {node.bounds[-1]} rows of every key" if append_only else "all rows of every key, in order"
+
+
+def _text(node: TopK) -> str:
+    return words.top_k(node.partition, node.order, node.offset, node.count)
+
+
+TOP_K = Operator(
+    node=TopK,
+    step=step_top_k,
+    arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
+    retraction=_retraction,
+    keeps=_keeps,
+    unique_key=_unique_key,
+    # The state holds the content among all other rows, if the input can retract. A view stores the few rows that are in it instead, and a query
+    # reads these alone.
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=_text,
+    user_name=lambda node: None,
+)
