@@ -40,6 +40,7 @@ class Machine(Protocol):
     def kill(self, process: Process, why: str) -> None: ...
     def count(self, kind: str) -> None: ...
     def committed(self, environment: Environment, before: Records) -> None: ...
+    def renamed(self, place: tuple[str, ...]) -> None: ...
 
 
 class Snapshot:
@@ -443,6 +444,7 @@ class SimPath:
         if isinstance(parent.entries.get(target.name), Folder) and any(target.iterdir()):
             raise OSError(f"{target} is not empty")
         parent.rename(self.name, target.name)
+        self._disk.machine.renamed(self._place)
         return target
 
     def exchange(self, other: SimPath) -> None:

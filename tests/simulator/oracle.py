@@ -363,6 +363,12 @@ class Oracle:
             if folder[-1] == now.working and now.term[0] == self.epoch:
                 self._check_working(found, now, disk)
 
+    def renamed(self, place: Place, process: Process) -> None:
+        """A folder has another name, so it is about to be removed, or was a draft. A late run may make a database under the old name again, and
+        that one is its own."""
+        fenced = self.fenced.pop(place, process.term)
+        assert process.term >= fenced, f"{process.name} of term {process.term} removes {place}, which {fenced} has fenced"
+
     def _check_term(self, place: Place, process: Process, environment: Environment) -> None:
         fenced = self.fenced.get(place, process.term)
         assert process.term >= fenced, (

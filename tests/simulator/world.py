@@ -241,6 +241,9 @@ class World:
     def committed(self, environment: Environment, before: Records) -> None:
         self.scheduler.judged(self.oracle.committed, environment, before, self.acting(), self.disk)
 
+    def renamed(self, place: tuple[str, ...]) -> None:
+        self.scheduler.judged(self.oracle.renamed, place, self.acting())
+
     def _decided(self, transaction: Transaction) -> None:
         if transaction.writer is not None:
             self.tell(f"committed: transaction of {transaction.writer.name}, {len(transaction.first)} partitions")  # type: ignore[attr-defined]
