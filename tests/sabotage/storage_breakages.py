@@ -56,6 +56,13 @@ STORAGE = (
         (f"{TEST_COMPACTION}::test_a_version_that_is_frozen_meanwhile_is_not_lost",),
     ),
     Breakage(
+        "name-of-a-rewritten-file-not-durable",
+        "A run writes to a file whose name another process has given it and not made durable.",
+        "6 two versions",
+        (Edit(DATABASE, "            durable.sync(path)\n            number = ", "            number = "),),
+        (f"{TEST_COMPACTION}::test_a_fence_makes_the_name_of_a_rewritten_file_durable_before_it_is_written",),
+    ),
+    Breakage(
         "compacted-by-a-zombie",
         "A process that was fenced replaces the file of a database.",
         "5 fences",

@@ -121,6 +121,31 @@ def test_a_fault_of_the_disk_leaves_the_former_file(
     assert not list(database.path.glob("compact-*"))
 
 
+def test_a_fence_makes_the_name_of_a_rewritten_file_durable_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that has rewritten it dies before it could do so. Otherwise the machine could crash after later checkpoints, and the former file
+    would be back. A seed of the simulator found this."""
+    database = mostly_free(tmp_path / "database")
+    synced: list[tuple[Path, int]] = []
+
+    def dies(place: Path) -> None:
+        if place == database.path:
+            raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr("storage.durable.sync", dies)
+        database.compact()
+    term = database.epoch
+
+    def sync(place: Path) -> None:
+        synced.append((place, committed.read_description(database.path).epoch))
+
+    monkeypatch.setattr("storage.durable.sync", sync)
+    Database.fence(database.path, epoch=term + 1, identity=database.identity)
+    assert (database.path, term) in synced
+
+
 def test_a_handle_that_was_fenced_compacts_nothing(tmp_path: Path) -> None:
     database = mostly_free(tmp_path / "database")
     Database.fence(database.path, epoch=2, identity=database.identity)

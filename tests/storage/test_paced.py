@@ -37,7 +37,9 @@ def test_it_waits_as_long_as_the_rate_demands(tmp_path: Path, monkeypatch: pytes
     assert slept == [2.0, 2.0, 2.0]
 
 
-def test_a_slow_disk_gets_rests_that_are_longer_than_its_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_disk_gets_rests_that_are_longer_than_its_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now, slept = [0.0], list[float]()
 
     def sync(descriptor: int) -> None:
