@@ -160,7 +160,7 @@ class Database:
         with _in_folder(path), committed.writing(path, epoch) as writer:
             old = committed.load(path, writer)
             _check_owner(path, old, identity, epoch)
-            # A process that was killed may have given the rewritten file this name, and not made that durable. From now on this run writes to it.
+            # A process that was killed may have given a rewritten file this name without making that durable. From now on this run writes to it.
             durable.sync(path)
             number = old.layers_made + 1
             unopened = replace(old, epoch=epoch, layers_made=number, working=None, frozen=None, freezing=None)

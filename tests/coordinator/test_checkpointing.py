@@ -64,7 +64,9 @@ def test_no_file_is_rewritten_while_the_layout_changes() -> None:
 @pytest.mark.parametrize(("is_stopping", "is_changing"), [(True, False), (False, True)])
 def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, is_changing: bool) -> None:
     hurried: list[bool] = []
-    crew: Any = SimpleNamespace(begin_fold=lambda may_rewrite: None, folded=lambda: None, hurry=lambda: hurried.append(True))
+    crew: Any = SimpleNamespace(
+        begin_fold=lambda may_rewrite: None, folded=lambda: None, hurry=lambda: hurried.append(True)
+    )
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     for fold in (1, 2):

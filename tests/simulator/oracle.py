@@ -367,7 +367,9 @@ class Oracle:
         """A folder has another name, so it is about to be removed, or was a draft. A late run may make a database under the old name again, and
         that one is its own."""
         fenced = self.fenced.pop(place, process.term)
-        assert process.term >= fenced, f"{process.name} of term {process.term} removes {place}, which {fenced} has fenced"
+        assert process.term >= fenced, (
+            f"{process.name} of term {process.term} removes {place}, which {fenced} has fenced"
+        )
 
     def _check_term(self, place: Place, process: Process, environment: Environment) -> None:
         fenced = self.fenced.get(place, process.term)

@@ -124,8 +124,8 @@ def test_a_fault_of_the_disk_leaves_the_former_file(
 def test_a_fence_makes_the_name_of_a_rewritten_file_durable_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that has rewritten it dies before it could do so. Otherwise the machine could crash after later checkpoints, and the former file
-    would be back. A seed of the simulator found this."""
+    """The process that has rewritten it dies before it could do so. Otherwise a crash of the machine after later checkpoints could bring the
+    former file back. A seed of the simulator found this."""
     database = mostly_free(tmp_path / "database")
     synced: list[tuple[Path, int]] = []
 
