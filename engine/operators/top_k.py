@@ -166,7 +166,8 @@ def _unique_key(node: TopK, inputs: Sequence[Key | None]) -> Key | None:
 
 
 def _keeps(node: TopK, append_only: bool) -> str:
-    return f"the first {node.bounds[-1]} rows of every key" if append_only else "all rows of every key, in order"
+    rows = f"the first {node.bounds[-1]} rows" if append_only else "all rows in order"
+    return rows + (", by key" if node.partition else "")
 
 
 def _text(node: TopK) -> str:
