@@ -23,13 +23,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import UInt64s, filled
+from base.arrays import Float64s, Int64s, UInt8s, UInt64s, filled
+from base.slots import SLOT_BITS
 from engine.accumulators import order
 from engine.accumulators.canonical import canonical
 
 _NULL_FIRST, _VALUE, _NULL_LAST, _END_OF_ARRAY = b"\x01", b"\x02", b"\x03", b"\x00"
 _SIGN = np.uint64(1 << 63)
-_CODE_BYTES = 8
+_CODE_BYTES, _WIDE_BYTES = 8, 16
+_VALUE_BITS = 46
+"""Of a spread number, behind the two bits of the mark."""
 
 
 class Sorted(NamedTuple):
@@ -51,6 +54,58 @@ def sort_bytes(keys: Sequence[Sorted], last: UInt64s) -> pa.Array:
     """The bytes of each row, as a binary array without nulls. `last`: one number for each row, by which rows with equal keys are ordered."""
     parts = [_key(canonical(key.values), key.ascending, key.nulls_first) for key in keys]
     return _joined([*parts, _fixed(last)])
+
+
+def spread(sort: pa.Array, leading: pa.DataType | None) -> UInt64s:
+    """A number below 2**48 for each of these byte strings, which grows with it or stays the same. `leading`: the type of the first sort
+    key; None if there are no keys.
+
+    The numbers are to be far apart where values are, so that ranges of numbers hold about as many rows each. Small integers differ only in
+    the last of their 8 bytes. So a number is turned into a double, whose first 46 bits are its sign, its magnitude and its first 34 binary
+    digits."""
+    raw = _leading_bytes(sort, 1 + _WIDE_BYTES)
+    if leading is None:
+        return _numbers(raw, 0) >> np.uint64(SLOT_BITS)
+    value = _numbers(raw, 1)
+    if pa.types.is_decimal(leading) and not order.has_codes(leading):
+        value = _ordered_bits(_as_double((value ^ _SIGN).view(np.int64), _numbers(raw, 1 + _CODE_BYTES)))
+    elif order.has_codes(leading) and not pa.types.is_floating(leading):
+        value = _ordered_bits((value ^ _SIGN).view(np.int64).astype(np.float64))
+    mark = raw[:, 0].astype(np.uint64) << np.uint64(_VALUE_BITS)
+    numbers: UInt64s = mark | (value >> np.uint64(64 - _VALUE_BITS))
+    return numbers
+
+
+def _leading_bytes(sort: pa.Array, count: int) -> UInt8s:
+    """The first bytes of each string, one row for each, with zeros behind a string that is shorter."""
+    _, offsets, data = sort.buffers()
+    ends = np.frombuffer(offsets, np.int32)[sort.offset : sort.offset + len(sort) + 1].astype(np.int64)
+    whole = np.zeros(1, np.uint8) if data is None or not data.size else np.frombuffer(data, np.uint8)
+    places = ends[:-1, np.newaxis] + np.arange(count)
+    found: UInt8s = np.where(places < ends[1:, np.newaxis], whole[np.minimum(places, len(whole) - 1)], 0).astype(
+        np.uint8
+    )
+    return found
+
+
+def _numbers(raw: UInt8s, first: int) -> UInt64s:
+    """Eight of the bytes of each row as a number, the highest first."""
+    eight = np.ascontiguousarray(raw[:, first : first + _CODE_BYTES])
+    return eight.view(">u8")[:, 0].astype(np.uint64)
+
+
+def _as_double(high: Int64s, low: UInt64s) -> Float64s:
+    """high * 2**64 + low as a double that grows with it or stays the same, which a sum of two rounded numbers need not do."""
+    small = np.where(high < 0, -(~low).astype(np.float64), low.astype(np.float64))
+    double: Float64s = np.where((high == 0) | (high == -1), small, high.astype(np.float64) * 2.0**64)
+    return double
+
+
+def _ordered_bits(doubles: Float64s) -> UInt64s:
+    """The bits of numbers (no NaN), in the order of the numbers."""
+    bits = (doubles + 0.0).view(np.uint64)
+    ordered: UInt64s = np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
+    return ordered
 
 
 def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:

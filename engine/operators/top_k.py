@@ -12,7 +12,7 @@ Cost of a step: what `prefixes.py` bounds. It grows with the change and with the
 State: if the input can retract, every row may come back, and all rows are stored. If it only inserts, a row that has left the first
 `offset + count` rows never comes back, and only these rows are stored.
 
-    slot 0    key, sort bytes, the other columns -> weight
+    slot 0    key, sort bytes, the other columns -> weight      (without partition columns, spread over slot 0 in their order)
     slot 1    key, number of the bound, sort bytes of the cursor's class, places before it -> 1
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
-from engine.accumulators.sort_bytes import Sorted, sort_bytes
+from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread
 from engine.model.circuit import Column, TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
@@ -33,9 +33,9 @@ from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
+from engine.state.ordered_rows import KeyedRows, SpreadRows
 from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, effects_of
-from engine.state.segments import segments_of
-from engine.state.trace import as_rows
+from engine.state.trace import Trace, as_rows
 
 ROWS_SLOT, CURSORS_SLOT = 0, 1
 """The slots of the traces."""
@@ -47,24 +47,29 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
         return zset.empty(node.types)
     layout = _Layout(node)
     rows = layout.rows_of(delta)
-    of_rows = context.key(0, node.partition).hashes(delta)
-    keys, hashes, group = distinct_keys(rows, layout.key, of_rows)
+    keys, hashes, group = distinct_keys(rows, layout.key, context.key(0, node.partition).hashes(delta))
     trace = context.trace(ROWS_SLOT, rows.schema.types, layout.key, ordered=True)
     cursors = _CursorsTrace(context, keys, hashes)
-    segments = segments_of(trace, keys, hashes)
+    stored = KeyedRows(trace, keys, hashes) if node.partition else SpreadRows(trace, layout.spread)
     old = [cursors.read(bound) for bound in range(len(node.bounds))]
     change = Change(group, rows, zset.weights_of(delta), zset.weights_of(delta))
     append_only = all(context.append_only)
     if not append_only:
         some = before_cursor(trace, change, old[-1])[0] if node.count is not None else np.ones(len(group), np.bool_)
-        change = Change(group, rows, change.weights, effects_of(trace, segments, change, some))
-    moved = [advance(trace, segments, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
-    if append_only:
-        trace.append(_with_weights(moved[-1].rows, moved[-1].weights), hashes[moved[-1].key])
-    else:
-        trace.append(_with_weights(rows, change.weights), of_rows)
+        change = Change(group, rows, change.weights, effects_of(trace, stored, change, some))
+    moved = [advance(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
+    added = (moved[-1].key, moved[-1].rows, moved[-1].weights) if append_only else (group, rows, change.weights)
+    _append(node, layout, trace, hashes, *added)
     cursors.write(old, [m.cursors for m in moved])
     return _output(node, layout, change, moved)
+
+
+def _append(
+    node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, key: Int64s, rows: pa.Table, weights: Int64s
+) -> None:
+    """Adds rows to the trace under the placed hash of their key. Without partition columns that is 0, and the rows are spread over slot 0."""
+    of_rows = hashes[key] if node.partition else layout.spread(rows.column(len(layout.key)).combine_chunks())
+    trace.append(rows.append_column("a0", pa.array(weights)), of_rows)
 
 
 def _output(node: TopK, layout: _Layout, change: Change, moved: Sequence[Moved]) -> pa.Table:
@@ -86,6 +91,7 @@ class _Layout:
     def __init__(self, node: TopK) -> None:
         self._node = node
         self.key: tuple[Column, ...] = tuple(range(max(1, len(node.partition))))
+        self._leading = None if not node.order else node.types[node.order[0].column]
         self._others = [c for c in range(len(node.types)) if c not in node.partition]
 
     def rows_of(self, delta: pa.Table) -> pa.Table:
@@ -95,6 +101,10 @@ class _Layout:
         key = [columns[c] for c in self._node.partition] or [pa.array(np.zeros(delta.num_rows, np.int8))]
         arrays = [*key, sort, *(columns[c] for c in self._others)]
         return pa.Table.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])
+
+    def spread(self, sort: pa.Array) -> Hashes:
+        """Hashes in slot 0 that ascend with the sort bytes."""
+        return spread(sort, self._leading)
 
     def zset_of(self, rows: pa.Table, weights: Int64s) -> pa.Table:
         """Rows of the trace as rows of the input."""
@@ -145,10 +155,6 @@ class _CursorsTrace:
         return zset.build(columns, np.full(len(there), weight, np.int64))
 
 
-def _with_weights(rows: pa.Table, weights: Int64s) -> pa.Table:
-    return rows.append_column("a0", pa.array(weights))
-
-
 def _retraction(node: TopK) -> str | None:
     """Without a count, a new row before the offset pushes another one out of the first rows and into the output, and takes none back."""
     return None if node.count is None else "a row that comes before others takes the place of the last one (LIMIT)"
@@ -160,7 +166,8 @@ def _unique_key(node: TopK, inputs: Sequence[Key | None]) -> Key | None:
 
 
 def _keeps(node: TopK, append_only: bool) -> str:
-    return f"the first {node.bounds[-1]} rows of every key" if append_only else "all rows of every key, in order"
+    rows = f"the first {node.bounds[-1]} rows" if append_only else "all rows in order"
+    return rows + (", by key" if node.partition else "")
 
 
 def _text(node: TopK) -> str:

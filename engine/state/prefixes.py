@@ -18,16 +18,17 @@ of `zset.group_rows`, which is exact.
 
 A total weight below zero counts as no row. (A changelog in several partitions may retract a row in an earlier step than it inserts it.)
 
-**Bound on the rows read for one key** (`segments.read` is the only way to read them). Let R be the number of runs of its bucket, n the
-number of its rows, d the rows of the change, m the rows that enter or leave the prefix, counted once for each row and not for its weight,
+**Bound on the rows read for one key** (`segments.read` is the only way to read them). Let R be the number of runs that are opened, n the
+number of the key's rows, d the rows of the change, m the rows that enter or leave the prefix, counted once for each row and not for its weight,
 and c the largest number of rows beside them in one run that are retracted and not merged away yet. Then at most
 
     R * (2 + 2 * log2(n + 1) * (d + 1) + 2 + 6 * (m + d + c + 4))
 
 rows are read: the ends of the key's rows, bisections for the cursor and for the changed rows before it, and rounds of 4, 16, 64, ... rows
-beside the cursor's class. This depends neither on the rows that are kept (but for the logarithm), nor on `bound`. Merges of runs are not in
-it. They belong to the trace, which merges each changed row O(log n) times.
-"""
+beside the cursor's class. The runs are those of the bucket of the key, or, if the rows are spread over many buckets (`ordered_rows.py`), of
+the buckets of the cursor, of the changed rows before it, and of the rows that are passed. The bound depends neither on the rows that are
+kept (but for the logarithm), nor on `bound`. Merges of runs are not in it. They belong to the trace, which merges each changed row O(log n)
+times."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s, filled
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
-from engine.state.segments import Segment, bisect, read
+from engine.state.ordered_rows import Located, OrderedRows
+from engine.state.segments import read
 from engine.state.trace import Run, Trace
 
 WIDTH_FIRST, WIDTH_GROWTH = 4, 4
@@ -96,13 +98,13 @@ class _Rows(NamedTuple):
     change: Int64s
 
 
-def effects_of(trace: Trace, segments: Sequence[Segment], change: Change, some: Bools) -> Int64s:
+def effects_of(trace: Trace, rows: OrderedRows, change: Change, some: Bools) -> Int64s:
     """By how much each row of the change, if it is one of `some`, changes the number of its places. That is its weight, unless the row's total
     weight is below zero before or after. For the other rows it is 0."""
     result = np.zeros(len(change.key), np.int64)
-    rows = np.flatnonzero(some)
-    stored = _stored(trace, segments, change, rows)
-    result[rows] = np.maximum(stored + change.weights[rows], 0) - np.maximum(stored, 0)
+    asked = np.flatnonzero(some)
+    stored = _stored(trace, rows, change, asked)
+    result[asked] = np.maximum(stored + change.weights[asked], 0) - np.maximum(stored, 0)
     return result
 
 
@@ -114,15 +116,13 @@ def before_cursor(trace: Trace, change: Change, cursors: Cursors) -> tuple[Bools
     return is_before.to_numpy(zero_copy_only=False), is_at.to_numpy(zero_copy_only=False)
 
 
-def advance(trace: Trace, segments: Sequence[Segment], change: Change, cursors: Cursors, bound: int) -> Moved:
-    """Moves the cursors of the prefixes of `bound` rows. The change has not been appended to the trace yet. `segments`: of the keys, whose
-    numbers are those of the cursors."""
+def advance(trace: Trace, rows: OrderedRows, change: Change, cursors: Cursors, bound: int) -> Moved:
+    """Moves the cursors of the prefixes of `bound` rows. The change has not been appended to the trace yet. `rows`: those of the trace, by keys
+    whose numbers are those of the cursors."""
     assert bound > 0
-    search = _Search(trace, segments, change, cursors, bound)
-    width = WIDTH_FIRST
+    search = _Search(trace, rows, change, cursors, bound)
     while search.pending.any():
-        search.round(width)
-        width *= WIDTH_GROWTH
+        search.round()
     return search.moved()
 
 
@@ -130,8 +130,8 @@ class _Search:
     """The cursors that have been moved so far. `places`: those before each cursor's old class after the change. `back`: whether a cursor moves
     backwards. `pending`: the cursors that are still to be moved."""
 
-    def __init__(self, trace: Trace, segments: Sequence[Segment], change: Change, cursors: Cursors, bound: int) -> None:
-        self._trace, self._change, self._cursors, self._bound = trace, change, cursors, bound
+    def __init__(self, trace: Trace, rows: OrderedRows, change: Change, cursors: Cursors, bound: int) -> None:
+        self._trace, self._all, self._change, self._cursors, self._bound = trace, rows, change, cursors, bound
         self._is_before, self._is_at = before_cursor(trace, change, cursors)
         self._places = cursors.before.copy()
         np.add.at(self._places, change.key[self._is_before], change.effects[self._is_before])
@@ -148,12 +148,33 @@ class _Search:
         self._keys: list[Int64s] = []
         self._rows: list[pa.Table] = []
         self._weights: list[Int64s] = []
-        self._places_of = [_located(trace, s, cursors, self.pending) for s in segments]
+        self._width, self._opened = WIDTH_FIRST, 0
+        pending = np.flatnonzero(self.pending)
+        self._places_of = [
+            located._replace(item=pending[located.item])
+            for located in rows.locate(pending, cursors.sort.take(pa.array(pending)))
+        ]
+        # Only a single key has more than one bucket.
+        alone = len(pending) == len(cursors.sort) == 1
+        self._further = rows.further(cursors.sort, back=bool(self._back[0])) if alone else 0
+        self._steps = (
+            rows.steps(_sort(trace, change.rows), cursors.sort)
+            if self._further
+            else np.zeros(len(change.key), np.int64)
+        )
 
-    def round(self, width: int) -> None:
-        """Reads `width` rows of each run beside the class of each pending cursor, and moves the cursors for which they suffice."""
-        parts = [self._of_change(), *(self._of_run(located, width) for located in self._places_of)]
-        found = _concatenated(parts)
+    def round(self) -> None:
+        """Reads some rows of each run beside the class of each pending cursor, and moves the cursors for which they suffice. The next round
+        reads more of each run, or the next bucket if the runs have no more."""
+        found = _concatenated([self._of_change(), *map(self._of_run, self._places_of)])
+        self._move(found)
+        if found.inner.any():
+            self._width *= WIDTH_GROWTH
+        elif self.pending.any():
+            self._opened += 1
+            self._places_of += self._all.bucket(self._cursors.sort, self._opened, back=bool(self._back[0]))
+
+    def _move(self, found: _Rows) -> None:
         complete, score, has_more = self._complete(found)
         rows = np.flatnonzero(complete)
         order, starts = zset.group_rows(
@@ -193,27 +214,27 @@ class _Search:
         return [column for i, column in enumerate(rows.columns) if i != place]
 
     def _of_change(self) -> _Rows:
+        """The rows of the change in the direction of the pending cursors, as far as the buckets have been opened: in those behind, rows of
+        the trace may lie between them."""
         key = self._change.key
-        there = self._is_before | self._is_at
-        some = np.flatnonzero(self.pending[key] & np.where(self._back[key], there, ~self._is_before))
+        there = np.where(self._back[key], self._is_before | self._is_at, ~self._is_before)
+        some = np.flatnonzero(self.pending[key] & there & (np.abs(self._steps) <= self._opened))
         weights = self._change.weights[some]
         nothing, no = np.zeros_like(weights), np.zeros(len(some), np.bool_)
         return _Rows(key[some], self._change.rows.take(pa.array(some)), nothing, weights, no, self._is_at[some], some)
 
-    def _of_run(self, located: _Located, width: int) -> _Rows:
-        """The rows of a run in the classes of the pending cursors, and `width` rows beside each of them in the direction of the cursor."""
-        some = np.flatnonzero(self.pending[located.key])
-        key, left, right = located.key[some], located.left[some], located.right[some]
+    def _of_run(self, located: Located) -> _Rows:
+        """The rows of a run in the classes of the pending cursors, and rows beside each of them in the direction of the cursor."""
+        some, width = np.flatnonzero(self.pending[located.item]), self._width
+        key, left, right = located.item[some], located.left[some], located.right[some]
         back = self._back[key]
         first = np.where(back, np.maximum(located.low[some], left - width), left)
         end = np.where(back, right, np.minimum(located.high[some], right + width))
-        counts = end - first
-        ends = np.cumsum(counts)
-        rows = np.repeat(first - (ends - counts), counts) + np.arange(int(counts.sum()))
-        inner = np.zeros(len(rows), np.bool_)
-        inner[(ends - counts)[back & (first > located.low[some])]] = True
-        inner[(ends - 1)[~back & (end < located.high[some])]] = True
-        of_row = np.repeat(np.arange(len(some)), counts)
+        rows, of_row = _ranges(first, end)
+        is_first, is_last = rows == first[of_row], rows == end[of_row] - 1
+        inner = np.where(
+            back[of_row], is_first & (first > located.low[some])[of_row], is_last & (end < located.high[some])[of_row]
+        )
         table = _read(self._trace, located.run, rows)
         weights = table.column(table.num_columns - 1).to_numpy()
         at = (rows >= left[of_row]) & (rows < right[of_row])
@@ -222,13 +243,14 @@ class _Search:
 
     def _complete(self, found: _Rows) -> tuple[Bools, Int64s, Bools]:
         """(whether all of the row's class has been read, in every run, and of all classes between it and the cursor; the rank of the row's sort
-        bytes; for each key, whether a run has more rows of it)."""
+        bytes; for each key, whether there are more rows of it in a run or in a bucket that has not been opened)."""
         score = pc.rank(_sort(self._trace, found.rows), tiebreaker="dense").to_numpy().astype(np.int64)
         outward = np.where(self._back[found.key], score, -score)
         frontier = np.full(len(self.pending), _BELOW_ALL, np.int64)
         np.maximum.at(frontier, found.key[found.inner], outward[found.inner])
         has_more = np.zeros(len(self.pending), np.bool_)
         has_more[found.key[found.inner]] = True
+        has_more |= self._opened < self._further
         return outward > frontier[found.key], score, has_more
 
     def _places_before(self, key: Int64s, weights: Int64s, at: Bools, places: Int64s) -> Int64s:
@@ -236,9 +258,8 @@ class _Search:
         total = np.cumsum(weights) - weights
         starts = np.searchsorted(key, np.arange(len(self.pending)), side="left")
         first = np.append(total, 0)[starts]
-        inside = np.zeros(
-            len(self.pending), np.int64
-        )  # between the first row that was read and the class of a cursor that moves back
+        # What lies between the first row that was read and the class of a cursor that moves back.
+        inside = np.zeros(len(self.pending), np.int64)
         backward = self._back[key] & ~at
         np.add.at(inside, key[backward], weights[backward])
         result: Int64s = places[key] + total - first[key] - inside[key]
@@ -273,53 +294,26 @@ class _Search:
         return is_hit | runs_out
 
 
-class _Located(NamedTuple):
-    """The class of each pending cursor in a run: rows left[i] to right[i] - 1 of the rows low[i] to high[i] - 1 of the key."""
-
-    run: Run
-    key: Int64s
-    low: Int64s
-    high: Int64s
-    left: Int64s
-    right: Int64s
-
-
-def _located(trace: Trace, segment: Segment, cursors: Cursors, wanted: Bools) -> _Located:
-    some = np.flatnonzero(wanted[segment.key])
-    key, low, high = segment.key[some], segment.low[some], segment.high[some]
-    left, right = high.copy(), high.copy()
-    asked = cursors.sort.take(pa.array(key))
-    closed = np.flatnonzero(asked.is_valid().to_numpy(zero_copy_only=False))
-    column, values = len(trace.layout.key), asked.take(pa.array(closed))
-    left[closed] = bisect(segment.run, column, low[closed], high[closed], values, after=False)
-    right[closed] = bisect(segment.run, column, left[closed], high[closed], values, after=True)
-    return _Located(segment.run, key, low, high, left, right)
-
-
-def _stored(trace: Trace, segments: Sequence[Segment], change: Change, rows: Int64s) -> Int64s:
+def _stored(trace: Trace, rows: OrderedRows, change: Change, some: Int64s) -> Int64s:
     """The weights in the trace of these rows of the change."""
-    result = np.zeros(len(rows), np.int64)
-    column = len(trace.layout.key)
-    sort = _sort(trace, change.rows)
-    for segment in segments:
-        place = np.full(int(change.key.max(initial=0)) + 1, -1)
-        known = segment.key < len(place)
-        place[segment.key[known]] = np.flatnonzero(known)
-        some = np.flatnonzero(place[change.key[rows]] >= 0)
-        at = place[change.key[rows[some]]]
-        values = sort.take(pa.array(rows[some]))
-        left = bisect(segment.run, column, segment.low[at], segment.high[at], values, after=False)
-        right = bisect(segment.run, column, left, segment.high[at], values, after=True)
-        counts = right - left
-        ends = np.cumsum(counts)
-        found = np.repeat(left - (ends - counts), counts) + np.arange(int(counts.sum()))
-        asked = np.repeat(some, counts)
-        table = _read(trace, segment.run, found)
-        there = identity_columns(table.columns[:-1])
-        ours = identity_columns(change.rows.take(pa.array(rows[asked])).columns)
-        equal = zset.equal_rows(ours, there, len(found))
+    result = np.zeros(len(some), np.int64)
+    for located in rows.locate(change.key[some], _sort(trace, change.rows).take(pa.array(some))):
+        found, of = _ranges(located.left, located.right)
+        asked = located.item[of]
+        table = _read(trace, located.run, found)
+        ours = identity_columns(change.rows.take(pa.array(some[asked])).columns)
+        equal = zset.equal_rows(ours, identity_columns(table.columns[:-1]), len(found))
         np.add.at(result, asked[equal], table.column(table.num_columns - 1).to_numpy()[equal])
     return result
+
+
+def _ranges(first: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """(the numbers first[i] to end[i] - 1 for each i, the i of each)."""
+    counts = end - first
+    ends = np.cumsum(counts)
+    return np.repeat(first - (ends - counts), counts) + np.arange(int(counts.sum())), np.repeat(
+        np.arange(len(first)), counts
+    )
 
 
 def _sort(trace: Trace, rows: pa.Table) -> pa.Array:

@@ -166,9 +166,25 @@ class Trace:
             for key in self._buckets.get(first, ()):
                 yield self._run(key), low, high
 
+    @property
+    def bucket_count(self) -> int:
+        return len(self._firsts())
+
+    def buckets_of(self, hashes: Hashes) -> zset.Indices:
+        """The number of the bucket of each hash, in the order of the hashes."""
+        return np.searchsorted(np.array(self._firsts(), dtype=np.uint64), hashes, side="right") - 1
+
+    def bucket_runs(self, number: int) -> list[Run]:
+        """The runs of a bucket, oldest first."""
+        return [self._run(key) for key in self._buckets.get(self._firsts()[number], ())]
+
+    def _firsts(self) -> list[int]:
+        """The first hash of each bucket, in ascending order."""
+        return sorted({self._first, *self._buckets})
+
     def _slices(self, sorted_hashes: Hashes) -> list[tuple[int, int, int]]:
         """(bucket, low, high): the slice of the ascending hashes that belongs to each bucket, without empty slices."""
-        firsts = sorted({self._first, *self._buckets})
+        firsts = self._firsts()
         cuts = np.searchsorted(sorted_hashes, np.array(firsts[1:], dtype=np.uint64), side="left").tolist()
         edges = [0, *cuts, len(sorted_hashes)]
         return [(first, edges[i], edges[i + 1]) for i, first in enumerate(firsts) if edges[i] < edges[i + 1]]

@@ -61,6 +61,8 @@ CREATE MATERIALIZED VIEW everybody TBLPROPERTIES ('topic' = '@everybody', 'mode'
   UNION ALL SELECT * FROM VALUES ('nobody', 3), (NULL, 4);
 CREATE MATERIALIZED VIEW big_spenders TBLPROPERTIES ('topic' = '@big_spenders', 'mode' = 'upsert', 'key' = 'name') AS
   SELECT name, n, amount / n AS share FROM totals WHERE n > 2;
+CREATE MATERIALIZED VIEW dearest TBLPROPERTIES ('topic' = '@dearest', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, sku, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 9 OFFSET 2;
 CREATE MATERIALIZED VIEW levels TBLPROPERTIES ('topic' = '@levels', 'mode' = 'upsert', 'key' = 'skus') AS
   SELECT skus, count(*) AS names, max(most) AS most FROM totals GROUP BY skus;
 """,

@@ -19,7 +19,7 @@ from engine.model.circuit import SortKey, TopK
 from engine.operators import top_k
 from engine.operators.top_k import step_top_k
 from engine.rows import zset
-from engine.state import segments
+from engine.state import segments, trace
 from engine.state.store import DictStore
 from engine.state.trace import Run, Trace
 from tests.engine.contexts import context_of
@@ -94,6 +94,34 @@ def test_the_first_rows_of_every_key(node: TopK, data: st.DataObject) -> None:
         assert run(node, changes, grow=grow) == twin(node, changes)
 
 
+@settings(deadline=None, max_examples=150)
+@given(st.booleans(), st.data(), st.sampled_from([node for node in NODES if not node.partition]))
+def test_the_first_rows_when_they_are_spread_over_many_buckets(grow: bool, data: st.DataObject, node: TopK) -> None:
+    """With buckets of one or two rows, nearly every move of a cursor leads into another bucket."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace, "BUCKET_ROWS_MAX", 2)
+        patch.setattr(trace, "BUCKETS_SMALL", 1 << 30)
+        changes = data.draw(histories(grow=grow, steps_max=8))
+        assert run(node, changes, grow=grow) == twin(node, changes)
+
+
+@pytest.mark.parametrize("order", [(), (UP,), (DOWN_LAST,), (WORD, UP)], ids=len)
+def test_no_merge_touches_all_rows_of_a_top_k_without_keys(order: tuple[SortKey, ...]) -> None:
+    node = TopK((0,), TYPES, (), order, 0, 5)
+    store = DictStore()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace, "BUCKET_ROWS_MAX", 256)
+        patch.setattr(trace, "BUCKETS_SMALL", 1 << 30)
+        for step in range(8):
+            rows: Rows = Counter({(i, f"{i * 7919 % 4000:06}"): 1 for i in range(step, 4000, 8)})
+            step_top_k(node, [to_table(rows, TYPES)], context_of(node, store, step))
+        stored = trace_of(node, store)
+        longest = max(len(run_.hashes) for run_ in stored.runs())
+    assert stored.bucket_count >= 4000 // 256
+    assert longest <= 256, "a run has more rows than a bucket may have"
+    assert max(int(run_.hashes[-1]) for run_ in stored.runs()) < 1 << 48, "rows lie outside of slot 0"
+
+
 @settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.lists(st.tuples(ROWS, st.integers(-3, 3)), max_size=8), min_size=1, max_size=5),
@@ -164,8 +192,7 @@ def test_an_append_only_input_leaves_the_first_rows_alone_in_the_state() -> None
     store = DictStore()
     steps: list[Rows] = [Counter({(i, "a"): 1 for i in range(s, 1000, 7)}) for s in range(7)]
     run(node, steps, grow=True, store=store)
-    context = context_of(node, store, append_only=True)
-    rows = context.trace(top_k.ROWS_SLOT, [pa.int8(), pa.binary(), *TYPES], (0,), ordered=True).scan()
+    rows = trace_of(node, store).scan()
     assert sorted(rows.column(2).to_pylist()) == [995, 996, 997, 998, 999]
 
 
@@ -196,10 +223,13 @@ def counted() -> Iterator[Counted]:
         yield count
 
 
+def trace_of(node: TopK, store: DictStore) -> Trace:
+    """The trace of rows of a node without partition columns."""
+    return context_of(node, store).trace(top_k.ROWS_SLOT, [pa.int8(), pa.binary(), *TYPES], (0,), ordered=True)
+
+
 def runs_of(node: TopK, store: DictStore) -> int:
-    return len(
-        context_of(node, store).trace(top_k.ROWS_SLOT, [pa.int8(), pa.binary(), *TYPES], (0,), ordered=True).runs()
-    )
+    return len(trace_of(node, store).runs())
 
 
 def bound(runs: int, size: int, changed: int, moved: int, dead: int) -> float:
