@@ -59,12 +59,9 @@ def step_outer_join(node: OuterJoin, inputs: Sequence[pa.Table], context: StepCo
     if node.single:
         _refuse_several(left, one, two)
     change = zset.add([zset.empty(node.types), *out, *one.out, *two.out])
-    # Rows that only one side has changed are unique already, if the stored rows that they met are.
-    return (
-        change
-        if not left.change.num_rows or not (right.change.num_rows or not right.preserved)
-        else zset.consolidate(change)
-    )
+    # The rows are unique already if only one side changes and the stored rows that it meets are unique.
+    unique = not left.change.num_rows or (right.preserved and not right.change.num_rows)
+    return change if unique else zset.consolidate(change)
 
 
 @dataclass(frozen=True)
