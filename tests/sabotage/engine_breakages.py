@@ -807,6 +807,30 @@ ENGINE = (
         (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[whole partitions]",),
     ),
     Breakage(
+        "ranks-cut-ties",
+        "WHERE rank() <= k keeps k rows, although more rows tie for the last place.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/rules/window_limit.py", 'if function == "RowNumber":', 'if function != "DenseRank":'
+            ),
+        ),
+        (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[rows of the first ranks]",),
+    ),
+    Breakage(
+        "limits-of-partitions-left-out",
+        "A Window reads whole partitions although only the first rows of each can pass the filter above it.",
+        "9 bounded",
+        (
+            Edit(
+                "stepwell/lowering/rules/window_limit.py",
+                '    if function == "RowNumber":\n',
+                '    if function:\n        return rows\n    if function == "RowNumber":\n',
+            ),
+        ),
+        (f"{TEST_WINDOWS}::test_a_step_costs_the_first_rows_of_a_partition_and_not_the_partition[rank]",),
+    ),
+    Breakage(
         "ties-unsaid",
         "dry-run does not say that a window orders rows that tie otherwise than Spark.",
         "no silence",
