@@ -306,6 +306,16 @@ def test_sums_of_sliding_frames_are_exact_and_forget_what_has_left_the_frame() -
     ]
 
 
+@pytest.mark.parametrize("nulls_first", [True, False])
+def test_the_frame_of_a_null_at_a_distance_is_the_nulls(nulls_first: bool) -> None:
+    node = window((), (SortKey(BY, True, nulls_first),), [WindowCall("count", None, Frame("range", -2, 1), LONG)])
+    content = run(
+        node, Counter({(0, by, None, word): 1 for by, word in [(None, "a"), (None, "b"), (1, "a"), (3, "a"), (4, "a")]})
+    )
+    assert sorted(row[-1] for row in content if row[BY] is None) == [2, 2]
+    assert {row[BY]: row[-1] for row in content if row[BY] is not None} == {1: 1, 3: 3, 4: 2}
+
+
 def test_a_sum_that_its_type_cannot_hold_stops_the_step() -> None:
     types = (LONG, LONG)
     node = Window((0,), (*types, LONG), (), (SortKey(0, True, True),), (WindowCall("sum", 1, BEGIN, LONG),))

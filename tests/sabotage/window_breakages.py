@@ -54,7 +54,7 @@ WINDOWS = (
         "In a window the frame of a row whose ORDER BY is null begins at the first row of the partition.",
         "the batch answer",
         (Edit(WINDOW_ORDER, "        result = peers.copy()\n", "        result = self.start.copy()\n"),),
-        (f"{TEST_WINDOW}::test_values_and_totals_of_frames",),
+        (f"{TEST_WINDOW}::test_the_frame_of_a_null_at_a_distance_is_the_nulls",),
     ),
     Breakage(
         "sliding-sums-in-doubles",

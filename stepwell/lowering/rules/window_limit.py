@@ -28,7 +28,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     sorts = [normal(item.children[0], context.type_of(item.children[0], rows)) for item in order]
     below, at = context.compute(rows, [*partition, *sorts])
     keys, by = at[: len(partition)], at[len(partition) :]
-    limit, function = int(node["limit"]), node["rankLikeFunction"].kind
+    limit, function = node["limit"], node["rankLikeFunction"].kind
+    assert type(limit) is int, "Spark makes no limit below 1, so the number is none of a child"
     types = context.builder.types(below.node)
     sort_keys = tuple(sort_key(context, place, item, types[place]) for place, item in zip(by, order, strict=True))
     if function == "RowNumber":
