@@ -313,6 +313,68 @@ class TopK(NodeBase):
         )
 
 
+WindowFunction = Literal[
+    "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lead", "first_value", "last_value",
+    "nth_value", "count", "sum", "avg", "min", "max",
+]  # fmt: skip
+RANKING: frozenset[WindowFunction] = frozenset(
+    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
+)
+"""The functions that read the row's place in its partition and nothing else."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows around a row that a function reads. In `rows`, a bound is a number of rows. In `range`, it is a distance between values of the
+    one column of the order, as the engine stores them: a number, unscaled units of a decimal, days of a date or microseconds of a timestamp;
+    0 means the row and those that tie with it. A bound before the row is negative. None is the end of the partition."""
+
+    unit: Literal["rows", "range"]
+    low: int | float | None
+    high: int | float | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the frame of every row is its partition."""
+        return self.low is None and self.high is None
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """One call of a function over a window. `argument` is a column of the input; None is count(*), or a function of the row's place alone.
+
+    `offset`: of lead, the number of rows ahead (lag is a negative one); of nth_value, n; of ntile, the number of tiles. `default`: the column
+    whose value lead gives where there is no such row; None is NULL. `ignore_nulls`: rows whose argument is null are left out of the count."""
+
+    function: WindowFunction
+    argument: Column | None
+    frame: Frame
+    type: pa.DataType
+    offset: int = 0
+    default: Column | None = None
+    ignore_nulls: bool = False
+
+
+@dataclass(frozen=True)
+class Window(NodeBase):
+    """Functions over the rows around a row (OVER). The output has the input's columns, then one column per call. Rows of equal `partition`
+    columns, where null equals null, are a partition. They are ordered by `order`, and rows that tie in it by the whole row in canonical order.
+    A row of weight 3 is three rows."""
+
+    partition: tuple[Column, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert self.calls and self.types == (*rows, *(call.type for call in self.calls))
+        assert _columns_exist((*self.partition, *(key.column for key in self.order)), rows)
+        assert _columns_exist((column for call in self.calls for column in (call.argument, call.default)), rows)
+        assert all(
+            (call.argument is None) == (call.function in RANKING) or call.function == "count" for call in self.calls
+        )
+
+
 @dataclass(frozen=True)
 class View(NodeBase):
     """A materialized view or table: its content, under its name. `names`: the columns' names.
@@ -355,7 +417,7 @@ class Output(NodeBase):
 
 Node = (
     Source | LastByKey | Constant | Map | Union | Distinct | Deduplicate | Join | SemiJoin | OuterJoin | Aggregate
-    | PartialAggregate | JoinPartials | FinalAggregate | TopK | View | Output
+    | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | View | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 
@@ -399,7 +461,7 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey):
+    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall):
         plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value

@@ -20,6 +20,7 @@ from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.source import SOURCE
 from engine.operators.top_k import TOP_K
 from engine.operators.view import VIEW
+from engine.operators.window import WINDOW
 
 OPERATORS: tuple[Operator[Any], ...] = (
     SOURCE,
@@ -37,6 +38,7 @@ OPERATORS: tuple[Operator[Any], ...] = (
     JOIN_PARTIALS,
     FINAL_AGGREGATE,
     TOP_K,
+    WINDOW,
     VIEW,
     OUTPUT,
 )

@@ -70,6 +70,10 @@ CREATE MATERIALIZED VIEW dearest TBLPROPERTIES ('topic' = '@dearest', 'mode' = '
   SELECT id, sku, amount FROM orders ORDER BY amount DESC NULLS LAST, id LIMIT 9 OFFSET 2;
 CREATE MATERIALIZED VIEW levels TBLPROPERTIES ('topic' = '@levels', 'mode' = 'upsert', 'key' = 'skus') AS
   SELECT skus, count(*) AS names, max(most) AS most FROM totals GROUP BY skus;
+CREATE MATERIALIZED VIEW placed_last TBLPROPERTIES ('topic' = '@placed_last', 'mode' = 'changelog') AS
+  SELECT id, customer, row_number() OVER (PARTITION BY customer ORDER BY placed DESC, id) AS place,
+    sum(weight) OVER (PARTITION BY customer ORDER BY placed, id ROWS 2 PRECEDING) AS recent, count(*) OVER (PARTITION BY sku) AS of_sku
+  FROM orders;
 """,
     "views.py": """
 from pyspark import pipelines as dp

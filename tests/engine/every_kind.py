@@ -22,6 +22,7 @@ from engine.model.circuit import (
     Distinct,
     Expression,
     FinalAggregate,
+    Frame,
     Join,
     JoinPartials,
     LastByKey,
@@ -37,6 +38,8 @@ from engine.model.circuit import (
     TopK,
     Union,
     View,
+    Window,
+    WindowCall,
 )
 from engine.run.exchange import to_buffer
 from tests.engine.zsets import TYPES, Rows, plus, to_table
@@ -47,6 +50,7 @@ PARTITIONS = {
     "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
     "leading": 2, "behind": 1, "first": 1,
     "matched": 1, "beside": 2,
+    "numbered": 2, "running": 1,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -98,6 +102,7 @@ def every_kind() -> Circuit:
     _aggregates(make, left, right)
     _first_rows(make, left, log)
     _outer_joins(make, left, right, log)
+    _windows(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -160,6 +165,16 @@ def _outer_joins(make: _Nodes, left: int, right: int, log: int) -> None:
     words = make.add(Map((keyed,), TYPES, None, (column(0, LONG), column(3, TEXT))))
     full = make.add(OuterJoin((words, log), both, True, (0,), (0,), (False,)))
     make.view(full, "beside", ("id", "word", "key", "name"), "changelog")
+
+
+def _windows(make: _Nodes, left: int, log: int) -> None:
+    before = Frame("rows", None, 0)
+    number = WindowCall("row_number", None, before, pa.int32())
+    numbered = make.add(Window((left,), (*TYPES, pa.int32()), (1,), (SortKey(0, False, False),), (number,)))
+    make.view(numbered, "numbered", ("id", "word", "n"), "changelog", derived=True)
+    calls = (WindowCall("sum", 0, before, LONG), WindowCall("lead", 1, before, TEXT, -1, 1, True))
+    running = make.add(Window((log,), (*TYPES, LONG, TEXT), (), (SortKey(1, True, True),), calls))
+    make.view(running, "running", ("id", "word", "total", "last"), "changelog")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The breakages, by what they break; a new one is an entry in one of the eight lists."""
+"""The breakages, by what they break; a new one is an entry in one of the lists."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
+from tests.sabotage.window_breakages import WINDOWS
 
 BREAKAGES: tuple[Breakage, ...] = (
     *COORDINATOR,
@@ -23,4 +24,5 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TEXT,
     *STORAGE,
     *TOP_K_BREAKAGES,
+    *WINDOWS,
 )

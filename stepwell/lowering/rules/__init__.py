@@ -20,12 +20,15 @@ from stepwell.lowering.rules import (
     project,
     transparent,
     union,
+    window,
+    window_limit,
 )
 
 RULES: Mapping[str, Rule] = {
     "Project": project.lower,
     "Filter": filter.lower,
     "Union": union.lower,
+    "Window": window.lower,
     "Aggregate": aggregate.lower,
     "Expand": expand.lower,
     "Distinct": deduplicate.lower_distinct,
@@ -47,6 +50,6 @@ RULES: Mapping[str, Rule] = {
     "Repartition": transparent.lower,
     "RepartitionByExpression": transparent.lower,
     "RebalancePartitions": transparent.lower,
-    "WindowGroupLimit": transparent.lower,
+    "WindowGroupLimit": window_limit.lower,
     **dict.fromkeys(not_yet.CONSTRUCTS, not_yet.lower),
 }

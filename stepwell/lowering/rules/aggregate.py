@@ -52,6 +52,11 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     return _aggregate(context, child, grouping, calls, results)
 
 
+def grouped(context: Lowering, child: Relation, grouping: Sequence[TreeNode], results: Sequence[Output]) -> Relation:
+    """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls."""
+    return _aggregate(context, child, grouping, _calls(results, None, context.analysed), results)
+
+
 def _aggregate(
     context: Lowering,
     child: Relation,

@@ -11,22 +11,10 @@ from typing import NoReturn
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.trees import expression_id
 
-_WINDOWS = "window functions (OVER) are not supported yet"
-_TOP_OF_GROUP = (
-    "For the rows with the greatest or least value of a group use max or min with GROUP BY, and join back. That is "
-    "rank() = 1: rows that tie all stay. For row_number() = 1 the value must be unique in its group"
-)
-_LIMIT_PER_ROW = "LIMIT or ORDER BY in a subquery that refers to the query around it (LATERAL) is not supported yet"
-_LIMIT_PER_ROW_REMEDY = "For the row with the least or greatest value use min or max in the subquery, and join back to get the other columns"
-_OF_PARTITION = (
-    "For an aggregate of the whole partition use GROUP BY in a subquery and join it back, by <=> if the key can be NULL"
-)
 _ELSEWHERE = "Compute this part outside and read the result from a topic"
 
 CONSTRUCTS: Mapping[str, tuple[str, str]] = {
-    "Window": (_WINDOWS, _TOP_OF_GROUP),
     "Generate": (
         "several rows made of one (explode, LATERAL VIEW, EXCEPT ALL, INTERSECT ALL) are not supported yet",
         "Use EXCEPT or INTERSECT without ALL; write exploded rows to the topic as messages of their own",
@@ -64,13 +52,4 @@ CONSTRUCTS: Mapping[str, tuple[str, str]] = {
 
 def lower(context: Lowering, node: TreeNode) -> NoReturn:
     text, remedy = CONSTRUCTS[node.kind]
-    if node.kind == "Window" and _made_by_spark(context, node):
-        text, remedy = _LIMIT_PER_ROW, _LIMIT_PER_ROW_REMEDY
-    elif node.kind == "Window" and not node["orderSpec"]:
-        remedy = _OF_PARTITION
     raise UnsupportedPlan(node.kind, text, remedy)
-
-
-def _made_by_spark(context: Lowering, window: TreeNode) -> bool:
-    """Whether Spark added this window itself. It does so to number the rows of a correlated subquery with LIMIT."""
-    return all(context.analysed.made_by_spark(expression_id(item)) for item in window["windowExpressions"])

@@ -1,5 +1,4 @@
-"""Nodes that do not change the rows: order, partitioning, hints and names. A Z-set has none of these. A WindowGroupLimit
-is a hint too, because the Filter above its Window removes the same rows.
+"""Nodes that do not change the rows: order, partitioning, hints and names. A Z-set has none of these.
 
 An order has one use in a view: it decides which rows a LIMIT keeps. So a Sort below a LIMIT may not be left out. The
 rule of a LIMIT (`rules/limit.py`) finds the Sort, uses its order, and lowers the child of the Sort. If a rule lowers the
@@ -16,7 +15,7 @@ LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 """The nodes whose rows depend on the order of the rows below them. (`rules/limit.py` says why a LocalLimit is none of them.)"""
 
 FORGET_ORDER = frozenset(
-    {"Sort", "Aggregate", "Join", "Union", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"}
+    {"Sort", "Aggregate", "Join", "Union", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "Window"}
 )
 """The nodes above which an order from below has no meaning in SQL. Any other node may keep it, and is treated as if it did."""
 

@@ -244,6 +244,100 @@ QUERIES: dict[str, Query] = {
         "SELECT a, s FROM (SELECT a, b, s FROM t ORDER BY b, a, s LIMIT 20) WHERE a > 0 ORDER BY a DESC, s LIMIT 4"
     ),
     "behind the first rows": "SELECT a, s FROM t ORDER BY a, s OFFSET 4",
+    "ranks": (
+        "SELECT a, b, row_number() OVER w AS r, rank() OVER w AS k, dense_rank() OVER w AS e, percent_rank() OVER w AS p, "
+        "cume_dist() OVER w AS c, ntile(2) OVER w AS n FROM t WINDOW w AS (PARTITION BY a ORDER BY b DESC)"
+    ),
+    "ranks, nulls first and last": (
+        "SELECT s, d, rank() OVER (PARTITION BY s ORDER BY d NULLS LAST) AS x, "
+        "dense_rank() OVER (PARTITION BY s ORDER BY d DESC NULLS FIRST) AS y, "
+        "row_number() OVER (PARTITION BY s ORDER BY cast(d AS STRING) DESC) AS z FROM (SELECT s, d + 0.0D AS d FROM t)"
+    ),
+    "lag and lead": (
+        "SELECT a, b, s, lag(b) OVER w AS x, lag(s, 2, 'none') OVER w AS y, lead(b, 1, a) OVER w AS z, lead(b) IGNORE NULLS OVER w AS u, "
+        "lag(s, 2) IGNORE NULLS OVER w AS v, lag(b, -1, a + 1) OVER w AS k, lag(b, 0) OVER w AS l FROM t "
+        "WINDOW w AS (PARTITION BY a ORDER BY b, s)"
+    ),
+    "first, last and nth": (
+        "SELECT a, b, s, first_value(s) OVER w AS x, last(b) IGNORE NULLS OVER w AS y, nth_value(s, 2) OVER w AS z, any_value(s) OVER w AS n, "
+        "nth_value(s, 2) IGNORE NULLS OVER (PARTITION BY a ORDER BY b, s ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS u, "
+        "last_value(b) OVER (PARTITION BY a ORDER BY b, s ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS v "
+        "FROM t WINDOW w AS (PARTITION BY a ORDER BY b, s)"
+    ),
+    "running totals": (
+        "SELECT a, b, sum(b) OVER w AS x, avg(d) OVER w AS y, count(*) OVER w AS n, min(s) OVER w AS l, max(d) OVER w AS h "
+        "FROM (SELECT a, b, s, d + 0.0D AS d FROM t) WINDOW w AS (PARTITION BY a ORDER BY b DESC)"
+    ),
+    "sliding totals": (
+        "SELECT a, b, s, sum(b) OVER w AS x, avg(b) OVER w AS y, count(s) OVER w AS n, min(s) OVER w AS l, max(b) OVER w AS h, "
+        "sum(b) OVER (PARTITION BY a ORDER BY b, s ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) AS z, "
+        "max(s) OVER (PARTITION BY a ORDER BY b, s ROWS UNBOUNDED PRECEDING) AS m FROM t "
+        "WINDOW w AS (PARTITION BY a ORDER BY b, s ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING)"
+    ),
+    "sliding totals of doubles": (
+        "SELECT a, b, sum(d) OVER (PARTITION BY a ORDER BY b RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x, "
+        "sum(d) OVER (PARTITION BY b ORDER BY d RANGE BETWEEN 1.5 PRECEDING AND 0.5 FOLLOWING) AS y FROM (SELECT a, b, d + 0.0D AS d FROM t)"
+    ),
+    "totals at a distance": (
+        "SELECT a, b, sum(b) OVER (PARTITION BY a ORDER BY b RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS x, "
+        "count(*) OVER (PARTITION BY a ORDER BY b DESC RANGE BETWEEN 1 PRECEDING AND 3 FOLLOWING) AS y, "
+        "max(a) OVER (ORDER BY b DESC NULLS FIRST RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS z, "
+        "count(*) OVER (ORDER BY date_add(DATE'2024-01-31', cast(b AS INT)) RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS u, "
+        "count(*) OVER (ORDER BY timestamp_millis(b) RANGE BETWEEN INTERVAL '0.002' SECOND PRECEDING AND CURRENT ROW) AS v, "
+        "sum(a) OVER (ORDER BY cast(b AS DECIMAL(9, 2)) RANGE BETWEEN 1.5 PRECEDING AND 2 FOLLOWING) AS w FROM t"
+    ),
+    "whole partitions": (
+        "SELECT a, b, sum(b) OVER (PARTITION BY a) AS x, avg(b) OVER (PARTITION BY a) AS y, count(*) OVER (PARTITION BY s) AS n, "
+        "max(d) OVER () AS h, min(b) OVER (PARTITION BY d) AS l, b - avg(b) OVER (PARTITION BY a, s) AS o "
+        "FROM (SELECT a, b, s, d + 0.0D AS d FROM t)"
+    ),
+    "whole partitions, beside ranks": (
+        "SELECT a, b, rank() OVER (PARTITION BY a ORDER BY b) AS r, sum(b) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND "
+        "UNBOUNDED FOLLOWING) AS x, count(b) OVER (PARTITION BY a ORDER BY b) AS n FROM t"
+    ),
+    "the first rows of a partition": (
+        "SELECT * FROM (SELECT a, b, s, row_number() OVER (PARTITION BY a ORDER BY b, s) AS r FROM t) WHERE r <= 2"
+    ),
+    "the first rows of a partition, with ties": "SELECT a, b FROM t QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) <= 3",
+    "rows of the first ranks, by doubles and without partitions": (
+        "SELECT x.*, y.b AS z FROM (SELECT s, a, d + 0.0D AS d FROM t QUALIFY rank() OVER (PARTITION BY s, s ORDER BY d DESC, s) <= 2) x "
+        "JOIN (SELECT a, b FROM t QUALIFY rank() OVER (ORDER BY b, a) <= 3) y ON x.a <=> y.a"
+    ),
+    "rows of the first dense ranks": (
+        "SELECT a, b, s, r FROM (SELECT *, dense_rank() OVER (PARTITION BY a ORDER BY b NULLS LAST) AS r FROM t) WHERE r < 3"
+    ),
+    "rows of the first ranks": "SELECT a, b, s FROM t QUALIFY rank() OVER (PARTITION BY a ORDER BY b DESC) = 1",
+    "rows of the first dense ranks, without partitions": (
+        "SELECT * FROM (SELECT a, b, dense_rank() OVER (ORDER BY b) AS r, rank() OVER (ORDER BY a) AS q FROM t) WHERE r <= 2 OR q <= 2"
+    ),
+    "windows over aggregates": (
+        "SELECT a, s, sum(b) AS total, sum(sum(b)) OVER (PARTITION BY a) AS of_a, rank() OVER (PARTITION BY a ORDER BY sum(b) DESC) AS r, "
+        "sum(sum(b)) OVER (PARTITION BY a ORDER BY s) AS running FROM t GROUP BY a, s"
+    ),
+    "windows over a rollup": (
+        "SELECT a, s, grouping(a) + grouping(s) AS lochierarchy, rank() OVER (PARTITION BY grouping(a) + grouping(s), "
+        "CASE WHEN grouping(s) = 0 THEN a END ORDER BY sum(b) DESC) AS r FROM t GROUP BY ROLLUP (a, s)"
+    ),
+    "windows on windows": (
+        "SELECT a, r, sum(r) OVER (PARTITION BY r ORDER BY a) AS x, lag(n) OVER (PARTITION BY r ORDER BY a, n) AS y FROM (SELECT a, b, "
+        "rank() OVER (PARTITION BY a ORDER BY b) AS r, count(*) OVER (PARTITION BY b) AS n FROM t)"
+    ),
+    "sums over windows": (
+        "SELECT s, sum(x) AS x, max(r) AS r FROM (SELECT s, sum(b) OVER (PARTITION BY a) AS x, "
+        "rank() OVER (PARTITION BY a ORDER BY b) AS r FROM t) GROUP BY s"
+    ),
+    "a window joined with itself": (
+        "WITH v AS (SELECT a, b, sum(b) AS total, avg(sum(b)) OVER (PARTITION BY a) AS mean, rank() OVER (PARTITION BY a ORDER BY b) AS rn "
+        "FROM t GROUP BY a, b) SELECT v.a, v.total, v.mean, p.total AS psum, n.total AS nsum FROM v JOIN v p ON v.a = p.a AND v.rn = p.rn + 1 "
+        "JOIN v n ON v.a = n.a AND v.rn = n.rn - 1 WHERE v.total > 0"
+    ),
+    "windows by doubles and by nothing": (
+        "SELECT d, b, count(*) OVER (PARTITION BY d) AS n, rank() OVER (PARTITION BY d ORDER BY b) AS r, "
+        "row_number() OVER (ORDER BY b, d) AS k, sum(b) OVER (PARTITION BY 1 ORDER BY b) AS x FROM (SELECT d + 0.0D AS d, b FROM t)"
+    ),
+    "a limit in a lateral subquery": (
+        "SELECT t.a, x.c FROM t, LATERAL (SELECT c FROM u WHERE u.a = t.a ORDER BY c LIMIT 2) x"
+    ),
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),

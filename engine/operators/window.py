@@ -1,0 +1,168 @@
+"""Window: functions over the rows around a row (OVER).
+
+The trace has all rows by partition. A step reads the whole partitions of the rows that changed, and no others. It sorts the stored and the new
+rows together, once, and computes the functions of all these partitions at once: over the rows before the change, and over those after it. Rows
+whose values stay the same are not given out. So a step costs the rows of the partitions that changed, and the operators above it pay only for
+the rows whose values changed.
+
+Rows that tie in the order are ordered by the whole row in canonical order. This is a function of the content alone. Spark orders such rows as
+they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Bools, Int64s
+from engine.errors import DataError
+from engine.model.circuit import RANKING, SortKey, Window, WindowCall
+from engine.operators import words
+from engine.operators.arrangement import Key, by_key
+from engine.operators.base import StepContext
+from engine.operators.descriptor import ContentOfState, Operator
+from engine.operators.keys import columns_at, distinct_keys, hash_keys
+from engine.operators.window_functions import call_values
+from engine.operators.window_order import Rows, Sorted, sort_rows
+from engine.rows import zset
+from engine.rows.hashing import Hashes, identity_columns
+from engine.state.trace import as_rows
+
+ROWS_MAX = 1 << 30
+"""The rows of all partitions that one step computes. Running totals of limbs and digits below 2**32 are exact in int64 up to that number."""
+
+
+def step_window(node: Window, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    delta = zset.consolidate(inputs[0])
+    if delta.num_rows == 0:
+        return zset.empty(node.types)
+    of_rows = context.key(0, node.partition).hashes(delta)
+    keys, hashes, partition = _partitions(node, delta, of_rows)
+    width = len(node.types) - len(node.calls)
+    trace = context.trace(0, node.types[:width], node.partition)
+    stored = trace.probe(keys, hashes)
+    columns = [_joined(stored.rows.column(i), delta.column(i)) for i in range(width)]
+    before = np.concatenate([stored.rows.column(width).to_numpy(), np.zeros(delta.num_rows, np.int64)])
+    after = before.copy()
+    after[len(stored.probe) :] = zset.weights_of(delta)
+    rows, (before, after) = _sorted(node, columns, np.concatenate([stored.probe, partition]), [before, after])
+    trace.append(as_rows(delta), of_rows)
+    return _difference(node, _Computed(node, rows, before), _Computed(node, rows, after))
+
+
+def _partitions(node: Window, rows: pa.Table, hashes: Hashes) -> tuple[pa.Table, Hashes, Int64s]:
+    """The partitions of the rows, as `distinct_keys` has them. Without columns there is one."""
+    if node.partition:
+        return distinct_keys(rows, node.partition, hashes)
+    return columns_at(rows, ()), hashes[:1], np.zeros(rows.num_rows, np.int64)
+
+
+def _joined(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays([*left.chunks, *right.chunks])
+
+
+def _sorted(
+    node: Window, columns: list[pa.Array], partition: Int64s, weights: list[Int64s]
+) -> tuple[Sorted, list[Int64s]]:
+    """(every different row once, in the order of the window; each of the `weights` summed for each of these rows)."""
+    order, starts = zset.group_rows(columns, len(partition))
+    sums = [np.add.reduceat(weight[order], starts) if len(starts) else weight for weight in weights]
+    chosen = order[starts]
+    different = [zset.take(column, pa.array(chosen)) for column in columns]
+    rows, places = sort_rows(different, partition[chosen], node.order)
+    return rows, [total[places] for total in sums]
+
+
+class _Computed:
+    """Rows with the values of the calls. `first[i]`: the position of the first of the rows that are row i of the sorted ones."""
+
+    def __init__(self, node: Window, rows: Sorted, weights: Int64s) -> None:
+        self.weights = np.maximum(weights, 0)
+        if float(self.weights.sum(dtype=np.float64)) > ROWS_MAX:
+            raise DataError(
+                f"The partitions of a window that change in one step have more than {ROWS_MAX:,} rows.",
+                "Take smaller steps, or add a column to PARTITION BY.",
+            )
+        self.rows: Rows = rows.expanded(self.weights)
+        self.first = np.cumsum(self.weights) - self.weights
+        self.values = call_values(node, self.rows)
+
+    def given(self, kept: Bools | None, sign: int) -> pa.Table:
+        """The rows for which `kept` is true, all if it is None, with their values and a weight of `sign`."""
+        chosen = np.flatnonzero(kept) if kept is not None else np.arange(self.rows.count)
+        at = pa.array(self.rows.at[chosen])
+        values = [zset.take(column, pa.array(chosen)) for column in self.values]
+        return zset.build([*(column.take(at) for column in self.rows.of.table), *values], np.full(len(chosen), sign))
+
+
+def _difference(node: Window, before: _Computed, after: _Computed) -> pa.Table:
+    """The rows after, minus the rows before. A row that is there before and after with the same values is left out at once, because most rows of
+    a partition are."""
+    common = np.minimum(before.weights, after.weights)
+    number = np.arange(int(common.sum())) - np.repeat(np.cumsum(common) - common, common)
+    old, new = (np.repeat(side.first, common) + number for side in (before, after))
+    same = zset.equal_rows(
+        [column.take(pa.array(old)) for column in identity_columns(before.values)],
+        [column.take(pa.array(new)) for column in identity_columns(after.values)],
+        len(number),
+    )
+    gone, come = np.ones(before.rows.count, np.bool_), np.ones(after.rows.count, np.bool_)
+    gone[old[same]] = False
+    come[new[same]] = False
+    change = zset.add([zset.empty(node.types), before.given(gone, -1), after.given(come, 1)])
+    return zset.consolidate(change)
+
+
+def _content(node: Window, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+    """The content of the output, computed from all stored rows."""
+    stored = context.trace(0, types, node.partition).scan()
+    if not stored.num_rows:
+        return zset.empty(node.types)
+    _, _, partition = _partitions(node, stored, hash_keys(stored, node.partition))
+    columns = [column.combine_chunks() for column in stored.columns[:-1]]
+    rows, (weights,) = _sorted(node, columns, partition, [stored.columns[-1].to_numpy()])
+    return zset.consolidate(zset.add([zset.empty(node.types), _Computed(node, rows, weights).given(None, 1)]))
+
+
+def _unique_key(node: Window, inputs: Sequence[Key | None]) -> Key | None:
+    """A key of the input is one of the output. A row number is different in every row of a partition."""
+    if inputs[0] is not None:
+        return inputs[0]
+    first = len(node.types) - len(node.calls)
+    numbers = [first + i for i, call in enumerate(node.calls) if call.function == "row_number"]
+    return (*node.partition, numbers[0]) if numbers else None
+
+
+def _text(node: Window) -> str:
+    by = [f"by {words.columns(node.partition)}"] if node.partition else []
+    order = [f"in the order of {', '.join(map(_key, node.order))}"] if node.order else []
+    return " ".join([*by, *order]) + ": " + ", ".join(map(_call, node.calls))
+
+
+def _key(key: SortKey) -> str:
+    return f"c{key.column} {'asc' if key.ascending else 'desc'} nulls {'first' if key.nulls_first else 'last'}"
+
+
+def _call(call: WindowCall) -> str:
+    arguments = [] if call.argument is None else [f"c{call.argument}"]
+    arguments += [str(call.offset)] if call.offset else []
+    arguments += [] if call.default is None else [f"c{call.default}"]
+    text = f"{call.function}({', '.join(arguments)})" + (" ignoring nulls" if call.ignore_nulls else "")
+    low, high = ("" if bound is None else bound for bound in (call.frame.low, call.frame.high))
+    return text + (f" over {call.frame.unit} {low}..{high}" if call.function not in {*RANKING, "lead"} else "")
+
+
+WINDOW = Operator(
+    node=Window,
+    step=step_window,
+    arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
+    retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
+    keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
+    unique_key=_unique_key,
+    content=ContentOfState(_content),
+    outputs_without_input=lambda node: False,
+    text=_text,
+    user_name=lambda node: None,
+)

@@ -1,0 +1,183 @@
+"""The order of the rows of a window: partitions one after another, and in each the window's order. It also finds the frame of every row.
+
+Everything works on whole arrays of all rows of all partitions. A value of the order becomes an int64 code (engine/accumulators/order), so the
+rows are sorted once, by integers, and rows tie where their codes are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import Bools, Int64s
+from engine.accumulators import order
+from engine.accumulators.canonical import canonical
+from engine.accumulators.sort_bytes import Sorted as SortedBy
+from engine.accumulators.sort_bytes import sort_bytes
+from engine.errors import DataError
+from engine.model.circuit import Column, Frame, SortKey
+from engine.rows import zset
+
+Bounds = tuple[Int64s, Int64s]
+"""(low, high): of each row, the first row of its frame and the row after the last one. They are equal if the frame is empty."""
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The different rows of some partitions, in the order of the window. `table`: their columns. `partition`: ascending numbers. `keys`: what
+    they are ordered by within a partition, the most significant first. Row i is there `weights[i]` times."""
+
+    table: list[pa.Array]
+    partition: Int64s
+    keys: list[Int64s]
+
+    def expanded(self, weights: Int64s) -> Rows:
+        """The rows with these weights (which are at least 0), each as often as its weight says."""
+        at = np.repeat(np.arange(len(weights)), weights)
+        partition = self.partition[at]
+        new = np.ones(len(at), np.bool_)
+        new[1:] = partition[1:] != partition[:-1]
+        start, end = _runs(new)
+        for key in self.keys:
+            values = key[at]
+            new[1:] |= values[1:] != values[:-1]
+        return Rows(self, at, start, end, *_runs(new), np.cumsum(new))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of some partitions in the order of the window, each as often as its weight says. `at[i]`: the position of row i in `of.table`.
+    `start`, `end`: of each row, the first row of its partition and the row after the last one. `peer_start`, `peer_end`: the same of the rows
+    that tie with it. `peers`: a number that grows by one with each set of rows that tie."""
+
+    of: Sorted
+    at: Int64s
+    start: Int64s
+    end: Int64s
+    peer_start: Int64s
+    peer_end: Int64s
+    peers: Int64s
+
+    @property
+    def count(self) -> int:
+        return len(self.at)
+
+    @cached_property
+    def here(self) -> Int64s:
+        """The position of every row."""
+        return np.arange(self.count)
+
+    def values(self, column: Column) -> pa.Array:
+        """The column's value in every row."""
+        return self.of.table[column].take(pa.array(self.at))
+
+    def bounds(self, frame: Frame, key: Sequence[SortKey]) -> Bounds:
+        """The frame of every row. `key`: the window's order. Raises DataError if a bound of a range exceeds the type of the order."""
+        if frame.unit == "rows":
+            low = self.start if frame.low is None else np.maximum(self.here + int(frame.low), self.start)
+            high = self.end if frame.high is None else np.minimum(self.here + int(frame.high) + 1, self.end)
+            low = np.minimum(low, self.end)
+        else:
+            low = self._range_end(frame.low, key, upper=False)
+            high = self._range_end(frame.high, key, upper=True)
+        return low, np.maximum(low, high)
+
+    def _range_end(self, distance: int | float | None, key: Sequence[SortKey], *, upper: bool) -> Int64s:
+        """One bound of a range, for every row. A null has no distance from a value: the frame of a null is the nulls."""
+        if distance is None:
+            return self.end if upper else self.start
+        peers = self.peer_end if upper else self.peer_start
+        if not distance:
+            return peers
+        (by,) = key
+        column = self.of.table[by.column]
+        known = column.is_valid().to_numpy(zero_copy_only=False)[self.at]
+        rows = np.flatnonzero(known)
+        values = canonical(column.take(pa.array(self.at[rows])))
+        targets = _codes(_moved(values, distance if by.ascending else -distance), ascending=by.ascending)
+        own, partition = _codes(values, ascending=by.ascending), self.of.partition[self.at[rows]]
+        # A target goes before the values that equal it, or behind them. Then it stands where its frame begins or ends.
+        side = np.repeat([1, 2 if upper else 0], len(rows))
+        order_ = np.lexsort((side, np.concatenate([own, targets]), np.concatenate([partition, partition])))
+        is_target = order_ >= len(rows)
+        before = np.cumsum(~is_target)[is_target]
+        result = peers.copy()
+        # Of each partition, the rows with a value are neighbours: the nulls stand before or behind them all.
+        place = np.append(rows, 0)
+        found = np.empty(len(rows), np.int64)
+        found[order_[is_target] - len(rows)] = before
+        ends = np.where(found > 0, place[found - 1] + 1, 0)
+        first = np.minimum(found, len(rows) - 1)
+        inside = (found < len(rows)) & (partition[first] == partition)
+        result[rows] = np.where(inside, place[first], ends)
+        return result
+
+
+def sort_rows(table: list[pa.Array], partition: Int64s, order_by: Sequence[SortKey]) -> tuple[Sorted, Int64s]:
+    """(the rows in the order of the window, the position that each of them had). `table`: different rows, in canonical order, which decides
+    between rows that tie. `partition`: the number of each row's partition."""
+    keys = [code for key in order_by for code in _key_codes(table[key.column], key)]
+    places = np.lexsort((*reversed(keys), partition)).astype(np.int64, copy=False)
+    chosen = pa.array(places)
+    columns = [zset.take(column, chosen) for column in table]
+    return Sorted(columns, partition[places], [key[places] for key in keys]), places
+
+
+def _key_codes(column: pa.Array, key: SortKey) -> list[Int64s]:
+    """Whether the value is null, if any is, and the value: as integers that ascend in the order of the key."""
+    if not column.null_count:
+        return [_codes(canonical(column), ascending=key.ascending)]
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    codes = np.zeros(len(column), np.int64)
+    codes[known] = _codes(canonical(column.drop_null()), ascending=key.ascending)
+    return [(known if key.nulls_first else ~known).astype(np.int64), codes]
+
+
+def _codes(values: pa.Array, *, ascending: bool) -> Int64s:
+    """Canonical values without nulls as integers in their order."""
+    if order.has_codes(values.type):
+        codes = order.codes_of(values)
+    else:
+        encoded = sort_bytes([SortedBy(values, True, True)], np.zeros(len(values), np.uint64))
+        codes = pc.rank(encoded, tiebreaker="dense").to_numpy().astype(np.int64)
+    return codes if ascending else ~codes
+
+
+def _moved(values: pa.Array, distance: int | float) -> pa.Array:
+    """The values at this distance, in their type."""
+    type_ = values.type
+    if pa.types.is_floating(type_):
+        numbers = values.to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):
+            return canonical(pa.array(numbers + np.array(distance, numbers.dtype), type_, from_pandas=False))
+    codes = order.codes_of(values)
+    if pa.types.is_integer(type_):
+        lowest, highest = int(np.iinfo(type_.to_pandas_dtype()).min), int(np.iinfo(type_.to_pandas_dtype()).max)
+    elif pa.types.is_date32(type_):
+        lowest, highest = int(np.iinfo(np.int32).min), int(np.iinfo(np.int32).max)
+    else:
+        lowest, highest = order.BELOW_ALL, order.ABOVE_ALL
+    if abs(distance) > order.ABOVE_ALL or _exceeds(codes, int(distance), lowest, highest):
+        raise DataError(
+            "A bound of a window's RANGE frame exceeds the type of its ORDER BY.",
+            "Spark's ANSI mode fails here too: cast the column to a wider type.",
+        )
+    return order.values_of(codes + int(distance), type_, np.ones(len(codes), np.bool_))
+
+
+def _exceeds(codes: Int64s, distance: int, lowest: int, highest: int) -> bool:
+    if not len(codes):
+        return False
+    return int(codes.max()) + distance > highest or int(codes.min()) + distance < lowest
+
+
+def _runs(new: Bools) -> Bounds:
+    """Of each row, the first row of its run and the row after the last one. A run begins where `new` is true."""
+    begins = np.flatnonzero(new)
+    lengths = np.diff(np.append(begins, len(new)))
+    return np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)

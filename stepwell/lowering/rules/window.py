@@ -1,0 +1,328 @@
+"""Window: functions over the rows around a row (OVER). Keys of the partition and the order, arguments and defaults become columns of a Map, and
+the calls one Window node.
+
+An aggregate of the whole partition needs no order and no frame. Unless a Window node reads the partitions anyway, it becomes an Aggregate that
+is joined back to the rows by the keys, where null equals null. So a change costs only the rows of partitions whose aggregate has another value,
+and every aggregate function that GROUP BY has can stand there. docs/decisions/0064-windows.md has the measurement.
+
+                    Relation (without the added columns)
+                       |
+        Window(partition, order, calls)
+                       |
+        Join with Aggregate(partition, aggregates of the whole partition)
+                       |
+        Map(child's columns, keys, arguments, defaults)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+
+from engine.accumulators.order import has_codes, is_ordered
+from engine.accumulators.sort_bytes import has_order
+from engine.analysis.uniqueness import unique_keys
+from engine.model.circuit import RANKING, Circuit, Frame, SortKey, Window, WindowCall, WindowFunction
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type
+from stepwell.lowering.context import Lowering, catalyst_type
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.keys import normal
+from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules import aggregate, join
+from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
+from stepwell.lowering.rules.join_condition import Condition, Equality
+from stepwell.lowering.trees import attribute, canonical, expression_id, literal, unalias
+
+_RANKS: dict[str, WindowFunction] = {
+    "RowNumber": "row_number",
+    "Rank": "rank",
+    "DenseRank": "dense_rank",
+    "PercentRank": "percent_rank",
+    "CumeDist": "cume_dist",
+    "NTile": "ntile",
+}
+_VALUES: dict[str, WindowFunction] = {"First": "first_value", "Last": "last_value", "NthValue": "nth_value"}
+_TIED: frozenset[WindowFunction] = frozenset({"row_number", "ntile", "lead", "first_value", "last_value", "nth_value"})
+"""The functions whose value depends on the order of rows that tie, whatever the frame is."""
+
+_TOTALS: frozenset[WindowFunction] = frozenset({"count", "sum", "avg", "min", "max"})
+_RANGE_REMEDY = "Use a number, a date or a timestamp in ORDER BY, and a literal distance in its type; or a ROWS frame"
+_ONE_PARTITION = "a window without PARTITION BY: all its rows meet on one worker, and each step that changes one of them reads them all"
+
+
+@dataclass(frozen=True, eq=False)
+class _Function:
+    """A function of the Window: the id of its column, the function's tree, its frame in Catalyst's form."""
+
+    id: int
+    tree: TreeNode
+    frame: TreeNode
+
+    @property
+    def aggregate(self) -> bool:
+        """Whether this is a function that GROUP BY has too and that does not depend on the order."""
+        return self.tree.kind == "AggregateExpression" and self.tree.children[0].kind not in _VALUES
+
+    @property
+    def whole(self) -> bool:
+        """Whether the frame of every row is its partition."""
+        ends = self.frame["lower"].kind, self.frame["upper"].kind
+        return ends == ("UnboundedPreceding$", "UnboundedFollowing$")
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    relation = context.settle(context.lower(node.children[0]))
+    functions = [_function(item) for item in node["windowExpressions"]]
+    partition = partition_of(context, relation, node)
+    joined = [function for function in functions if function.aggregate and function.whole]
+    others = [function for function in functions if function not in joined]
+    if others and all(_is_total(context, function) for function in joined):
+        joined, others = [], functions  # the partitions are read anyway
+    if not partition:
+        context.note(_ONE_PARTITION)
+    wanted = [output.id for output in relation.outputs] + [function.id for function in functions]
+    if joined:
+        relation = _joined_back(context, relation, partition, joined)
+    if others:
+        relation = _windowed(context, relation, partition, order_of(node), others)
+    by_id = {output.id: output for output in relation.outputs}
+    return Relation(
+        relation.node, relation.columns, tuple(by_id[identifier] for identifier in wanted), relation.predicates
+    )
+
+
+def _function(item: TreeNode) -> _Function:
+    function, spec = unalias(item).children
+    return _Function(expression_id(item), function, spec["frameSpecification"])
+
+
+def _is_total(context: Lowering, function: _Function) -> bool:
+    """Whether the Window node has this aggregate function."""
+    return read_call(function.tree, None, context.analysed).function in _TOTALS
+
+
+def partition_of(context: Lowering, rows: Relation, node: TreeNode) -> list[TreeNode]:
+    """The different keys of the partition, as they are compared. A constant distinguishes no rows."""
+    keys = [normal(tree, context.type_of(tree, rows)) for tree in node["partitionSpec"] if tree.kind != "Literal"]
+    return list({canonical(key): key for key in keys}.values())
+
+
+def order_of(node: TreeNode) -> list[TreeNode]:
+    """The SortOrders that have an effect. A constant sorts nothing, and neither does a value by which rows are sorted already."""
+    first: dict[Hashable, TreeNode] = {}
+    for item in node["orderSpec"]:
+        if item.children[0].kind != "Literal":
+            first.setdefault(canonical(item.children[0]), item)
+    return list(first.values())
+
+
+def _joined_back(
+    context: Lowering, rows: Relation, partition: Sequence[TreeNode], functions: Sequence[_Function]
+) -> Relation:
+    """The rows with the aggregates of their partitions."""
+    keys = [Output(context.fresh(), tree) for tree in partition]
+    calls = [Output(function.id, function.tree) for function in functions]
+    totals = aggregate.grouped(context, rows, partition, [*keys, *calls])
+    pairs = [Equality(key.tree, attribute(key.id, "", None), True) for key in keys]
+    one = Equality(literal("0", "byte"), literal("0", "byte"), False)
+    return join.inner(context, rows, totals, Condition(tuple(pairs) or (one,), (), ()))
+
+
+def _windowed(
+    context: Lowering,
+    rows: Relation,
+    partition: Sequence[TreeNode],
+    order: Sequence[TreeNode],
+    functions: Sequence[_Function],
+) -> Relation:
+    columns = _Columns(context, rows)
+    keys = tuple(columns.add(tree) for tree in partition)
+    sorts = [(columns.add(item.children[0]), item) for item in order]
+    reads = [columns.read(function) for function in functions]
+    below = columns.settle()
+    types = context.builder.types(below.node)
+    at = columns.positions
+    sort_keys = tuple(sort_key(context, at[column], item, types[at[column]]) for column, item in sorts)
+    calls = tuple(_call(read, at, types, sort_keys) for read in reads)
+    _note_ties(context, below.node, tuple(at[key] for key in keys), sort_keys, calls)
+    made = Window(
+        (below.node,), (*types, *(call.type for call in calls)), tuple(at[key] for key in keys), sort_keys, calls
+    )
+    relation = context.add(made, [*below.columns, *(function.id for function in functions)])
+    return Relation(relation.node, relation.columns, relation.outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A call whose columns have numbers, before they have positions (`_Columns`). `aggregate`: the call of an aggregate function."""
+
+    function: WindowFunction
+    argument: int | None
+    frame: TreeNode
+    offset: int = 0
+    default: int | None = None
+    ignore_nulls: bool = False
+    aggregate: Call | None = None
+
+
+class _Columns:
+    """The columns that a Window reads besides those of its input. Equal expressions are one column."""
+
+    def __init__(self, context: Lowering, rows: Relation) -> None:
+        self._context, self._rows = context, rows
+        self._trees: list[TreeNode] = []
+        self._known: dict[Hashable, int] = {}
+        self.positions: tuple[int, ...] = ()
+
+    def add(self, tree: TreeNode) -> int:
+        """The number of the expression, whose column is at `positions[number]` after `settle`."""
+        number = self._known.setdefault(canonical(tree), len(self._trees))
+        if number == len(self._trees):
+            self._trees.append(tree)
+        return number
+
+    def settle(self) -> Relation:
+        """The rows with all these columns."""
+        relation, self.positions = self._context.compute(self._rows, self._trees)
+        return relation
+
+    def read(self, function: _Function) -> _Read:
+        """Adds what the function reads. Raises UnsupportedPlan for a function that is not supported."""
+        tree = function.tree
+        inner = tree.children[0] if tree.kind == "AggregateExpression" else tree
+        if function.aggregate:
+            return self._read_aggregate(function)
+        if tree.kind in _RANKS:
+            offset = _whole_number(tree.children[0]) if tree.kind == "NTile" else 0
+            return _Read(_RANKS[tree.kind], None, function.frame, offset)
+        if tree.kind in ("Lag", "Lead"):
+            value, offset_tree, default = tree.children
+            offset = _whole_number(offset_tree) * (-1 if tree.kind == "Lag" else 1)
+            default_column = None if default.kind == "Literal" and default["value"] is None else self.add(default)
+            return _Read("lead", self.add(value), function.frame, offset, default_column, tree["ignoreNulls"])
+        if inner.kind in _VALUES:
+            offset = _whole_number(inner.children[1]) if inner.kind == "NthValue" else 0
+            number = self.add(inner.children[0])
+            return _Read(_VALUES[inner.kind], number, function.frame, offset, None, inner["ignoreNulls"])
+        raise UnsupportedPlan(
+            "Window",
+            f"the function {inner.kind} is not supported over a window",
+            "Use one of the functions that docs/sql.md lists for OVER, or compute it outside",
+        )
+
+    def _read_aggregate(self, function: _Function) -> _Read:
+        call = read_call(function.tree, None, self._context.analysed)
+        if call.function not in _TOTALS:
+            raise UnsupportedPlan(
+                "Window",
+                f"{call.function} over a part of the partition (a window with ORDER BY or a frame) is not supported",
+                "Leave ORDER BY and the frame out, or use count, sum, avg, min or max",
+            )
+        argument = call.argument(lambda tree: catalyst_type(self._context.type_of(tree, self._rows)))
+        number = None if argument is None else self.add(argument)
+        return _Read(call.function, number, function.frame, aggregate=call)
+
+
+def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: tuple[SortKey, ...]) -> WindowCall:
+    argument = None if read.argument is None else at[read.argument]
+    default = None if read.default is None else at[read.default]
+    frame = _frame(read.frame, order, types)
+    if read.function in RANKING or read.function == "lead":
+        frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
+    type_ = _type(read, None if argument is None else types[argument])
+    return WindowCall(read.function, argument, frame, type_, read.offset, default, read.ignore_nulls)
+
+
+def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
+    """Spark's type of the result."""
+    if read.aggregate is not None:
+        if read.function in ("min", "max") and argument is not None and not is_ordered(argument):
+            raise UnsupportedPlan("Window", f"{read.function} of {argument} is not supported", "Use a field of it")
+        return result_type(read.aggregate, argument)
+    if read.function in RANKING:
+        return pa.float64() if read.function in ("percent_rank", "cume_dist") else pa.int32()
+    assert argument is not None
+    return argument
+
+
+def sort_key(context: Lowering, column: int, item: TreeNode, type_: pa.DataType) -> SortKey:
+    """The sort key of a SortOrder, whose value is in the column."""
+    if not has_order(type_) and not context.refusals:
+        raise UnsupportedPlan(
+            "Window", f"ORDER BY of {type_} in OVER (...) is not supported", "Order by a column of another type"
+        )
+    direction, nulls = item["direction"]["object"], item["nullOrdering"]["object"]
+    return SortKey(column, direction.endswith("Ascending$"), nulls.endswith("NullsFirst$"))
+
+
+def _frame(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]) -> Frame:
+    unit = tree["frameType"]["object"]
+    if unit.endswith("RowFrame$"):
+        return Frame("rows", *(_row_bound(tree[side]) for side in ("lower", "upper")))
+    return Frame("range", *(_range_bound(tree[side], order, types) for side in ("lower", "upper")))
+
+
+def _row_bound(tree: TreeNode) -> int | None:
+    if tree.kind.startswith("Unbounded"):
+        return None
+    return 0 if tree.kind == "CurrentRow$" else _whole_number(tree)
+
+
+def _range_bound(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]) -> int | float | None:
+    """The distance in the form in which the engine stores values of the order's type."""
+    if tree.kind.startswith("Unbounded"):
+        return None
+    if tree.kind == "CurrentRow$":
+        return 0
+    type_ = types[order[0].column] if len(order) == 1 else pa.null()
+    distance = _literal_type(tree)
+    value = tree["value"] if tree.kind == "Literal" else None
+    if value is not None and distance is not None:
+        if pa.types.is_floating(type_) and distance == type_:
+            return float(value)
+        if pa.types.is_decimal(type_) and has_codes(type_) and distance == type_:
+            return int(Decimal(value).scaleb(type_.scale))
+        whole = pa.types.is_integer(type_) and distance == type_
+        days = pa.types.is_date32(type_) and distance == pa.int32()
+        microseconds = (pa.types.is_timestamp(type_) or type_ == DURATION) and distance == DURATION
+        if whole or days or microseconds:
+            return int(value)
+    raise UnsupportedPlan("Window", f"a RANGE frame at a distance from {type_} is not supported", _RANGE_REMEDY)
+
+
+def _literal_type(tree: TreeNode) -> pa.DataType | None:
+    """The type of a literal; None if no column can have it."""
+    try:
+        return arrow_type(tree["dataType"])
+    except (UnsupportedType, KeyError):
+        return None
+
+
+def _whole_number(tree: TreeNode) -> int:
+    if tree.kind != "Literal" or tree["value"] is None:
+        raise UnsupportedPlan(
+            "Window", "a number of rows in OVER (...) that is not a literal is not supported", "Write the number itself"
+        )
+    return int(tree["value"])
+
+
+def _note_ties(
+    context: Lowering, node: int, partition: tuple[int, ...], order: tuple[SortKey, ...], calls: tuple[WindowCall, ...]
+) -> None:
+    """Says which functions depend on the order of rows that tie, unless a unique key shows that none do."""
+    known = unique_keys(Circuit(tuple(context.builder.nodes)))[node]
+    if known is not None and {*known} <= {*partition, *(key.column for key in order)}:
+        return
+    tied = [
+        call.function for call in calls
+        if call.function in _TIED or (call.function not in RANKING and call.frame.unit == "rows" and not call.frame.whole)
+    ]  # fmt: skip
+    for name in dict.fromkeys(tied):
+        context.note(
+            f"rows that tie in the ORDER BY of {'lag or lead' if name == 'lead' else name} OVER (...) are ordered by the whole row, in "
+            "canonical order; Spark orders them as they come"
+        )

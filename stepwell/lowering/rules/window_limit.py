@@ -1,0 +1,56 @@
+"""WindowGroupLimit: the first rows of each partition, below the Window whose rank a Filter above it bounds (`WHERE r <= 3`).
+
+It is a hint: rows that it drops cannot pass the Filter. Without it a Window reads the whole partition of each row that changed. With it, a TopK
+keeps the rows that can pass, and gives the Window only those that enter or leave them.
+
+    row_number() <= k    TopK(k) of each partition
+    rank() <= k          the rows whose sort keys are those of one of the first k rows:      SemiJoin with TopK(k) of the keys
+    dense_rank() <= k    the rows whose sort keys are one of the first k different keys:     SemiJoin with TopK(k) of the different keys
+
+A row has a rank of at most k if and only if fewer than k rows stand before it and its peers. Then one of its peers is among the first k rows,
+and only then.
+"""
+
+from __future__ import annotations
+
+from engine.model.circuit import Distinct, SemiJoin, SortKey, TopK
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.keys import normal
+from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules.window import order_of, partition_of, sort_key
+from stepwell.lowering.trees import attribute
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    rows = context.settle(context.lower(node.children[0]))
+    partition, order = partition_of(context, rows, node), order_of(node)
+    sorts = [normal(item.children[0], context.type_of(item.children[0], rows)) for item in order]
+    below, at = context.compute(rows, [*partition, *sorts])
+    keys, by = at[: len(partition)], at[len(partition) :]
+    limit, function = node["limit"], node["rankLikeFunction"].kind
+    assert type(limit) is int, "Spark makes no limit below 1, so the number is none of a child"
+    types = context.builder.types(below.node)
+    sort_keys = tuple(sort_key(context, place, item, types[place]) for place, item in zip(by, order, strict=True))
+    if function == "RowNumber":
+        first = TopK((below.node,), types, keys, sort_keys, 0, limit)
+        return Relation(context.builder.add(first), below.columns, below.outputs)
+    found = _first_keys(context, below, at, sort_keys, limit, distinct=function == "DenseRank")
+    everything = tuple(range(len(at)))
+    kept = SemiJoin((below.node, found), types, False, at, everything, (True,) * len(at))
+    return Relation(context.builder.add(kept), below.columns, below.outputs)
+
+
+def _first_keys(
+    context: Lowering, rows: Relation, at: tuple[int, ...], order: tuple[SortKey, ...], limit: int, *, distinct: bool
+) -> int:
+    """The node with the keys (of the partition, then of the order) of the first rows of each partition, or the first of the different keys."""
+    references = [attribute(rows.columns[place], "", None) for place in at]
+    whole = context.over(rows.node, rows.columns)
+    keys = context.settle(context.project(whole, [Output(context.fresh(), tree) for tree in references])).node
+    types = context.builder.types(keys)
+    if distinct:
+        keys = context.builder.add(Distinct((keys,), types))
+    first = len(at) - len(order)
+    moved = tuple(SortKey(first + i, key.ascending, key.nulls_first) for i, key in enumerate(order))
+    return context.builder.add(TopK((keys,), types, tuple(range(first)), moved, 0, limit))

@@ -1,0 +1,115 @@
+"""Mistakes in windows: the operator, its order and frames, and what they are lowered to."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+WINDOW, WINDOW_ORDER, WINDOW_FUNCTIONS = (f"engine/operators/window{name}.py" for name in ("", "_order", "_functions"))
+TEST_WINDOW, TEST_WINDOWS = "tests/engine/test_window.py", "tests/stepwell/lowering/test_windows.py"
+TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
+RULE, LIMIT_RULE = "stepwell/lowering/rules/window.py", "stepwell/lowering/rules/window_limit.py"
+
+WINDOWS = (
+    Breakage(
+        "values-of-other-rows-stay",
+        "A window gives out the rows that came or went, and not those whose values they changed.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW,
+                "    gone[old[same]] = False\n    come[new[same]] = False\n",
+                "    gone[old] = False\n    come[new] = False\n",
+            ),
+        ),
+        (f"{TEST_WINDOW}::test_ranks_and_values_of_other_rows",),
+    ),
+    Breakage(
+        "ties-in-the-order-of-arrival",
+        "Rows that tie in the order of a window are ordered otherwise than by the whole row.",
+        "2 determinism",
+        (
+            Edit(
+                WINDOW_ORDER,
+                "    places = np.lexsort((*reversed(keys), partition)).astype(np.int64, copy=False)\n",
+                "    places = np.lexsort((-np.arange(len(partition)), *reversed(keys), partition))\n",
+            ),
+        ),
+        (f"{TEST_WINDOW}::test_ranks_and_values_of_other_rows",),
+    ),
+    Breakage(
+        "frames-reach-into-the-next-partition",
+        "A frame that ends some rows behind the row does not end with its partition.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_ORDER,
+                "np.minimum(self.here + int(frame.high) + 1, self.end)",
+                "np.minimum(self.here + int(frame.high) + 1, self.count)",
+            ),
+        ),
+        (f"{TEST_WINDOW}::test_values_and_totals_of_frames",),
+    ),
+    Breakage(
+        "a-distance-from-null",
+        "In a window the frame of a row whose ORDER BY is null begins at the first row of the partition.",
+        "the batch answer",
+        (Edit(WINDOW_ORDER, "        result = peers.copy()\n", "        result = self.start.copy()\n"),),
+        (f"{TEST_WINDOW}::test_the_frame_of_a_null_at_a_distance_is_the_nulls",),
+    ),
+    Breakage(
+        "sliding-sums-in-doubles",
+        "The sum of a frame is the difference of two rounded sums.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_FUNCTIONS,
+                "    parts = [doubles.empty()]\n",
+                "    rounded = np.concatenate([[0.0], np.cumsum(numbers)])\n"
+                "    numbers = rounded[argument.high] - rounded[argument.low]\n"
+                "    return doubles.explode(numbers, np.ones(len(numbers), np.int64), np.arange(len(numbers)))\n"
+                "    parts = [doubles.empty()]\n",
+            ),
+        ),
+        (f"{TEST_WINDOW}::test_sums_of_sliding_frames_are_exact_and_forget_what_has_left_the_frame",),
+    ),
+    Breakage(
+        "no-partition-of-nulls",
+        "Rows whose PARTITION BY is null have no aggregate of their partition.",
+        "the batch answer",
+        (
+            Edit(
+                RULE,
+                'attribute(key.id, "", None), True)',
+                'attribute(key.id, "", None), False)',
+            ),
+        ),
+        (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[whole partitions]",),
+    ),
+    Breakage(
+        "ranks-cut-ties",
+        "WHERE rank() <= k keeps k rows, although more rows tie for the last place.",
+        "the batch answer",
+        (Edit(LIMIT_RULE, 'if function == "RowNumber":', 'if function != "DenseRank":'),),
+        (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[rows of the first ranks]",),
+    ),
+    Breakage(
+        "limits-of-partitions-left-out",
+        "A Window reads whole partitions although only the first rows of each can pass the filter above it.",
+        "9 bounded",
+        (
+            Edit(
+                LIMIT_RULE,
+                '    if function == "RowNumber":\n',
+                '    if function:\n        return rows\n    if function == "RowNumber":\n',
+            ),
+        ),
+        (f"{TEST_WINDOWS}::test_a_step_costs_the_first_rows_of_a_partition_and_not_the_partition[rank]",),
+    ),
+    Breakage(
+        "ties-unsaid",
+        "dry-run does not say that a window orders rows that tie otherwise than Spark.",
+        "no silence",
+        (Edit(RULE, "    for name in dict.fromkeys(tied):\n", "    for name in ():\n"),),
+        (f"{TEST_WINDOWS}::test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_worker",),
+    ),
+)
