@@ -35,6 +35,7 @@ from engine.model.circuit import (
     Source,
     TopK,
     Union,
+    ValuesCall,
     View,
 )
 from engine.run.exchange import to_buffer
@@ -45,6 +46,7 @@ MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
 PARTITIONS = {
     "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
     "leading": 2, "behind": 1, "first": 1,
+    "spreads": 2, "lists": 3,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -95,6 +97,8 @@ def every_kind() -> Circuit:
     _retracting(make, left, right, log)
     _aggregates(make, left, right)
     _first_rows(make, left, log)
+    _values(make, left, "lists")
+    _values(make, log, "spreads")
     return Circuit(tuple(make.nodes))
 
 
@@ -144,6 +148,24 @@ def _first_rows(make: _Nodes, left: int, log: int) -> None:
         make.add(TopK((left,), TYPES, (), (SortKey(1, True, True),), 1, None)), "behind", ("id", "word"), "append"
     )
     make.view(make.add(TopK((log,), TYPES, (), (), 0, 1)), "first", ("id", "word"), "changelog")
+
+
+def _values(make: _Nodes, below: int, name: str) -> None:
+    """The functions of all values, the moments, and a minimum of structs, which is how first and min_by come."""
+    double, lists = pa.float64(), pa.list_(pa.field("element", LONG))
+    row = pa.struct([pa.field("by", LONG), pa.field("word", TEXT)])
+    rows = Expression('struct_pack("by" := -c0, "word" := c1)', row)
+    columns = (column(1, TEXT), column(0, LONG), Expression("CAST(c0 AS DOUBLE)", double), rows)
+    mapped = make.add(Map((below,), tuple(c.type for c in columns), None, columns))
+    calls = (
+        ValuesCall("collect_list", 1, False, lists),
+        ValuesCall("percentile_cont", 1, False, double, None, (0.0, 0.5)),
+        AggregateCall("stddev_samp", 2, False, double),
+        AggregateCall("min", 3, False, row),
+    )
+    types = (TEXT, *(call.type for call in calls))
+    made = make.add(Aggregate((mapped,), types, (0,), calls))
+    make.view(made, name, ("word", "all", "median", "spread", "least"), "upsert", (0,), derived=True)
 
 
 @dataclass(frozen=True)
