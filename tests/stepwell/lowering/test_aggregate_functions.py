@@ -217,12 +217,19 @@ CASES_RUN: set[str] = set()
 """The engine's functions, the classes of Catalyst and the sets that were run."""
 
 
+def _soak(*arguments: str) -> Any:
+    return pytest.param(*arguments, marks=pytest.mark.soak)
+
+
 @pytest.mark.parametrize(
     ("cases", "group", "mode"),
     [
-        *((name, group, "changelog") for name in SETS for group in ("by a key", "of everything")),
-        *((name, "by a key", "append") for name in ("rows", "values", "moments")),
-        ("values", "by two keys", "changelog"),
+        *((name, "by a key", "changelog") for name in SETS),
+        *((name, "of everything", "changelog") for name in ("moments", "values")),
+        ("rows", "by a key", "append"),
+        *(_soak(name, "of everything", "changelog") for name in ("rows", "distincts", "beside", "sorted")),
+        *(_soak(name, "by a key", "append") for name in ("values", "moments")),
+        _soak("values", "by two keys", "changelog"),
     ],
 )
 def test_every_function_is_sparks_after_every_step(spark: SparkSession, cases: str, group: str, mode: str) -> None:
