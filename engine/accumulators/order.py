@@ -34,8 +34,8 @@ def has_codes(type_: pa.DataType) -> bool:
 
 
 def is_ordered(type_: pa.DataType) -> bool:
-    """Whether min and max accept the type: all types but nested ones and null."""
-    return not pa.types.is_nested(type_) and not pa.types.is_null(type_)
+    """Whether min and max accept the type: all types but null and maps."""
+    return not pa.types.is_null(type_) and not pa.types.is_map(type_)
 
 
 def encode(values: pa.Array) -> pa.Array:

@@ -202,7 +202,14 @@ class OuterJoin(NodeBase):
         _check_keys(self, left, right)
 
 
-AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
+AggregateFunction = Literal[
+    "count", "sum", "avg", "min", "max",
+    "var_pop", "var_samp", "stddev_pop", "stddev_samp", "regr_sxx",
+    "covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_sxy",
+    "collect_list", "collect_set", "first_k", "listagg", "mode", "bit_and", "bit_or", "bit_xor", "skewness", "kurtosis",
+    "percentile_cont", "percentile_disc", "percentile_approx",
+]  # fmt: skip
+"""What each computes is in its descriptor, in the table of engine/operators/aggregate_functions.py."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +221,18 @@ class AggregateCall:
     argument: Column | None
     distinct: bool
     type: pa.DataType
+
+
+@dataclass(frozen=True)
+class ValuesCall(AggregateCall):
+    """A call of a function that reads all values of a group in order (collect_list, percentile, ...). It has a class of its own, so that the
+    JSON form of all other calls stays as it was.
+
+    `field`: if the argument is a struct, this field of it is the value, and the whole struct decides the order. `parameters`: the constants of
+    the function, such as the fractions of a percentile; its descriptor says which."""
+
+    field: Column | None = None
+    parameters: tuple[str | float | bytes, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ owns slot 0 outputs its first row at step 0.
 min and max: if the input only inserts, they are accumulators. If it can retract, the trace stores all values in order and the next one is found
 from the ends of its runs (engine/state/extremes.py states the bound on the rows that are read).
 
+Functions of all values (collect_list, percentile, ...): the same trace stores all values, and those of the changed groups are read.
+
 distinct: a trace stores the values with their weights. The values that appear or vanish are added to the same accumulators.
 
 State and hashes: the top 32 bits of the hash of every row of every trace are those of its group's hash. So all state of a group is in the
@@ -16,20 +18,22 @@ group's slot, even if the key of a trace has more columns than the group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Int64s, filled
-from engine.accumulators import doubles, order
+from base.arrays import Bools, Int64s
+from engine.accumulators import doubles
 from engine.accumulators.canonical import canonical
-from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Column
 from engine.operators import words
-from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Extreme, Plan, plan_of
+from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
+from engine.operators.aggregate_functions import FUNCTIONS, Values
+from engine.operators.aggregate_functions import Extreme as ExtremeFunction
+from engine.operators.aggregate_plan import DISTINCT_SLOT, Ordered, Plan, plan_of
 from engine.operators.aggregate_results import Result, results_of
+from engine.operators.aggregate_stored_values import Net, ValueTraces, appearing, no_change, read_ordered
 from engine.operators.aggregate_totals import (
     Keys,
     Totals,
@@ -39,40 +43,16 @@ from engine.operators.aggregate_totals import (
     combine,
     zero_totals,
 )
+from engine.operators.aggregate_values import encode
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Operator
 from engine.operators.keys import PlacedKey, distinct_keys
 from engine.rows import zset
-from engine.rows.hashing import Hashes, hash_columns, identity_columns
-from engine.state.extremes import Change, search
-from engine.state.trace import Trace
-
-Net = tuple[pa.Array, pa.Array, Int64s, Int64s]
-"""(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
+from engine.rows.hashing import identity_columns
 
 COUNT_MAX = 1 << 62
 """Counts are int64. A change that could bring one past this bound is refused, so that no count can overflow."""
-
-_TOP = np.uint64(0xFFFFFFFF00000000)
-_LOW_BITS = np.uint64(32)
-
-
-class NegativeCount(DataError):
-    """More rows were retracted from a group than were ever in it."""
-
-
-_USE_A_WIDER_TYPE = (
-    "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
-)
-
-
-class ResultOverflow(DataError):
-    """A sum or an average does not fit the type that Spark gives it. In ANSI mode Spark fails too."""
-
-    @classmethod
-    def of_sum(cls) -> ResultOverflow:
-        return cls("A sum in an aggregate exceeds its accumulator.", _USE_A_WIDER_TYPE)
 
 
 def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -86,7 +66,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
     batch = Batch(plan, delta, context.key(0, node.group))
     fresh = fresh_totals(plan, batch, context)
-    return advance(plan, node.types, batch.keys, fresh, context, first, None if append_only else batch)
+    return advance(plan, node.types, batch.keys, fresh, context, first, batch)
 
 
 def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
@@ -101,10 +81,10 @@ def advance(
     fresh: Totals,
     context: StepContext,
     first: bool,
-    searched: Batch | None = None,
+    batch: Batch | None = None,
 ) -> pa.Table:
-    """Adds the totals of a change to the state, and returns the change of the output. `searched`: the change, if the input can retract; then the
-    minima and maxima are searched among all stored values."""
+    """Adds the totals of a change to the state, and returns the change of the output. `batch`: the change, if the plan may need values in order:
+    minima and maxima of an input that can retract, and functions of all values."""
     traces = TotalsTraces(plan, keys, context)
     old = traces.read()
     try:
@@ -113,8 +93,8 @@ def advance(
         raise ResultOverflow.of_sum() from error
     _check_counts(plan, keys, new)
     traces.write(old, new)
-    if searched is not None:
-        old.extremes, new.extremes = _searched(plan, keys, searched.net, context)
+    if batch is not None and plan.ordered():
+        read_ordered(plan, keys, batch.net, context, old, new)
     existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
     exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
     return _difference(plan, types, keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
@@ -139,8 +119,8 @@ def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepC
     groups = [canonical(stored.column(i)) for i in range(len(group_types))]
     keys, _ = keys_of(groups, stored.num_rows, key)
     totals = TotalsTraces(plan, keys, context).read()
-    if plan.extremes and not plan.append_only:
-        totals.extremes, _ = _searched(plan, keys, partial(_no_change, plan), context)
+    if plan.ordered():
+        read_ordered(plan, keys, no_change, context, totals, zero_totals(plan, keys.count))
     exists = np.flatnonzero(totals.sums[0] > 0) if plan.group else np.zeros(1, np.int64)
     results = [result.column.take(pa.array(exists)) for result in results_of(plan, totals)]
     return [*(keys.arrays(exists) if plan.group else []), *results]
@@ -157,23 +137,24 @@ class Batch:
             raise ResultOverflow("The weights of one step exceed what a count can hold.", "Take smaller steps.")
         groups = [canonical(delta.column(i)) for i in plan.group]
         self.keys, self.groups = keys_of(groups, delta.num_rows, key)
-        self._present: dict[Column, tuple[pa.Array, Int64s, Int64s]] = {}
+        self._present: dict[tuple[Column, bool], tuple[pa.Array, Int64s, Int64s]] = {}
 
-    def present(self, argument: Column) -> tuple[pa.Array, Int64s, Int64s]:
-        """(values, weights, groups) of the rows whose argument is not null. The values are canonical."""
-        if argument not in self._present:
-            column = canonical(self._delta.column(argument))
+    def present(self, argument: Column, raw: bool = False) -> tuple[pa.Array, Int64s, Int64s]:
+        """(values, weights, groups) of the rows whose argument is not null. The values are canonical, unless `raw`."""
+        if (argument, raw) not in self._present:
+            column = self._delta.column(argument)
+            column = column.combine_chunks() if raw else canonical(column)
             weights, groups = self.weights, self.groups
             if column.null_count:
                 rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
                 column, weights, groups = column.take(pa.array(rows)), weights[rows], groups[rows]
-            self._present[argument] = (column, weights, groups)
-        return self._present[argument]
+            self._present[argument, raw] = (column, weights, groups)
+        return self._present[argument, raw]
 
-    def net(self, argument: Column) -> Net:
+    def net(self, argument: Ordered) -> Net:
         """(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
-        values, weights, groups = self.present(argument)
-        encoded = order.encode(values)
+        values, weights, groups = self.present(argument.argument, argument.raw)
+        encoded = encode(values)
         sequence, starts = zset.group_rows([pa.array(groups), encoded], len(groups))
         totals = np.add.reduceat(weights[sequence], starts) if len(starts) else weights[:0]
         kept = totals != 0
@@ -186,105 +167,24 @@ def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
     """The totals of the change alone."""
     fresh = zero_totals(plan, batch.keys.count)
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
-    distinct = _ValueTraces(plan, batch.keys, context, DISTINCT_SLOT, ordered=False)
+    distinct = ValueTraces(plan, batch.keys, context, DISTINCT_SLOT, ordered=False)
     try:
         for feed in plan.feeds:
             if feed.distinct:
-                values, weights, groups = _appearing(batch, feed.argument, distinct)
+                argument = Ordered(feed.argument, feed.type, raw=False)
+                values, weights, groups = appearing(batch.keys, argument, batch.net(argument), distinct)
             else:
                 values, weights, groups = batch.present(feed.argument)
             add_values(plan, feed, values, weights, groups, fresh)
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     for number, extreme in enumerate(plan.kept_extremes()):
-        values, weights, groups = batch.present(extreme.argument)
+        values, weights, groups = batch.present(extreme.argument, extreme.values.raw)
         if not weights.all():
             rows = np.flatnonzero(weights)
             values, groups = values.take(pa.array(rows)), groups[rows]
         add_extreme(number, extreme, values, groups, fresh)
     return fresh
-
-
-class _ValueTraces:
-    """Two traces (group, argument, value) -> weight: one of int64 values and one of binary values. Each is opened when it is needed."""
-
-    def __init__(self, plan: Plan, keys: Keys, context: StepContext, slot: int, ordered: bool) -> None:
-        self._keys, self._context, self._slot, self._ordered = keys, context, slot, ordered
-        self._types = [column.type for column in keys.columns.columns]
-        self._open: dict[pa.DataType, Trace] = {}
-
-    def trace(self, value: pa.DataType) -> Trace:
-        if value not in self._open:
-            types = [*self._types, pa.int16(), value]
-            key = range(len(types) - 1 if self._ordered else len(types))
-            slot = self._slot + (value == pa.binary())
-            self._open[value] = self._context.trace(slot, types, key, ordered=self._ordered)
-        return self._open[value]
-
-    def keys(self, argument: Column, groups: Int64s | None = None) -> list[pa.Array]:
-        """The columns (group, argument) of these groups; of all groups if None."""
-        length = self._keys.count if groups is None else len(groups)
-        return [*self._keys.arrays(groups), pa.array(np.full(length, argument, np.int16))]
-
-    def hashes(self, argument: Column, groups: Int64s, values: pa.Array | None = None) -> Hashes:
-        group = self._keys.hashes[groups]
-        parts = [pa.array(group), pa.array(np.full(len(groups), argument, np.int16))]
-        own = hash_columns(parts if values is None else [*parts, values], len(groups))
-        return (group & _TOP) | (own >> _LOW_BITS)
-
-    def append(self, trace: Trace, columns: list[pa.Array], weights: Int64s, hashes: Hashes) -> None:
-        rows = [*columns, pa.array(weights)]
-        trace.append(pa.Table.from_arrays(rows, trace.layout.schema.names[:-1]), hashes)
-
-
-def _appearing(batch: Batch, argument: Column, traces: _ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
-    """(values, +1 or -1, groups) of the values that appear in or vanish from their group."""
-    values, encoded, weights, groups = batch.net(argument)
-    trace = traces.trace(encoded.type)
-    columns = [*traces.keys(argument, groups), encoded]
-    hashes = traces.hashes(argument, groups, encoded)
-    keys = pa.Table.from_arrays(columns, trace.layout.schema.names[: len(columns)])
-    before = trace.probe(keys, hashes).totals(len(groups))
-    after = before + weights
-    if (after < 0).any():
-        raise _negative_count(batch.keys, int(groups[np.flatnonzero(after < 0)[0]]))
-    traces.append(trace, columns, weights, hashes)
-    change = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
-    rows = np.flatnonzero(change)
-    return values.take(pa.array(rows)), change[rows], groups[rows]
-
-
-def _no_change(plan: Plan, argument: Column) -> Net:
-    type_ = next(extreme.type for extreme in plan.extremes if extreme.argument == argument)
-    no_values, no_numbers = pa.array([], type_), np.zeros(0, np.int64)
-    return no_values, order.encode(no_values), no_numbers, no_numbers
-
-
-def _searched(
-    plan: Plan, keys: Keys, net: Callable[[Column], Net], context: StepContext
-) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The extremes before and after the change, found in the traces of values. The change is appended to the traces."""
-    traces = _ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
-    before: dict[Extreme, pa.Array] = {}
-    after: dict[Extreme, pa.Array] = {}
-    for argument in dict.fromkeys(extreme.argument for extreme in plan.extremes):
-        _, encoded, weights, groups = net(argument)
-        trace = traces.trace(encoded.type)
-        columns = traces.keys(argument)
-        asked = pa.Table.from_arrays(columns, trace.layout.schema.names[: len(columns)])
-        hashes = traces.hashes(argument, np.arange(keys.count))
-        for extreme in plan.extremes:
-            if extreme.argument == argument:
-                found = search(trace, asked, hashes, Change(groups, encoded, weights), extreme.highest)
-                if len(found.below_zero):
-                    raise _negative_count(keys, int(found.below_zero[0]))
-                before[extreme], after[extreme] = (_without_nulls(extreme, a) for a in (found.before, found.after))
-        traces.append(trace, [*traces.keys(argument, groups), encoded], weights, hashes[groups])
-    return [before[extreme] for extreme in plan.extremes], [after[extreme] for extreme in plan.extremes]
-
-
-def _without_nulls(extreme: Extreme, encoded: pa.Array) -> pa.Array:
-    return filled(encoded, 0) if extreme.coded else encoded
 
 
 def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
@@ -298,9 +198,9 @@ def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
         left = new.digits.groups // plan.digit_feeds
         wrong[left[rows[left] == 0]] = True
     if (rows > COUNT_MAX).any():
-        raise ResultOverflow(f"The count of group {_text_of_group(keys, int(np.argmax(rows)))} does not fit.", "")
+        raise ResultOverflow(f"The count of group {text_of_group(keys, int(np.argmax(rows)))} does not fit.", "")
     if wrong.any():
-        raise _negative_count(keys, int(np.flatnonzero(wrong)[0]))
+        raise negative_count(keys, int(np.flatnonzero(wrong)[0]))
 
 
 def _difference(
@@ -329,19 +229,8 @@ def _difference(
 
 
 def _overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
-    what = f"{call.function}(c{call.argument}) of group {_text_of_group(keys, group)} does not fit {call.type}."
-    return ResultOverflow(what, _USE_A_WIDER_TYPE)
-
-
-def _negative_count(keys: Keys, group: int) -> NegativeCount:
-    return NegativeCount(
-        f"More rows were retracted from group {_text_of_group(keys, group)} than were ever in it.",
-        "The input's changelog retracts rows that it never inserted: check its source, or declare its key.",
-    )
-
-
-def _text_of_group(keys: Keys, group: int) -> str:
-    return repr(tuple(column[group].as_py() for column in keys.columns.columns))
+    what = f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {call.type}."
+    return ResultOverflow(what, USE_A_WIDER_TYPE)
 
 
 REPLACES = "an aggregate replaces a group's row when the group changes (GROUP BY, count, sum, ...)"
@@ -366,11 +255,17 @@ def _content(node: Aggregate, inputs: Sequence[pa.DataType], context: StepContex
 
 
 def _keeps(node: Aggregate, append_only: bool) -> str:
-    extremes = [call for call in node.calls if call.function in ("min", "max")]
-    distinct = [call for call in node.calls if call.distinct and call not in extremes]
+    extremes = [call for call in node.calls if isinstance(FUNCTIONS[call.function], ExtremeFunction)]
+    values = [call for call in node.calls if isinstance(FUNCTIONS[call.function], Values)]
+    distinct = [call for call in node.calls if call.distinct and call not in extremes and call not in values]
+    kept = []
+    if values:
+        kept.append("all values of " + ", ".join(dict.fromkeys(call.function for call in values)))
     if append_only:  # then min and max are accumulators
-        return "one accumulator per group" + (", and the values of distinct" if distinct else "")
-    return "one accumulator per group" + (", and the values of min, max and distinct" if extremes or distinct else "")
+        kept += ["the values of distinct"] if distinct else []
+    elif extremes or distinct:
+        kept.append("the values of min, max and distinct")
+    return ", and ".join(["one accumulator per group", *kept])
 
 
 AGGREGATE = Operator(

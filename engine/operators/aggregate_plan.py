@@ -5,9 +5,11 @@ for all calls:
 
     slot  rows                                   used for
     0     group -> sums, and lowest and highest  counts, exact integer sums; min and max if the input only inserts
-    1     group, feed, bin -> digit              exact sums of doubles
-    2, 3  group, argument, value -> weight       min and max if the input can retract; in value order (int64, binary)
+    1     group, feed, bin -> digit              exact sums of doubles, and of their products
+    2, 3  group, argument, value -> weight       all values in order (int64, binary), for functions of them; min and max if the input can retract
     4, 5  group, argument, value -> weight       distinct values (int64, binary)
+
+In slots 2 and 3 the argument is -1 - its column if the values keep their -0.0 (see `Ordered`).
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.accumulators.integers import width_of
-from engine.accumulators.order import has_codes, is_ordered
+from engine.accumulators.order import has_codes
 from engine.model.circuit import AggregateCall, Column
+from engine.operators.aggregate_functions import FUNCTIONS, Moment, Total, Values
+from engine.operators.aggregate_functions import Extreme as ExtremeFunction
 from engine.state.trace import Combine
 
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
@@ -38,6 +42,33 @@ class Feed:
     """The positions of the limbs of the exact integer sum; empty if no call needs one."""
     digits: int | None
     """The number of this feed in the trace of digits; None if no call needs a sum of doubles."""
+    products: int | None = None
+    """The first of the numbers in the trace of digits of the sums that moments need, in the order of `MOMENT_SUMS` (or of
+    `CO_MOMENT_SUMS`, if the argument is a struct of two doubles); None if no call needs them."""
+
+    @property
+    def is_pair(self) -> bool:
+        return bool(pa.types.is_struct(self.type))
+
+
+MOMENT_SUMS = ("x", "xx", "xx scaled")
+CO_MOMENT_SUMS = ("x", "y", "xx", "xx scaled", "xy", "xy scaled", "yy", "yy scaled")
+"""The sums of doubles of a feed that moments need. `scaled`: see engine/accumulators/co_moments.py."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The values of an argument in order, in slot 2 or 3. `raw`: -0.0 stays as it is and is just below 0.0. Otherwise it has become 0.0, as
+    minima and maxima of numbers have it."""
+
+    argument: Column
+    type: pa.DataType
+    raw: bool
+
+    @property
+    def number(self) -> int:
+        """The name of the argument in the trace."""
+        return -1 - self.argument if self.raw else self.argument
 
 
 @dataclass(frozen=True)
@@ -45,6 +76,10 @@ class Extreme:
     argument: Column
     highest: bool
     type: pa.DataType
+
+    @property
+    def values(self) -> Ordered:
+        return Ordered(self.argument, self.type, pa.types.is_nested(self.type))
 
     @property
     def coded(self) -> bool:
@@ -62,9 +97,16 @@ class Plan:
     sums: int
     digit_feeds: int
     append_only: bool
+    values: tuple[Ordered, ...] = ()
+    """The arguments of which the functions of all values read the values."""
+
+    def ordered(self) -> tuple[Ordered, ...]:
+        """The arguments whose values are stored in order."""
+        searched = () if self.append_only else self.extremes
+        return tuple(dict.fromkeys([*(extreme.values for extreme in searched), *self.values]))
 
     def feed(self, call: AggregateCall) -> Feed:
-        distinct = call.distinct and call.function not in ("min", "max")
+        distinct = call.distinct and isinstance(FUNCTIONS[call.function], Total | Moment)
         return next(feed for feed in self.feeds if (feed.argument, feed.distinct) == (call.argument, distinct))
 
     def extreme(self, call: AggregateCall) -> int:
@@ -90,37 +132,40 @@ def plan_of(
 ) -> Plan:
     """`types`: the types of the columns that the calls' arguments name. Raises TypeError for an argument type that a function does not support;
     lowering refuses those before."""
-    wanted: dict[tuple[Column, bool], bool] = {}
-    extremes: dict[tuple[Column, bool], Extreme] = {}
+    wanted: dict[tuple[Column, bool], list[AggregateCall]] = {}
+    extremes: dict[Extreme, None] = {}
+    values: dict[Ordered, None] = {}
     for call in calls:
         if call.argument is None:
             assert call.function == "count" and not call.distinct, call
             continue
         type_ = types[call.argument]
         _check(call, type_)
-        is_extreme = call.function in ("min", "max")
-        key = (call.argument, call.distinct and not is_extreme)
-        wanted[key] = wanted.get(key, False) or call.function in ("sum", "avg")
-        if is_extreme:
-            place = (call.argument, call.function == "max")
-            extremes[place] = Extreme(call.argument, call.function == "max", type_)
+        function = FUNCTIONS[call.function]
+        distinct = call.distinct and isinstance(function, Total | Moment)
+        wanted.setdefault((call.argument, distinct), []).append(call)
+        if isinstance(function, ExtremeFunction):
+            extremes[Extreme(call.argument, function.highest, type_)] = None
+        elif isinstance(function, Values):
+            values[Ordered(call.argument, type_, raw=True)] = None
     feeds, sums, digit_feeds = [], 1, 0
-    for (argument, distinct), summed in wanted.items():
+    for (argument, distinct), readers in wanted.items():
         type_ = types[argument]
+        summed = any(call.function in ("sum", "avg") for call in readers)
         digits = digit_feeds if summed and pa.types.is_floating(type_) else None
-        width = width_of(type_) if summed and digits is None else 0
-        feeds.append(Feed(argument, distinct, type_, sums, slice(sums + 1, sums + 1 + width), digits))
-        sums += 1 + width
         digit_feeds += digits is not None
-    return Plan(group, calls, tuple(feeds), tuple(extremes.values()), sums, digit_feeds, append_only)
+        width = width_of(type_) if summed and digits is None else 0
+        products = digit_feeds if any(isinstance(FUNCTIONS[call.function], Moment) for call in readers) else None
+        feed = Feed(argument, distinct, type_, sums, slice(sums + 1, sums + 1 + width), digits, products)
+        if products is not None:
+            digit_feeds += len(CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS)
+        feeds.append(feed)
+        sums += 1 + width
+    return Plan(group, calls, tuple(feeds), tuple(extremes), sums, digit_feeds, append_only, tuple(values))
 
 
 def _check(call: AggregateCall, type_: pa.DataType) -> None:
-    if call.function in ("min", "max") and not is_ordered(type_):
-        raise TypeError(f"{call.function} of {type_} is not supported: the type is nested or null")
-    if call.function in ("sum", "avg"):
-        numeric = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
-        if not numeric and not pa.types.is_duration(type_):
-            raise TypeError(f"{call.function} of {type_} is not supported: it is not a number or a day-time interval")
-        if pa.types.is_decimal(type_) and call.function == "sum":
-            assert call.type.scale == type_.scale, call
+    if not FUNCTIONS[call.function].accepts(type_):
+        raise TypeError(f"{call.function} of {type_} is not supported")
+    if pa.types.is_decimal(type_) and call.function == "sum":
+        assert call.type.scale == type_.scale, call

@@ -11,11 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Int64s
-from engine.accumulators import integers, order
-from engine.model.circuit import AggregateCall
-from engine.operators.aggregate_plan import Feed, Plan
+from base.arrays import Bools, Float64s, Int64s
+from engine.accumulators import co_moments, doubles, integers, order
+from engine.accumulators.doubles import FINITE_BINS, Digits
+from engine.model.circuit import AggregateCall, ValuesCall
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Values
+from engine.operators.aggregate_moments import Spread
+from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, Feed, Ordered, Plan
 from engine.operators.aggregate_totals import Totals
+from engine.operators.aggregate_values import decode
 
 
 class Result(NamedTuple):
@@ -39,8 +43,16 @@ def _result(plan: Plan, totals: Totals, call: AggregateCall) -> Result:
     valid = counts > 0
     if call.function == "count":
         return Result(pa.array(counts), everything)
-    if call.function in ("min", "max"):
+    function = FUNCTIONS[call.function]
+    if isinstance(function, Extreme):
         return Result(_extreme(plan, totals, call, feed, valid), everything)
+    if isinstance(function, Moment):
+        values, defined = function.result(_spread(plan, totals, feed))
+        return Result(pa.array(values, mask=~defined, from_pandas=False), everything)
+    if isinstance(function, Values):
+        assert isinstance(call, ValuesCall), call
+        values_ = totals.values[Ordered(feed.argument, feed.type, raw=True)]
+        return Result(function.result(values_.once() if call.distinct else values_, call), everything)
     if feed.digits is not None:
         sums = totals.double_sums(plan, feed.digits)
         if call.function == "avg":
@@ -56,7 +68,31 @@ def _extreme(plan: Plan, totals: Totals, call: AggregateCall, feed: Feed, valid:
     encoded = totals.extremes[plan.extreme(call)]
     if order.has_codes(feed.type):
         return order.values_of(encoded.to_numpy(), feed.type, valid)
-    return order.decode(encoded, feed.type)
+    return decode(encoded, feed.type)
+
+
+def _spread(plan: Plan, totals: Totals, feed: Feed) -> Spread:
+    assert feed.products is not None
+    names = CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS
+    sums = {name: totals.digits_of(plan, feed.products + place) for place, name in enumerate(names)}
+    if not feed.is_pair:
+        sums |= {"y": sums["x"], "xy": sums["xx"], "xy scaled": sums["xx scaled"]}
+        sums |= {"yy": sums["xx"], "yy scaled": sums["xx scaled"]}
+    wrong = np.zeros(totals.count, np.bool_)
+    for name in "xy":
+        wrong[sums[name].groups[sums[name].bins >= FINITE_BINS]] = True
+    finite = {name: Digits(*(column[~wrong[part.groups]] for column in part)) for name, part in sums.items()}
+    counts = totals.sums[feed.count]
+
+    def moment(a: str, b: str) -> Float64s:
+        product = a + b
+        result = co_moments.co_moments(counts, finite[a], finite[b], finite[product], finite[f"{product} scaled"])
+        return np.where(wrong, np.nan, result)
+
+    xx = moment("x", "x")
+    xy, yy = (moment("x", "y"), moment("y", "y")) if feed.is_pair else (xx, xx)
+    x, y = (np.where(wrong, np.nan, doubles.round_sums(finite[name], totals.count)) for name in "xy")
+    return Spread(counts, x, y, xx, xy, yy)
 
 
 def _sum(limbs: Int64s, type_: pa.DataType, valid: Bools) -> Result:

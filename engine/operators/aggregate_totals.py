@@ -6,16 +6,18 @@ may be merged in any order. They are bounded, so that they cannot overflow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Float64s, Int64s, filled
-from engine.accumulators import doubles, integers, order
+from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import Digits
-from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Plan
+from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Ordered, Plan
+from engine.operators.aggregate_values import GroupValues, encode
 from engine.operators.base import StepContext
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -48,16 +50,22 @@ class Totals:
     sums: Int64s
     digits: Digits
     extremes: list[pa.Array]
+    values: dict[Ordered, GroupValues] = field(default_factory=dict)
+    """All values of the arguments of plan.values; empty until they are read."""
 
     @property
     def count(self) -> int:
         return int(self.sums.shape[1])
 
-    def double_sums(self, plan: Plan, feed: int) -> Float64s:
-        """The rounded sum of doubles of every group."""
+    def digits_of(self, plan: Plan, feed: int) -> Digits:
+        """The sum of doubles of every group, exactly."""
         mine = self.digits.groups % plan.digit_feeds == feed
         groups, bins, digits = (column[mine] for column in self.digits)
-        return doubles.round_sums(Digits(groups // plan.digit_feeds, bins, digits), self.count)
+        return Digits(groups // plan.digit_feeds, bins, digits)
+
+    def double_sums(self, plan: Plan, feed: int) -> Float64s:
+        """The rounded sum of doubles of every group."""
+        return doubles.round_sums(self.digits_of(plan, feed), self.count)
 
 
 def zero_totals(plan: Plan, count: int) -> Totals:
@@ -69,12 +77,28 @@ def zero_totals(plan: Plan, count: int) -> Totals:
 def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, to: Totals) -> None:
     """Adds canonical values without nulls, times their weights, to a feed's accumulators. The result is not in normal form."""
     np.add.at(to.sums[feed.count], groups, weights)
+    if feed.products is not None:
+        to.digits = doubles.merge(to.digits, *_products(plan, feed, values, weights, groups))
     if feed.digits is not None:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         exploded = doubles.explode(numbers, weights, groups * plan.digit_feeds + feed.digits)
         to.digits = doubles.merge(to.digits, exploded)
     elif feed.limbs.start < feed.limbs.stop:
         to.sums[feed.limbs] += integers.sum_limbs(values, weights, groups, to.count)
+
+
+def _products(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s) -> list[Digits]:
+    """The sums that moments need, each under its own number."""
+    assert feed.products is not None
+    columns = values.flatten() if feed.is_pair else [values]
+    numbers = [column.to_numpy(zero_copy_only=False) for column in columns]
+    first = groups * plan.digit_feeds + feed.products
+    parts = [doubles.explode(column, weights, first + number) for number, column in enumerate(numbers)]
+    for x, y in itertools.combinations_with_replacement(numbers, 2):
+        normal, scaled = co_moments.explode_products(x, y, weights, groups)
+        for part in (normal, scaled):
+            parts.append(Digits(part.groups * plan.digit_feeds + (len(parts) + feed.products), part.bins, part.digits))
+    return parts
 
 
 def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, to: Totals) -> None:
@@ -84,7 +108,7 @@ def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s,
         (np.maximum if extreme.highest else np.minimum).at(best, groups, order.codes_of(values))
         to.extremes[number] = pa.array(best)
     else:
-        _update_binary(number, extreme, order.encode(values), groups, to)
+        _update_binary(number, extreme, encode(values), groups, to)
 
 
 def combine(plan: Plan, old: Totals, fresh: Totals) -> Totals:

@@ -28,13 +28,13 @@ from engine.operators.aggregate import (
     COUNT_MAX,
     REPLACES,
     Batch,
-    ResultOverflow,
     advance,
     content_of_state,
     fresh_totals,
     is_first_output,
     keys_of,
 )
+from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import Plan, plan_of
 from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key

@@ -17,7 +17,7 @@ from base.fault import Fault
 from engine import errors as of_engine
 from engine.errors import TaskLost
 from engine.expressions.evaluate import ExpressionError
-from engine.operators.aggregate import NegativeCount, ResultOverflow
+from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
 from io_kafka.formats.spec import FormatError

@@ -103,6 +103,8 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
         flat.append(column.is_valid())
         flat.append(pa.array(_hash_column(column)))
         flat.append(pa.array(_hash_list(column, seed=1)))
+        if _holds_floats(column.type):  # the hashes take -0.0 for 0.0, and here the bits decide
+            flat.append(pa.array(_hash_list(_as_bits(column), seed=1)))
     elif pa.types.is_floating(column.type):
         # The bits decide: NaN equals NaN, but -0.0 does not equal 0.0. Otherwise the order of the rows would decide which
         # of the two values remains when rows are merged.
@@ -112,6 +114,28 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
         flat.append(pa.array(bits, mask=mask))
     else:
         flat.append(column)
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_floats(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_floating(kind))
+
+
+def _as_bits(column: pa.Array) -> pa.Array:
+    """The column with the bits of each double in place of it, in nested fields too."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        bits = filled(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{kind.bit_width}")
+        return pa.array(bits, mask=column.is_null().to_numpy(zero_copy_only=False))
+    if pa.types.is_struct(kind) and kind.num_fields:
+        fields = [_as_bits(field) for field in column.flatten()]
+        return pa.StructArray.from_arrays(fields, names=[field.name for field in kind], mask=column.is_null())
+    if pa.types.is_list(kind):
+        lengths = filled(column.value_lengths(), 0).to_numpy()
+        offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, _as_bits(column.flatten()), mask=column.is_null())
+    return column
 
 
 def _combined(columns: Iterable[Hashes], length: int, seed: int) -> Hashes:

@@ -37,6 +37,7 @@ from engine.model.circuit import (
     Source,
     TopK,
     Union,
+    ValuesCall,
     View,
     Window,
     WindowCall,
@@ -51,6 +52,7 @@ PARTITIONS = {
     "leading": 2, "behind": 1, "first": 1,
     "matched": 1, "beside": 2,
     "numbered": 2, "running": 1,
+    "spreads": 2, "lists": 3,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -103,6 +105,8 @@ def every_kind() -> Circuit:
     _first_rows(make, left, log)
     _outer_joins(make, left, right, log)
     _windows(make, left, log)
+    _values(make, left, "lists")
+    _values(make, log, "spreads")
     return Circuit(tuple(make.nodes))
 
 
@@ -175,6 +179,24 @@ def _windows(make: _Nodes, left: int, log: int) -> None:
     calls = (WindowCall("sum", 0, before, LONG), WindowCall("lead", 1, before, TEXT, -1, 1, True))
     running = make.add(Window((log,), (*TYPES, LONG, TEXT), (), (SortKey(1, True, True),), calls))
     make.view(running, "running", ("id", "word", "total", "last"), "changelog")
+
+
+def _values(make: _Nodes, below: int, name: str) -> None:
+    """The functions of all values, the moments, and a minimum of structs, which is how first and min_by come."""
+    double, lists = pa.float64(), pa.list_(pa.field("element", LONG))
+    row = pa.struct([pa.field("by", LONG), pa.field("word", TEXT)])
+    rows = Expression('struct_pack("by" := -c0, "word" := c1)', row)
+    columns = (column(1, TEXT), column(0, LONG), Expression("CAST(c0 AS DOUBLE)", double), rows)
+    mapped = make.add(Map((below,), tuple(c.type for c in columns), None, columns))
+    calls = (
+        ValuesCall("collect_list", 1, False, lists),
+        ValuesCall("percentile_cont", 1, False, double, None, (0.0, 0.5)),
+        AggregateCall("stddev_samp", 2, False, double),
+        AggregateCall("min", 3, False, row),
+    )
+    types = (TEXT, *(call.type for call in calls))
+    made = make.add(Aggregate((mapped,), types, (0,), calls))
+    make.view(made, name, ("word", "all", "median", "spread", "least"), "upsert", (0,), derived=True)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
-from engine.operators.aggregate import NegativeCount, ResultOverflow, step_aggregate
+from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction, ValuesCall
+from engine.operators.aggregate import step_aggregate
+from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
+from engine.operators.aggregate_functions import FUNCTIONS
 from engine.operators.base import StepContext
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
 from engine.state.store import DictStore
 from engine.state.trace import Trace
-from tests.engine.aggregate_twin import Row, aggregate, canon
+from tests.engine.aggregate_twin import Row, aggregate, canon, canon_raw
 from tests.engine.contexts import context_of
 
 TYPES: list[pa.DataType] = [
@@ -50,12 +52,22 @@ def call(function: AggregateFunction, argument: int | None = None, distinct: boo
     type_ = TYPES[argument]
     if function in ("min", "max"):
         return AggregateCall(function, argument, distinct, type_)
+    if function in ("var_pop", "var_samp"):
+        return AggregateCall(function, argument, distinct, pa.float64())
     if pa.types.is_decimal(type_):
         precision, scale = (10, 0) if function == "sum" else (4, 4)
         type_ = pa.decimal128(min(38, type_.precision + precision), type_.scale + scale)
     elif function == "avg" or pa.types.is_floating(type_):
         type_ = pa.float64()
     return AggregateCall(function, argument, distinct, type_)
+
+
+def of_all(function: AggregateFunction, argument: int, *parameters: float | str, distinct: bool = False) -> ValuesCall:
+    """A call of a function of all values."""
+    type_ = TYPES[argument]
+    is_list = function in ("collect_list", "collect_set", "first_k")
+    result = pa.list_(pa.field("element", type_)) if is_list else type_
+    return ValuesCall(function, argument, distinct, result, None, parameters)
 
 
 CALLS = [
@@ -67,6 +79,12 @@ CALLS = [
     call("min", TEXT), call("max", TEXT), call("count", TEXT, True), call("max", TEXT, True),
     call("min", BOOL), call("max", BOOL), call("sum", KEY_DOUBLE),
     call("sum", WIDE), call("avg", WIDE), call("min", WIDE), call("max", WIDE), call("sum", WIDE, True),
+    call("var_samp", DOUBLE), call("var_pop", DOUBLE), call("var_samp", DOUBLE, True), call("var_samp", KEY_DOUBLE),
+    of_all("collect_list", LONG), of_all("collect_list", DOUBLE), of_all("collect_list", TEXT), of_all("collect_set", WIDE),
+    of_all("collect_list", LONG, distinct=True), of_all("listagg", TEXT, ", "), of_all("mode", LONG, 0.0), of_all("mode", TEXT, 1.0),
+    of_all("first_k", LONG, 2.0), of_all("bit_xor", LONG), of_all("bit_xor", LONG, distinct=True),
+    of_all("percentile_approx", DECIMAL, 0.0, 0.4),
+    of_all("percentile_approx", TEXT, 1.0, 0.4),
 ]  # fmt: skip
 
 
@@ -77,6 +95,10 @@ def node_of(group: Sequence[int], calls: Sequence[AggregateCall]) -> Aggregate:
 def zset_of(rows: Sequence[tuple[Row, int]], types: Sequence[pa.DataType]) -> pa.Table:
     columns = [pa.array([row[i] for row, _ in rows], kind, from_pandas=False) for i, kind in enumerate(types)]
     return zset.build(columns, np.array([weight for _, weight in rows], np.int64))
+
+
+def _comparable(value: Any) -> Any:
+    return tuple(map(canon_raw, value)) if isinstance(value, list) else canon(value)
 
 
 class Runner:
@@ -94,7 +116,7 @@ class Runner:
         assert delta.schema == zset.schema_of(self.node.types)
         delta.validate(full=True)
         for row in zip(*(column.to_pylist() for column in delta.columns), strict=True):
-            self.content[tuple(canon(value) for value in row[:-1])] += row[-1]
+            self.content[tuple(map(_comparable, row[:-1]))] += row[-1]
         self.content = Counter({row: weight for row, weight in self.content.items() if weight})
         return delta
 
@@ -247,6 +269,10 @@ def test_a_row_of_weight_0_has_no_effect(append_only: bool) -> None:
     assert runner.content == {("a", 1): 1}
 
 
+def test_every_aggregate_function_has_a_descriptor() -> None:
+    assert set(FUNCTIONS) == set(get_args(AggregateFunction))
+
+
 def test_struct_keys_and_count_distinct_of_structs() -> None:
     struct = pa.struct([("x", pa.float64()), ("y", pa.list_(pa.int32()))])
     node = Aggregate((0,), (struct, pa.int64()), (0,), (AggregateCall("count", 1, True, pa.int64()),))
@@ -264,12 +290,22 @@ def runner_step_structs(runner: Runner, rows: list[tuple[Row, int]]) -> list[dic
     return step_aggregate(runner.node, [zset_of(rows, runner.types)], context).to_pylist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("function", ["min", "max", "sum", "avg"])
-def test_arguments_without_an_order_or_a_sum_are_refused(function: AggregateFunction) -> None:
-    kind = pa.list_(pa.int64())
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        ("min", pa.null()),
+        ("max", pa.null()),
+        ("sum", pa.list_(pa.int64())),
+        ("avg", pa.string()),
+        ("corr", pa.float64()),
+        ("stddev_samp", pa.int64()),
+        ("bit_or", pa.float64()),
+    ],
+)
+def test_arguments_that_a_function_does_not_accept_are_refused(function: AggregateFunction, kind: pa.DataType) -> None:
     node = Aggregate((0,), (kind,), (), (AggregateCall(function, 0, False, kind),))
     with pytest.raises(TypeError, match="not supported"):
-        step_aggregate(node, [zset.build([pa.array([[1]], kind)], np.array([1]))], context_of(node, DictStore()))
+        step_aggregate(node, [zset.build([pa.nulls(1, kind)], np.array([1]))], context_of(node, DictStore()))
 
 
 def test_all_state_of_a_group_is_in_its_slot() -> None:

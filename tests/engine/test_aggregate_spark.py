@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
-from engine.operators.aggregate import ResultOverflow, step_aggregate
+from engine.operators.aggregate import step_aggregate
+from engine.operators.aggregate_errors import ResultOverflow
 from engine.rows import zset
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of

@@ -12,7 +12,7 @@ from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import DataError
 from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
-from engine.operators.aggregate import NegativeCount
+from engine.operators.aggregate_errors import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire
 from engine.run.exchange import ExchangeMessage

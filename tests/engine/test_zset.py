@@ -87,3 +87,16 @@ def test_a_sum_has_one_schema_however_many_parts_it_has(count: int) -> None:
     part = pa.table([[True], [1]], schema=marked)
     total = zset.add([part] * count)
     assert total.schema.equals(zset.schema_of([pa.bool_()])) and total.num_rows == count
+
+
+def test_lists_whose_doubles_differ_in_their_bits_are_two_rows() -> None:
+    """As the doubles themselves are. Otherwise the order of rows would decide which of the two remains."""
+    inner = pa.struct([pa.field("x", pa.float64())])
+    lists = pa.array([[{"x": 0.0}, None], [{"x": -0.0}, None], [{"x": 0.0}, None], None, []], pa.list_(inner))
+    change = zset.consolidate(zset.build([lists], np.array([1, 1, 1, 1, -1])))
+    assert sorted((repr(row["c0"]), row["weight"]) for row in change.to_pylist()) == [
+        ("None", 1),
+        ("[]", -1),
+        ("[{'x': -0.0}, None]", 1),
+        ("[{'x': 0.0}, None]", 2),
+    ]

@@ -25,8 +25,15 @@ def to_rows(table: pa.Table) -> Rows:
     """The Counter of a Z-set; rows of weight 0 left out."""
     result: Rows = Counter()
     for *row, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        result[tuple(row)] += weight
+        result[tuple(map(frozen, row))] += weight
     return Counter({row: weight for row, weight in result.items() if weight})
+
+
+def frozen(value: Any) -> Any:
+    """The value in a form that has a hash and from which Arrow makes it again: lists as tuples, structs as tuples of pairs."""
+    if isinstance(value, dict):
+        return tuple((name, frozen(inner)) for name, inner in value.items())
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def plus(left: Rows, right: Rows) -> Rows:

@@ -382,6 +382,76 @@ ENGINE = (
         (f"{TEST_AGGREGATE}::test_aggregate_equals_the_simple_evaluation_after_every_step",),
     ),
     Breakage(
+        "products-are-rounded",
+        "The sum of squares loses the digits that a double cannot hold, so that a small variance beside a large mean is noise.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/accumulators/co_moments.py",
+                "    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low\n",
+                "    return product, (a_high + a_low + b_high + b_low) * 0.0\n",
+            ),
+        ),
+        (f"{TEST_AGGREGATE}::test_aggregate_equals_the_simple_evaluation_after_every_step",),
+    ),
+    Breakage(
+        "lists-before-as-after",
+        "What a function of all values gave before a change is computed from the values after it.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/aggregate_stored_values.py",
+                "    before, _ = sorted_values(argument.type, keys.count, *stored)\n",
+                "    before, _ = sorted_values(argument.type, keys.count, *(stored if len(groups) == 0 else both))\n",
+            ),
+        ),
+        (f"{TEST_AGGREGATE}::test_aggregate_equals_the_simple_evaluation_after_every_step",),
+    ),
+    Breakage(
+        "descending-as-ascending",
+        "ORDER BY ... DESC within a struct sorts as ASC.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/accumulators/order_bytes.py",
+                "fields.append(_flipped(written) if field.name.startswith(DESCENDING) else written)",
+                "fields.append(written)",
+            ),
+            Edit(
+                "engine/accumulators/order_bytes.py",
+                "reader = self._reverse if field.name.startswith(DESCENDING) else self",
+                "reader = self",
+            ),
+        ),
+        ("tests/engine/test_order_bytes.py::test_bytes_are_in_the_order_of_the_values_and_give_them_back",),
+    ),
+    Breakage(
+        "firsts-of-several-rows",
+        "first(a) and first(b) beside each other are of two rows.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/rules/aggregate_calls.py",
+                "        arguments = tuple(beside.get(_row(part), {}).values())\n",
+                "        arguments = (function.children[0],)\n",
+            ),
+        ),
+        ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks_after_every_step",),
+    ),
+    Breakage(
+        "order-of-a-subquery-forgotten",
+        "first and collect_list over rows with ORDER BY take another order.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/rules/ordered_rows.py",
+                "    return relation, order\n",
+                "    return relation, order[:0]\n",
+            ),
+        ),
+        ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks_after_every_step",),
+    ),
+    Breakage(
         "join-forgets-new-pairs",
         "A join misses the pairs of rows that came on both sides in one step.",
         "the batch answer",

@@ -26,7 +26,7 @@ FRONT_END = (
                 "            if first is None:\n",
             ),
         ),
-        (f"{TEST_REFUSALS}::test_a_users_first_beside_a_drop_duplicates_is_still_refused",),
+        (f"{TEST_REFUSALS}::test_a_users_first_beside_a_drop_duplicates_is_an_aggregate",),
     ),
     Breakage(
         "lost-jvm-is-a-fault-of-the-view",

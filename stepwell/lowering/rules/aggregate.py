@@ -12,25 +12,31 @@ computed from the calls (`sum(x) / count(*) + 1`) becomes a pending projection.
 Three forms become other nodes. An Aggregate without calls becomes a Distinct of the keys. The form that Spark makes of a
 dropDuplicates (`first` of every other column) becomes a deduplication again. If count(DISTINCT a, b) is the only call,
 the Aggregate becomes a count over a Distinct.
+
+`aggregate_functions.py` says what each function aggregates. If the rows below are sorted, first, last and lists take
+that order (`ordered_rows.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Aggregate, AggregateCall, Distinct
+from engine.model.circuit import Aggregate, AggregateCall, Distinct, ValuesCall
+from engine.operators.aggregate_functions import FUNCTIONS, Values
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type
-from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate
-from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
+from stepwell.lowering.rules.aggregate_calls import read_calls
+from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
+from stepwell.lowering.rules.ordered_rows import in_order, needs_order
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
@@ -38,16 +44,22 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     number = number_column(node, context.analysed)
     if number is not None:
         node = in_order_of_use(node, number)
-    child = context.lower(node.children[0])
+    child, order = in_order(context, node)
     results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
         # Spark writes a key as a literal if it is constant in every row. Such a key distinguishes no rows.
         kept = deduplicate.by_key(context, child, [expression_id(key) for key in grouping if key.kind != "Literal"])
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
-    calls = _calls(results, number, context.analysed)
-    several = [call for call in calls.values() if call.distinct and len(call.arguments) > 1]
-    if several:
+    type_of = partial(_type_of, context, child)
+    calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order, node.children[0])
+    if needs_order(node) and not order:
+        context.note(
+            "first, last and lists depend on the order of rows in Spark; here that is the order of their values, or of an ORDER BY in the "
+            "subquery below (docs/sql.md, Aggregate functions)"
+        )
+    only = next(iter(calls.values())) if len(calls) == 1 else None
+    if only is not None and only.function == "count" and only.distinct and only.rows:
         return _count_distinct_rows(context, child, grouping, calls, results)
     return _aggregate(context, child, grouping, calls, results)
 
@@ -80,18 +92,27 @@ def _aggregate(
     types = context.builder.types(below.node)
     group = tuple(range(len(keys)))
     made: list[AggregateCall] = []
+    places: list[int] = []
     for call in calls.values():
         argument = call.argument(type_of)
         position = None if argument is None else positions[canonical(argument)]
-        type_ = result_type(call, None if position is None else types[position])
-        made.append(AggregateCall(call.function, position, call.distinct, type_))
+        one = _made(call, position, result_type(call, None if position is None else types[position]))
+        if call.part is None or one not in made:
+            made.append(one)
+        places.append(made.index(one) if call.part is not None else len(made) - 1)
     if made or not keys:
         types_out = types[: len(keys)] + tuple(call.type for call in made)
         identifiers = [*(key.id for key in keys), *(context.fresh() for _ in made)]
         relation = context.add(Aggregate((below.node,), types_out, group, tuple(made)), identifiers)
     else:
         relation = context.add(Distinct((below.node,), types), below.columns)
-    return _results(context, relation, grouping, calls, results)
+    return _results(context, relation, grouping, calls, places, results)
+
+
+def _made(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
+    if isinstance(FUNCTIONS[call.function], Values):
+        return ValuesCall(call.function, position, call.distinct, type_, call.field, call.parameters)
+    return AggregateCall(call.function, position, call.distinct, type_)
 
 
 def _count_distinct_rows(
@@ -103,15 +124,9 @@ def _count_distinct_rows(
 ) -> Relation:
     """count(DISTINCT a, b): counts the distinct rows of keys and arguments in which no argument is null."""
     first = next(iter(calls.values()))
-    if len(calls) > 1 or first.function != "count":
-        raise UnsupportedPlan(
-            "Aggregate",
-            "count(DISTINCT a, b) beside other aggregates is not supported yet",
-            "Compute it in a view of its own and join the two by the grouping columns",
-        )
     keys = _keys(context, child, grouping)
-    arguments = [Output(context.fresh(), argument) for argument in first.arguments]
-    condition = first.counted()
+    arguments = [Output(context.fresh(), argument) for argument in first.rows]
+    condition = first.condition
     assert condition is not None
     below = context.settle(context.project(context.filter(child, condition), (*keys, *arguments)))
     types = context.builder.types(below.node)
@@ -119,7 +134,7 @@ def _count_distinct_rows(
     count = AggregateCall("count", None, False, result_type(first, None))
     node = Aggregate((distinct.node,), (*types[: len(keys)], count.type), tuple(range(len(keys))), (count,))
     relation = context.add(node, [*(key.id for key in keys), context.fresh()])
-    return _results(context, relation, grouping, calls, results)
+    return _results(context, relation, grouping, calls, [0], results)
 
 
 def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
@@ -135,32 +150,30 @@ def _type_of(context: Lowering, child: Relation, tree: TreeNode) -> pa.DataType:
     return context.type_of(over_node.outputs[0].tree, over_node)
 
 
-def _calls(results: Sequence[Output], number: int | None, analysed: Analysed) -> dict[Hashable, Call]:
-    """The different aggregate calls in the results, in order of appearance. For `number` see `number_column`."""
-    calls: dict[Hashable, Call] = {}
-    for output in results:
-        for tree in output.tree.walk():
-            if tree.kind == "AggregateExpression":
-                calls.setdefault(canonical(tree), read_call(tree, number, analysed))
-    return calls
-
-
 def _results(
     context: Lowering,
     relation: Relation,
     grouping: Sequence[TreeNode],
     calls: dict[Hashable, Call],
+    places: Sequence[int],
     results: Sequence[Output],
 ) -> Relation:
-    """The result expressions over the columns of the Aggregate node, which are the keys and then the calls."""
+    """The result expressions over the columns of the Aggregate node, which are the keys and then the calls. `places`: which of the latter are
+    the results of `calls`."""
     columns = [output.tree for output in relation.outputs]
     known: dict[Hashable, TreeNode] = {canonical(tree): column for tree, column in zip(grouping, columns, strict=False)}
-    known.update(zip(calls, columns[len(grouping) :], strict=False))
+    for (tree, call), place in zip(calls.items(), places, strict=True):
+        column = columns[len(grouping) + place]
+        known[tree] = column if call.part is None else _field(column, call.part)
 
     def replace(tree: TreeNode) -> TreeNode | None:
         return known.get(canonical(tree))
 
     return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))
+
+
+def _field(struct: TreeNode, number: int) -> TreeNode:
+    return TreeNode("GetStructField", {"child": struct, "ordinal": number, "name": None}, (struct,))
 
 
 def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNode]:

@@ -1,153 +1,131 @@
-"""The aggregate functions: the engine's form of a call in the plan, and Spark's type of its result."""
+"""The aggregate calls in a plan as calls of the engine, and the refusal of functions that have none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import pyarrow as pa
 
-from engine.model.circuit import AggregateFunction
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.trees import call, conjunction, expression_id, literal
+from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written, struct
+from stepwell.lowering.trees import canonical, expression_id
 
-_FUNCTIONS: dict[str, AggregateFunction] = {
-    "Count": "count",
-    "Sum": "sum",
-    "Average": "avg",
-    "Min": "min",
-    "Max": "max",
-}
-# Spark's types for decimals: a sum has ten more digits, and an average has four more digits after the point.
-_SUM_DIGITS_MORE = 10
-_AVERAGE_SCALE_MORE = 4
-
-_ORDER_REMEDY = (
-    "Its answer depends on the order of rows, which a table does not have: use min or max for a value, or dropDuplicates([keys]) "
-    "for one whole row of each key"
-)
 _PIVOT_REMEDY = "Write one aggregate for each value: sum(x) FILTER (WHERE pivoted = 'value') AS value, with GROUP BY"
+_TOP_REMEDY = (
+    "Use max_by(x, y) for one value, or collect_list(struct(y, x)) and take what you need where you read the view"
+)
+_SKETCH_REMEDY = "A sketch cannot take a row back: use approx_count_distinct, percentile_approx or count with GROUP BY, which are exact here"
 _INSTEAD: dict[str, str] = {
-    **dict.fromkeys(("First", "Last", "CollectList", "ListAgg", "Mode", "MaxBy", "MinBy"), _ORDER_REMEDY),
     "PivotFirst": _PIVOT_REMEDY,
+    **dict.fromkeys(("HistogramNumeric", "ApproxTopK"), "Group by the value, or by its range, and count"),
+    **dict.fromkeys(
+        ("CountMinSketchAgg", "HllSketchAgg", "HllUnionAgg", "ThetaSketchAgg", "BitmapConstructAgg"), _SKETCH_REMEDY
+    ),
+    "Product": "Use exp(sum(ln(x))) for positive x",
 }
-_ELSE = "Use count, sum, avg, min or max, or compute it outside"
+_WITHOUT_MINUS_ZERO = frozenset({"Sum", "Average", "Min", "Max"})
+_ELSE = "Use one of the aggregate functions that docs/sql.md lists, or compute it outside"
 # The SQL names that are not the name of the class with underscores.
 _SQL_NAMES = {
-    "StddevSamp": "stddev_samp",
-    "StddevPop": "stddev_pop",
-    "VarianceSamp": "var_samp",
-    "VariancePop": "var_pop",
-    "HyperLogLogPlusPlus": "approx_count_distinct",
-    "ApproximatePercentile": "percentile_approx",
-    "CovSample": "covar_samp",
-    "CovPopulation": "covar_pop",
-    "ListAgg": "listagg",
+    "CountMinSketchAgg": "count_min_sketch",
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
-    """An aggregate call. `arguments` is empty for count(*). Only the rows for which `filter` is true are aggregated."""
+def read_calls(
+    trees: Iterable[TreeNode],
+    number: int | None,
+    analysed: Analysed,
+    type_of: Callable[[TreeNode], pa.DataType],
+    order: Sequence[TreeNode],
+    inner: TreeNode,
+) -> dict[Hashable, Call]:
+    """The different AggregateExpressions in `trees`, in order of appearance, and the call of each.
 
-    function: AggregateFunction
-    arguments: tuple[TreeNode, ...]
-    distinct: bool
-    filter: TreeNode | None
-
-    def counted(self) -> TreeNode | None:
-        """The condition under which a row is aggregated; None if every row is. It tests for nulls only if there are
-        several arguments, because the engine itself skips the nulls of a single one."""
-        present = [call("IsNotNull", child=argument) for argument in self.arguments] if len(self.arguments) > 1 else []
-        return conjunction((*([self.filter] if self.filter else []), *present))
-
-    def argument(self, type_of: Callable[[TreeNode], Any]) -> TreeNode | None:
-        """The one expression that the engine aggregates; None means count(*). It is null where `counted` is not true.
-        `type_of` returns the type of an argument in Catalyst's form."""
-        condition = self.counted()
-        value = self.arguments[0] if len(self.arguments) == 1 else None
-        if condition is None:
-            return value
-        if value is None:
-            return call(
-                "If",
-                predicate=condition,
-                trueValue=literal("true", "boolean"),
-                falseValue=literal(None, "boolean"),
-            )
-        return call("If", predicate=condition, trueValue=value, falseValue=literal(None, type_of(value)))
-
-
-def read_call(tree: TreeNode, number: int | None, analysed: Analysed) -> Call:
-    """The call of an AggregateExpression. `number` is the column that numbers the copies in Spark's rewrite of several count(DISTINCT), if
-    the call is in the upper Aggregate of that rewrite."""
-    function, *filters = tree.children
-    condition = filters[0] if filters else None
-    if number is not None and _of_one_row(function, condition, number):
-        return Call("max", function.children[:1], False, condition)
-    name = _FUNCTIONS.get(function.kind)
-    if name is None:
-        if function.kind == "PivotFirst":
-            text = "PIVOT is not supported yet"
-        else:
-            text = f"the aggregate function {_spoken(function.kind, analysed)} is not supported"
-        raise UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
-    if function.get("evalMode") not in (None, "ANSI"):
-        text = f"{name} in {function['evalMode']} mode (try_{name}, or ANSI mode switched off) is not supported"
-        raise UnsupportedPlan(function.kind, text, f"Use {name} over a wider type, such as DECIMAL(38, 0)")
-    arguments = function.children
-    if name == "count" and all(argument.kind == "Literal" and argument["value"] is not None for argument in arguments):
-        arguments = ()
-    distinct = tree["isDistinct"] and name not in ("min", "max")
-    return Call(name, arguments, distinct, condition)
+    `number` is the column that numbers the copies in Spark's rewrite of several count(DISTINCT), if the calls are in the upper Aggregate of that
+    rewrite. `type_of`: the type of an expression over the rows below. `order`: the ORDER BY of the rows below, as SortOrders. `inner`: the
+    plan node below, which is the lower Aggregate of that rewrite."""
+    written = {canonical(part): part for tree in trees for part in tree.walk() if part.kind == "AggregateExpression"}
+    beside: dict[Hashable, dict[Hashable, TreeNode]] = {}
+    for part in written.values():
+        if _is_of_row(part) and not (number is not None and _of_one_row(part, number)):
+            beside.setdefault(_row(part), {}).setdefault(canonical(_argument(part)), _argument(part))
+    calls: dict[Hashable, Call] = {}
+    for key, part in written.items():
+        function, *filters = part.children
+        condition = filters[0] if filters else None
+        if number is not None and _of_one_row(part, number):
+            calls[key] = _the_one(function.children[0], condition, type_of, inner)
+            continue
+        reader = READERS.get(function.kind)
+        if reader is None:
+            raise _refusal(function, analysed)
+        arguments = tuple(beside.get(_row(part), {}).values())
+        calls[key] = reader(
+            Written(_same(function, arguments), bool(part["isDistinct"]), condition, type_of, arguments, order)
+        )
+    return calls
 
 
-def result_type(made: Call, argument: pa.DataType | None) -> pa.DataType:
-    """Spark's type of the result. `argument` is None for count(*)."""
-    if made.function == "count":
-        return pa.int64()
-    assert argument is not None
-    if made.function in ("min", "max") or pa.types.is_null(argument):
-        return argument
-    if pa.types.is_decimal(argument):
-        return _decimal(made.function, argument.precision, argument.scale)
-    if pa.types.is_floating(argument):
-        return pa.float64()
-    if pa.types.is_integer(argument):
-        return pa.int64() if made.function == "sum" else pa.float64()
-    raise UnsupportedPlan(
-        "Aggregate",
-        f"{made.function} of {argument} is not supported yet",
-        "Turn the value into a number first, for example seconds of an interval",
-    )
+def _the_one(
+    value: TreeNode, condition: TreeNode | None, type_of: Callable[[TreeNode], pa.DataType], inner: TreeNode
+) -> Call:
+    """The one value of a group, for which `condition` is true. A maximum of doubles takes -0.0 for 0.0, and one of structs does not."""
+    made = {expression_id(item): item.children[0] for item in inner["aggregateExpressions"] if item.kind == "Alias"}
+    below = made.get(expression_id(value)) if value.kind == "AttributeReference" else None
+    has_no_minus_zero = below is not None and below.children and below.children[0].kind in _WITHOUT_MINUS_ZERO
+    if has_no_minus_zero or not pa.types.is_floating(type_of(value)):
+        return Call("max", value, False, condition)
+    return Call("max", struct(("value", value)), False, condition, part=0)
 
 
-def _decimal(function: str, precision: int, scale: int) -> pa.DataType:
-    if function == "sum":
-        return pa.decimal128(min(precision + _SUM_DIGITS_MORE, DECIMAL_DIGITS_MAX), scale)
-    return pa.decimal128(
-        min(precision + _AVERAGE_SCALE_MORE, DECIMAL_DIGITS_MAX), min(scale + _AVERAGE_SCALE_MORE, DECIMAL_DIGITS_MAX)
-    )
+def _is_of_row(part: TreeNode) -> bool:
+    return part.children[0].kind in ("First", "Last") and not part.children[0]["ignoreNulls"]
 
 
-def _of_one_row(function: TreeNode, condition: TreeNode | None, number: int) -> bool:
+def _argument(part: TreeNode) -> TreeNode:
+    return part.children[0].children[0]
+
+
+def _row(part: TreeNode) -> Hashable:
+    """The calls with the same of these are of one row."""
+    return (part.children[0].kind, tuple(canonical(filter_) for filter_ in part.children[1:]))
+
+
+def _same(function: TreeNode, arguments: Sequence[TreeNode]) -> TreeNode:
+    """The function, whose argument is the very one in `arguments` that equals it."""
+    if not _first_or_last(function):
+        return function
+    equal = [argument for argument in arguments if canonical(argument) == canonical(function.children[0])]
+    return TreeNode(function.kind, function.fields, (equal[0], *function.children[1:])) if equal else function
+
+
+def _first_or_last(function: TreeNode) -> bool:
+    return function.kind in ("First", "Last")
+
+
+def _refusal(function: TreeNode, analysed: Analysed) -> UnsupportedPlan:
+    if function.kind == "PivotFirst":
+        text = "PIVOT is not supported yet"
+    else:
+        text = f"the aggregate function {_spoken(function.kind, analysed)} is not supported"
+    return UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
+
+
+def _of_one_row(part: TreeNode, number: int) -> bool:
     """Whether this is `first(x) FILTER (WHERE gid = 0)` over the inner of the two Aggregates that Spark makes of
     several count(DISTINCT). `number` is the id of gid. In that inner Aggregate each group has exactly one row with
     gid = 0, so both first and max return the value of that row."""
-    if function.kind != "First" or condition is None or condition.kind != "EqualTo":
+    function, *filters = part.children
+    if function.kind != "First" or not filters or filters[0].kind != "EqualTo":
         return False
-    column, zero = condition.children
+    column, zero = filters[0].children
     return column.kind == "AttributeReference" and expression_id(column) == number and zero.get("value") == "0"
 
 
 def _spoken(kind: str, analysed: Analysed) -> str:
-    """The function's name in SQL: CollectList -> collect_list."""
-    if kind == "First" and "First" not in analysed.kinds and "AnyValue" in analysed.kinds:
-        return "any_value"  # the optimiser has replaced it by another class
+    """The function's name in SQL: HistogramNumeric -> histogram_numeric."""
     if kind in _SQL_NAMES:
         return _SQL_NAMES[kind]
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("_")

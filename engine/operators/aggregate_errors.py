@@ -1,0 +1,34 @@
+"""What a change may not do to an aggregate. Each error names the group."""
+
+from __future__ import annotations
+
+from engine.errors import DataError
+from engine.operators.aggregate_totals import Keys
+
+
+class NegativeCount(DataError):
+    """More rows were retracted from a group than were ever in it."""
+
+
+USE_A_WIDER_TYPE = (
+    "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
+)
+
+
+class ResultOverflow(DataError):
+    """A sum or an average does not fit the type that Spark gives it. In ANSI mode Spark fails too."""
+
+    @classmethod
+    def of_sum(cls) -> ResultOverflow:
+        return cls("A sum in an aggregate exceeds its accumulator.", USE_A_WIDER_TYPE)
+
+
+def negative_count(keys: Keys, group: int) -> NegativeCount:
+    return NegativeCount(
+        f"More rows were retracted from group {text_of_group(keys, group)} than were ever in it.",
+        "The input's changelog retracts rows that it never inserted: check its source, or declare its key.",
+    )
+
+
+def text_of_group(keys: Keys, group: int) -> str:
+    return repr(tuple(column[group].as_py() for column in keys.columns.columns))

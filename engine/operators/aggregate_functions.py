@@ -1,0 +1,112 @@
+"""The table of aggregate functions: one descriptor for each name in `AggregateFunction`.
+
+There are four families, by what a group keeps for them:
+
+    family    keeps                                               a step costs
+    Total     a count and an exact sum                            the change
+    Moment    a count, and exact sums of values and products      the change
+    Extreme   nothing but the extreme, or all values in order     the change (engine/state/extremes.py has the bound)
+    Values    all values in order                                 the groups that change, with all their values
+
+So a function belongs to the first family that can compute it. `test_aggregate_functions.py` proves that every name has a descriptor, that
+lowering makes calls of each, and that each is compared with Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.accumulators.order import is_ordered
+from engine.model.circuit import AggregateFunction, ValuesCall
+from engine.operators import aggregate_moments as moments
+from engine.operators import aggregate_values as values
+from engine.operators.aggregate_moments import MomentResult, Spread
+from engine.operators.aggregate_values import GroupValues
+
+Accepts = Callable[[pa.DataType], bool]
+
+
+@dataclass(frozen=True)
+class Total:
+    """count, sum, avg. Their results are in aggregate_results.py, because they depend on the type of the argument."""
+
+    accepts: Accepts
+
+
+@dataclass(frozen=True)
+class Extreme:
+    accepts: Accepts
+    highest: bool
+
+
+@dataclass(frozen=True)
+class Moment:
+    """`result`: from the count, the sums and the co-moments of every group."""
+
+    accepts: Accepts
+    result: Callable[[Spread], MomentResult]
+
+
+@dataclass(frozen=True)
+class Values:
+    """`result`: from all values of every group, one value per group, of the call's type."""
+
+    accepts: Accepts
+    result: Callable[[GroupValues, ValuesCall], pa.Array]
+
+
+Function = Total | Extreme | Moment | Values
+
+
+def _anything(type_: pa.DataType) -> bool:
+    return True
+
+
+def _number(type_: pa.DataType) -> bool:
+    numeric = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    return bool(numeric or pa.types.is_duration(type_))
+
+
+def _double(type_: pa.DataType) -> bool:
+    return bool(type_ == pa.float64())
+
+
+def _pair(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(type_)) and [field.type for field in type_] == [pa.float64()] * 2
+
+
+FUNCTIONS: Mapping[AggregateFunction, Function] = {
+    "count": Total(_anything),
+    "sum": Total(_number),
+    "avg": Total(_number),
+    "min": Extreme(is_ordered, highest=False),
+    "max": Extreme(is_ordered, highest=True),
+    "var_pop": Moment(_double, moments.var_pop),
+    "var_samp": Moment(_double, moments.var_samp),
+    "stddev_pop": Moment(_double, moments.stddev_pop),
+    "stddev_samp": Moment(_double, moments.stddev_samp),
+    "regr_sxx": Moment(_double, moments.regr_sxx),
+    "covar_pop": Moment(_pair, moments.covar_pop),
+    "covar_samp": Moment(_pair, moments.covar_samp),
+    "corr": Moment(_pair, moments.corr),
+    "regr_slope": Moment(_pair, moments.regr_slope),
+    "regr_intercept": Moment(_pair, moments.regr_intercept),
+    "regr_r2": Moment(_pair, moments.regr_r2),
+    "regr_sxy": Moment(_pair, moments.regr_sxy),
+    "collect_list": Values(_anything, values.collect_list),
+    "collect_set": Values(_anything, values.collect_set),
+    "first_k": Values(_anything, values.first_k),
+    "listagg": Values(_anything, values.listagg),
+    "mode": Values(_anything, values.mode),
+    "bit_and": Values(pa.types.is_integer, values.bit_and),
+    "bit_or": Values(pa.types.is_integer, values.bit_or),
+    "bit_xor": Values(pa.types.is_integer, values.bit_xor),
+    "skewness": Values(_double, values.skewness),
+    "kurtosis": Values(_double, values.kurtosis),
+    "percentile_cont": Values(_number, values.percentile_cont),
+    "percentile_disc": Values(_number, values.percentile_disc),
+    "percentile_approx": Values(is_ordered, values.percentile_approx),
+}
