@@ -18,7 +18,7 @@ from engine.accumulators import doubles, integers, order
 from engine.accumulators.canonical import canonical
 from engine.accumulators.doubles import Digits
 from engine.model.circuit import AggregateCall, AggregateFunction, Column, Window, WindowCall
-from engine.operators.aggregate import ResultOverflow
+from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import Extreme, Feed, Plan, plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_totals import Totals, zero_totals

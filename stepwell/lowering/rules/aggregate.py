@@ -66,7 +66,15 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 def grouped(context: Lowering, child: Relation, grouping: Sequence[TreeNode], results: Sequence[Output]) -> Relation:
     """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls."""
-    return _aggregate(context, child, grouping, _calls(results, None, context.analysed), results)
+    trees = [output.tree for output in results]
+    calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), (), None)
+    return _aggregate(context, child, grouping, calls, results)
+
+
+def read_call(context: Lowering, rows: Relation, tree: TreeNode) -> Call:
+    """The call of an AggregateExpression over `rows`."""
+    (call,) = read_calls([tree], None, context.analysed, partial(_type_of, context, rows), (), None).values()
+    return call
 
 
 def _aggregate(

@@ -39,13 +39,13 @@ def read_calls(
     analysed: Analysed,
     type_of: Callable[[TreeNode], pa.DataType],
     order: Sequence[TreeNode],
-    inner: TreeNode,
+    inner: TreeNode | None,
 ) -> dict[Hashable, Call]:
     """The different AggregateExpressions in `trees`, in order of appearance, and the call of each.
 
     `number` is the column that numbers the copies in Spark's rewrite of several count(DISTINCT), if the calls are in the upper Aggregate of that
     rewrite. `type_of`: the type of an expression over the rows below. `order`: the ORDER BY of the rows below, as SortOrders. `inner`: the
-    plan node below, which is the lower Aggregate of that rewrite."""
+    plan node below, which is the lower Aggregate of that rewrite; None without such a number."""
     written = {canonical(part): part for tree in trees for part in tree.walk() if part.kind == "AggregateExpression"}
     beside: dict[Hashable, dict[Hashable, TreeNode]] = {}
     for part in written.values():
@@ -56,6 +56,7 @@ def read_calls(
         function, *filters = part.children
         condition = filters[0] if filters else None
         if number is not None and _of_one_row(part, number):
+            assert inner is not None
             calls[key] = _the_one(function.children[0], condition, type_of, inner)
             continue
         reader = READERS.get(function.kind)
@@ -109,7 +110,7 @@ def _refusal(function: TreeNode, analysed: Analysed) -> UnsupportedPlan:
     if function.kind == "PivotFirst":
         text = "PIVOT is not supported yet"
     else:
-        text = f"the aggregate function {_spoken(function.kind, analysed)} is not supported"
+        text = f"the aggregate function {spoken(function.kind, analysed)} is not supported"
     return UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
 
 
@@ -124,7 +125,7 @@ def _of_one_row(part: TreeNode, number: int) -> bool:
     return column.kind == "AttributeReference" and expression_id(column) == number and zero.get("value") == "0"
 
 
-def _spoken(kind: str, analysed: Analysed) -> str:
+def spoken(kind: str, analysed: Analysed) -> str:
     """The function's name in SQL: HistogramNumeric -> histogram_numeric."""
     if kind in _SQL_NAMES:
         return _SQL_NAMES[kind]

@@ -33,7 +33,8 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import aggregate, join
-from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
+from stepwell.lowering.rules.aggregate_calls import spoken
+from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.join_condition import Condition, Equality
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal, unalias
 
@@ -49,7 +50,7 @@ _VALUES: dict[str, WindowFunction] = {"First": "first_value", "Last": "last_valu
 _TIED: frozenset[WindowFunction] = frozenset({"row_number", "ntile", "lead", "first_value", "last_value", "nth_value"})
 """The functions whose value depends on the order of rows that tie, whatever the frame is."""
 
-_TOTALS: frozenset[WindowFunction] = frozenset({"count", "sum", "avg", "min", "max"})
+_TOTALS: dict[str, WindowFunction] = {name: name for name in ("count", "sum", "avg", "min", "max")}
 _RANGE_REMEDY = "Use a number, a date or a timestamp in ORDER BY, and a literal distance in its type; or a ROWS frame"
 _ONE_PARTITION = "a window without PARTITION BY: all its rows meet on one worker, and each step that changes one of them reads them all"
 
@@ -80,7 +81,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     partition = partition_of(context, relation, node)
     joined = [function for function in functions if function.aggregate and function.whole]
     others = [function for function in functions if function not in joined]
-    if others and all(_is_total(context, function) for function in joined):
+    if others and all(_is_total(context, relation, function) for function in joined):
         joined, others = [], functions  # the partitions are read anyway
     if not partition:
         context.note(_ONE_PARTITION)
@@ -100,9 +101,16 @@ def _function(item: TreeNode) -> _Function:
     return _Function(expression_id(item), function, spec["frameSpecification"])
 
 
-def _is_total(context: Lowering, function: _Function) -> bool:
+def _is_total(context: Lowering, rows: Relation, function: _Function) -> bool:
     """Whether the Window node has this aggregate function."""
-    return read_call(function.tree, None, context.analysed).function in _TOTALS
+    return _total(aggregate.read_call(context, rows, function.tree)) is not None
+
+
+def _total(call: Call) -> WindowFunction | None:
+    """The window function that gives what the call of an aggregate gives; None if there is none. max_by is no max of a window: its result is a
+    field of the greatest struct."""
+    whole = call.part is None and call.field is None and not call.many
+    return _TOTALS.get(call.function) if whole else None
 
 
 def partition_of(context: Lowering, rows: Relation, node: TreeNode) -> list[TreeNode]:
@@ -215,16 +223,18 @@ class _Columns:
         )
 
     def _read_aggregate(self, function: _Function) -> _Read:
-        call = read_call(function.tree, None, self._context.analysed)
-        if call.function not in _TOTALS:
+        call = aggregate.read_call(self._context, self._rows, function.tree)
+        total = _total(call)
+        if total is None:
+            name = spoken(function.tree.children[0].kind, self._context.analysed)
             raise UnsupportedPlan(
                 "Window",
-                f"{call.function} over a part of the partition (a window with ORDER BY or a frame) is not supported",
+                f"{name} over a part of the partition (a window with ORDER BY or a frame) is not supported",
                 "Leave ORDER BY and the frame out, or use count, sum, avg, min or max",
             )
         argument = call.argument(lambda tree: catalyst_type(self._context.type_of(tree, self._rows)))
         number = None if argument is None else self.add(argument)
-        return _Read(call.function, number, function.frame, aggregate=call)
+        return _Read(total, number, function.frame, aggregate=call)
 
 
 def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: tuple[SortKey, ...]) -> WindowCall:

@@ -19,7 +19,7 @@ from tests.stepwell.lowering.projects import FILE, Workbench, output
 
 REFUSED = {
     "SELECT a, sum(b) OVER (ORDER BY s, a RANGE BETWEEN CURRENT ROW AND CURRENT ROW) AS x, collect_list(b) OVER (ORDER BY a) AS y FROM t": (
-        "the aggregate function collect_list"
+        "collect_list over a part of the partition"
     ),
     "SELECT a, sum(b) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS x FROM t": "a RANGE frame at a distance",
     "SELECT a, max(arr) OVER (PARTITION BY a ORDER BY b) AS x FROM t": "max of list<element: int32>",
