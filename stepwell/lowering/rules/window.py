@@ -250,7 +250,8 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
 def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     """Spark's type of the result."""
     if read.aggregate is not None:
-        if read.function in ("min", "max") and argument is not None and not is_ordered(argument):
+        is_extreme = read.function in ("min", "max") and argument is not None
+        if is_extreme and (pa.types.is_nested(argument) or not is_ordered(argument)):
             raise UnsupportedPlan("Window", f"{read.function} of {argument} is not supported", "Use a field of it")
         return result_type(read.aggregate, argument)
     if read.function in RANKING:
