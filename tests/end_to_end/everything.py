@@ -63,6 +63,13 @@ CREATE MATERIALIZED VIEW big_spenders TBLPROPERTIES ('topic' = '@big_spenders', 
   SELECT name, n, amount / n AS share FROM totals WHERE n > 2;
 CREATE MATERIALIZED VIEW levels TBLPROPERTIES ('topic' = '@levels', 'mode' = 'upsert', 'key' = 'skus') AS
   SELECT skus, count(*) AS names, max(most) AS most FROM totals GROUP BY skus;
+CREATE MATERIALIZED VIEW dear TBLPROPERTIES ('topic' = '@dear', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, amount - (SELECT avg(n) FROM moves) AS more FROM orders
+  WHERE amount > (SELECT avg(amount) FROM orders) AND NOT EXISTS (SELECT 1 FROM stock WHERE held > 1000000);
+CREATE MATERIALIZED VIEW not_moved_as_often TBLPROPERTIES ('topic' = '@not_moved_as_often', 'mode' = 'changelog') AS
+  SELECT customer, sku FROM orders EXCEPT ALL SELECT customer, sku FROM moves;
+CREATE STREAMING TABLE light TBLPROPERTIES ('topic' = '@light', 'mode' = 'changelog') AS
+  SELECT id, weight FROM STREAM(orders) WHERE weight <= (SELECT max(weight) / 2 FROM orders);
 """,
     "views.py": """
 from pyspark import pipelines as dp

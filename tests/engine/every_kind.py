@@ -30,6 +30,9 @@ from engine.model.circuit import (
     Node,
     Output,
     PartialAggregate,
+    Replicate,
+    ScalarMap,
+    ScalarValue,
     SemiJoin,
     SortKey,
     Source,
@@ -45,6 +48,8 @@ MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
 PARTITIONS = {
     "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
     "leading": 2, "behind": 1, "first": 1,
+    "often": 1, "counted": 2, "turned": 1, "three": 1, "between": 2, "common": 1,
+    "whole": 1,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -95,6 +100,8 @@ def every_kind() -> Circuit:
     _retracting(make, left, right, log)
     _aggregates(make, left, right)
     _first_rows(make, left, log)
+    _replicas(make, left, log)
+    _values(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -144,6 +151,35 @@ def _first_rows(make: _Nodes, left: int, log: int) -> None:
         make.add(TopK((left,), TYPES, (), (SortKey(1, True, True),), 1, None)), "behind", ("id", "word"), "append"
     )
     make.view(make.add(TopK((log,), TYPES, (), (), 0, 1)), "first", ("id", "word"), "changelog")
+
+
+def _replicas(make: _Nodes, left: int, log: int) -> None:
+    make.view(make.add(Replicate((left,), (TEXT,), 0)), "often", ("word",), "append")
+    counted = make.add(Aggregate((log,), (TEXT, LONG), (1,), (call("count"),)))
+    make.view(make.add(Replicate((counted,), (TEXT,), 1)), "counted", ("word",), "changelog")
+    turned = make.add(Map((counted,), TYPES, None, (column(1, LONG), column(0, TEXT))))
+    make.view(make.add(Replicate((turned,), (TEXT,), 0)), "turned", ("word",), "changelog")
+
+
+def _values(make: _Nodes, left: int, log: int) -> None:
+    """`three` is null until the left has a 3; `top` is the greatest id of the log, which may be retracted."""
+    found = make.add(Map((left,), (LONG,), Expression("c0 = 3", pa.bool_()), (column(0, LONG),)))
+    three = make.add(ScalarValue((make.add(Distinct((found,), (LONG,))),), (LONG, pa.bool_())))
+    known = ScalarMap((left, three), (*TYPES, LONG), 2, None, (column(0, LONG), column(1, TEXT), column(2, LONG)))
+    make.view(make.add(known), "three", ("id", "word", "three"), "changelog")
+    top = make.add(ScalarValue((make.add(Aggregate((log,), (LONG,), (), (call("max", 0),))),), (LONG, pa.bool_())))
+    within = Expression("c0 <= c2 AND c0 >= coalesce(c3, 3) - 1", pa.bool_())
+    between = ScalarMap((log, top, three), (TEXT, LONG), 2, within, (column(1, TEXT), column(0, LONG)))
+    make.view(make.add(between), "between", ("word", "id"), "changelog")
+    counted = make.add(Aggregate((log,), (TEXT, LONG), (1,), (call("count"),)))
+    often = Expression("c1 * 2 >= c2", pa.bool_())
+    common = ScalarMap((counted, top), (LONG, TEXT), 2, often, (column(1, LONG), column(0, TEXT)))
+    make.view(make.add(common), "common", ("n", "word"), "changelog")
+    calls = (call("count"), call("sum", 0))
+    partials = make.add(PartialAggregate((log,), (LONG,) * 4, (), calls))
+    make.view(
+        make.add(FinalAggregate((partials,), (LONG, LONG), (), calls, (LONG,), 0)), "whole", ("n", "total"), "changelog"
+    )
 
 
 @dataclass(frozen=True)

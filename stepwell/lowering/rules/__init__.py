@@ -11,6 +11,7 @@ from stepwell.lowering.rules import (
     aggregate,
     constant,
     deduplicate,
+    existence,
     expand,
     filter,
     join,
@@ -18,9 +19,11 @@ from stepwell.lowering.rules import (
     limit,
     not_yet,
     project,
+    replicate,
     transparent,
     union,
 )
+from stepwell.lowering.subqueries import EXISTENCE
 
 RULES: Mapping[str, Rule] = {
     "Project": project.lower,
@@ -28,6 +31,8 @@ RULES: Mapping[str, Rule] = {
     "Union": union.lower,
     "Aggregate": aggregate.lower,
     "Expand": expand.lower,
+    EXISTENCE: existence.lower,
+    "Generate": replicate.lower,
     "Distinct": deduplicate.lower_distinct,
     "Deduplicate": deduplicate.lower,
     "DeduplicateWithinWatermark": deduplicate.lower_within_watermark,

@@ -31,6 +31,7 @@ from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate
 from stepwell.lowering.rules.aggregate_calls import Call, read_call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
+from stepwell.lowering.rules.pivot import pivoted
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
@@ -39,7 +40,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if number is not None:
         node = in_order_of_use(node, number)
     child = context.lower(node.children[0])
-    results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
+    results = [Output(expression_id(item), pivoted(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
         # Spark writes a key as a literal if it is constant in every row. Such a key distinguishes no rows.

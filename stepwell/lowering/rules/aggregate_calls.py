@@ -30,10 +30,8 @@ _ORDER_REMEDY = (
     "Its answer depends on the order of rows, which a table does not have: use min or max for a value, or dropDuplicates([keys]) "
     "for one whole row of each key"
 )
-_PIVOT_REMEDY = "Write one aggregate for each value: sum(x) FILTER (WHERE pivoted = 'value') AS value, with GROUP BY"
 _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("First", "Last", "CollectList", "ListAgg", "Mode", "MaxBy", "MinBy"), _ORDER_REMEDY),
-    "PivotFirst": _PIVOT_REMEDY,
 }
 _ELSE = "Use count, sum, avg, min or max, or compute it outside"
 # The SQL names that are not the name of the class with underscores.
@@ -91,10 +89,7 @@ def read_call(tree: TreeNode, number: int | None, analysed: Analysed) -> Call:
         return Call("max", function.children[:1], False, condition)
     name = _FUNCTIONS.get(function.kind)
     if name is None:
-        if function.kind == "PivotFirst":
-            text = "PIVOT is not supported yet"
-        else:
-            text = f"the aggregate function {_spoken(function.kind, analysed)} is not supported"
+        text = f"the aggregate function {_spoken(function.kind, analysed)} is not supported"
         raise UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
     if function.get("evalMode") not in (None, "ANSI"):
         text = f"{name} in {function['evalMode']} mode (try_{name}, or ANSI mode switched off) is not supported"
