@@ -8,8 +8,8 @@ A node's stage is the number of exchanges on the longest path to it from a sourc
     stage 0: sources, and operators that need no key    (no state)
     stage k: operators that need k exchanges
 
-A stage passes rows to a later one by a **channel**: a node's output, exchanged by a key or kept on its worker. If the later stage is not the
-next one, the stages between pass the channel on.
+A stage passes rows to a later one by a **channel**: a node's output, exchanged by a key, sent to every worker, or kept on its worker. If the
+later stage is not the next one, the stages between pass the channel on.
 """
 
 from __future__ import annotations
@@ -17,16 +17,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.model.circuit import Circuit
-from engine.operators.arrangement import Key
+from engine.operators.arrangement import Everyone, Exchange, Key
 from engine.operators.table import operator_of
 
 
 @dataclass(frozen=True)
 class Channel:
-    """The output of node `producer`, exchanged by `key`. If `key` is None, the rows stay on their worker."""
+    """The output of node `producer`, exchanged by `key`. If `key` is None, the rows stay on their worker, unless they are for `everyone`."""
 
     producer: int
     key: Key | None
+    everyone: bool = False
+
+    @classmethod
+    def of(cls, producer: int, exchange: Exchange) -> Channel:
+        if isinstance(exchange, Everyone):
+            return cls(producer, None, everyone=True)
+        return cls(producer, exchange)
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether rows may go to another worker."""
+        return self.everyone or self.key is not None
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ def plan(circuit: Circuit) -> Plan:
         stage.append(at)
         arrivals.append(
             tuple(
-                None if stage[i] == at and key is None else Channel(i, key)
+                None if stage[i] == at and key is None else Channel.of(i, key)
                 for i, key in zip(node.inputs, keys, strict=True)
             )
         )
@@ -87,7 +99,7 @@ def plan(circuit: Circuit) -> Plan:
                 last_read[channel] = max(last_read.get(channel, 0), stage[index])
     input_places = tuple(
         tuple(
-            placements[producer] if channel is None or channel.key is None else channel.key
+            placements[producer] if channel is None or not channel.is_exchange else channel.key
             for producer, channel in zip(node.inputs, channels, strict=True)
         )
         for node, channels in zip(circuit.nodes, arrivals, strict=True)

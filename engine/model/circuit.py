@@ -54,6 +54,12 @@ class NodeBase(ABC):
         """Asserts that the node fits the types of its inputs. An AssertionError is a defect of Stepwell."""
 
 
+def _places_of(projections: Sequence[Expression], columns: Iterable[Column]) -> tuple[Column, ...] | None:
+    where = {p.column: place for place, p in reversed(list(enumerate(projections))) if p.column is not None}
+    wanted = tuple(columns)
+    return tuple(where[c] for c in wanted) if all(c in where for c in wanted) else None
+
+
 def _columns_exist(columns: Iterable[Column | None], types: Types) -> bool:
     return all(column is None or 0 <= column < len(types) for column in columns)
 
@@ -105,14 +111,59 @@ class Map(NodeBase):
 
     def places_of(self, columns: Iterable[Column]) -> tuple[Column, ...] | None:
         """The positions in the output of these columns of the input; None if one of them is not in the output."""
-        where = {p.column: place for place, p in reversed(list(enumerate(self.projections))) if p.column is not None}
-        wanted = tuple(columns)
-        return tuple(where[c] for c in wanted) if all(c in where for c in wanted) else None
+        return _places_of(self.projections, columns)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
         assert tuple(p.type for p in self.projections) == self.types
         assert _columns_exist((p.column for p in self.projections), rows)
+
+
+@dataclass(frozen=True)
+class Replicate(NodeBase):
+    """Every row as many times as its column `times` (a long) says, without that column. A row whose `times` is null or not positive is left
+    out. Nothing is exploded: the row's weight is multiplied."""
+
+    times: Column
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert _columns_exist((self.times,), rows) and rows[self.times] == pa.int64()
+        assert self.types == (*rows[: self.times], *rows[self.times + 1 :])
+
+
+@dataclass(frozen=True)
+class ScalarValue(NodeBase):
+    """The only row of its input, or nulls in all columns if the input has no row. More than one row is an error.
+
+    The output is no change of a table. In every step it tells what the value is: a row of the columns and true, the value after the step; and
+    only if the value has changed, another row of the columns and false, the value before the step. So a reader needs no state of it."""
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert self.types == (*rows, pa.bool_())
+
+
+@dataclass(frozen=True)
+class ScalarMap(NodeBase):
+    """A Map whose expressions also read the values of ScalarValue nodes. The first input has the rows, and the others are ScalarValue nodes.
+    The expressions are over the columns of the rows, of which there are `rows`, and then those of each value."""
+
+    rows: int
+    predicate: Expression | None
+    projections: tuple[Expression, ...]
+
+    def places_of(self, columns: Iterable[Column]) -> tuple[Column, ...] | None:
+        """The positions in the output of these columns of the rows; None if one of them is not in the output."""
+        return _places_of(self.projections, columns)
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        rows, *values = inputs
+        assert values and all(value[-1] == pa.bool_() for value in values), "it reads no value"
+        assert self.rows == len(rows)
+        assert tuple(p.type for p in self.projections) == self.types
+        read = (*rows, *(type_ for value in values for type_ in value[:-1]))
+        assert _columns_exist((p.column for p in self.projections), read)
 
 
 @dataclass(frozen=True)
@@ -435,8 +486,9 @@ class Output(NodeBase):
 
 
 Node = (
-    Source | LastByKey | Constant | Map | Union | Distinct | Deduplicate | Join | SemiJoin | OuterJoin | Aggregate
-    | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | View | Output
+    Source | LastByKey | Constant | Map | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
+    | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | View
+    | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 

@@ -11,17 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from engine.model.circuit import Column
 
 Key = tuple[Column, ...]
 
 
+class Everyone(Enum):
+    """Its one value stands in the place of an exchange's key: every row is sent to every worker."""
+
+    EVERYONE = "everyone"
+
+
+EVERYONE = Everyone.EVERYONE
+Exchange = Key | Everyone | None
+"""How the rows of an input reach the operator: by the hash of a key, or all of them to every worker. None: they stay on their worker."""
+
+
 @dataclass(frozen=True)
 class Arrangement:
-    """`exchanges[i]`: the key by which input i is exchanged; None if its rows stay on their worker. `placement`: the placement of the output."""
+    """`exchanges[i]`: how input i is exchanged. `placement`: the placement of the output."""
 
-    exchanges: tuple[Key | None, ...]
+    exchanges: tuple[Exchange, ...]
     placement: Key | None
 
 

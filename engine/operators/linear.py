@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from base.arrays import filled
 from engine.expressions.evaluate import evaluate
-from engine.model.circuit import Constant, Map, Union
+from engine.model.circuit import Constant, Map, Replicate, Union
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
@@ -21,6 +22,14 @@ def step_map(node: Map, inputs: Sequence[pa.Table], context: StepContext) -> pa.
     if inputs[0].num_rows == 0:
         return zset.empty(node.types)
     return evaluate(node.predicate, node.projections, inputs[0])
+
+
+def step_replicate(node: Replicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """Multiplies the weights. If only the number of a row changes, what is left is the difference of its weights."""
+    (delta,) = inputs
+    times = np.maximum(filled(delta.column(node.times), 0).to_numpy(), 0)
+    columns = [column for place, column in enumerate(zset.rows_of(delta)) if place != node.times]
+    return zset.consolidate(zset.build(columns, zset.weights_of(delta) * times))
 
 
 def step_union(node: Union, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -38,6 +47,13 @@ def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepConte
 def _arrange_map(node: Map, inputs: Sequence[Key | None]) -> Arrangement:
     (placement,) = inputs
     return Arrangement((None,), None if placement is None else node.places_of(placement))
+
+
+def _arrange_replicate(node: Replicate, inputs: Sequence[Key | None]) -> Arrangement:
+    (placement,) = inputs
+    if placement is None or node.times in placement:
+        return Arrangement((None,), None)
+    return Arrangement((None,), tuple(column - (column > node.times) for column in placement))
 
 
 def _arrange_union(node: Union, inputs: Sequence[Key | None]) -> Arrangement:
@@ -74,6 +90,19 @@ MAP = Operator(
     content=ContentOfInput(_content_of_map),
     outputs_without_input=lambda node: False,
     text=_text_of_map,
+    user_name=lambda node: None,
+)
+
+REPLICATE = Operator(
+    node=Replicate,
+    step=step_replicate,
+    arrange=_arrange_replicate,
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,  # its rows have weights above 1
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=lambda node: f"c{node.times} times, without c{node.times}",
     user_name=lambda node: None,
 )
 

@@ -58,7 +58,7 @@ def step_partial_aggregate(node: PartialAggregate, inputs: Sequence[pa.Table], c
     plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only=False)
     batch = Batch(plan, delta, _anywhere(node.group))
     totals = fresh_totals(plan, batch, context)
-    return _partials(batch.keys.arrays(), totals.sums)
+    return _partials(batch.keys.arrays() if node.group else [], totals.sums)
 
 
 def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

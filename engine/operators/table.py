@@ -12,10 +12,11 @@ from engine.operators.descriptor import N, Operator
 from engine.operators.distinct import DEDUPLICATE, DISTINCT
 from engine.operators.join import JOIN
 from engine.operators.last_by_key import LAST_BY_KEY
-from engine.operators.linear import CONSTANT, MAP, UNION
+from engine.operators.linear import CONSTANT, MAP, REPLICATE, UNION
 from engine.operators.outer_join import OUTER_JOIN
 from engine.operators.output import OUTPUT
 from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
+from engine.operators.scalar import SCALAR_MAP, SCALAR_VALUE
 from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.source import SOURCE
 from engine.operators.top_k import TOP_K
@@ -27,6 +28,9 @@ OPERATORS: tuple[Operator[Any], ...] = (
     LAST_BY_KEY,
     CONSTANT,
     MAP,
+    REPLICATE,
+    SCALAR_VALUE,
+    SCALAR_MAP,
     UNION,
     DISTINCT,
     DEDUPLICATE,

@@ -150,6 +150,8 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
     if table.num_rows == 0:
         return []
     workers = task.placement.workers
+    if channel.everyone:
+        return [(worker, table) for worker in workers]
     if channel.key is None or len(workers) == 1:
         return [(task.worker, table)]
     owners = task.placement.worker_of(hash_keys(table, channel.key))

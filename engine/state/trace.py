@@ -159,6 +159,12 @@ class Trace:
         merged = self._merge(parts) if parts else self.layout.schema.empty_table()
         return merged.drop_columns([HASH])
 
+    def parts(self) -> Iterator[pa.Table]:
+        """The whole content, run by run and without the hash. A row may be in several parts: nothing is merged, which is most of the cost of
+        `scan`."""
+        for run in self.runs():
+            yield run.table.drop_columns([HASH])
+
     def runs_near(self, sorted_hashes: Hashes) -> Iterator[tuple[Run, int, int]]:
         """(run, low, high) for each run that may contain rows with the hashes `sorted_hashes[low:high]`, which ascend.
         It opens no other run."""

@@ -6,6 +6,7 @@
   "TRY" or "LEGACY";
 - the values of an `InSet`, which become `Literal` children after the operand;
 - the escape character of LIKE and the patterns of LIKE ALL;
+- the values of a PIVOT, which become `Literal` trees in the field `pivotColumnValues`;
 - literals of binary, date, timestamp, array and struct type.
 
 `toJSON` also writes null for a sequence of Vectors (`Expand.projections`; whether it holds Vectors depends on the optimiser's rules that
@@ -64,6 +65,7 @@ def _lossy(node: TreeNode) -> bool:
         or node.kind in _ESCAPES
         or node.kind in _PATTERNS
         or node.kind == "InSet"
+        or node.kind == "PivotFirst"
         or _has_lost_sequence(node)
     )
 
@@ -126,6 +128,8 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
         fields["patterns"] = [None if p is None else p.toString() for p in _items(java.patterns())]
     if node.kind == "InSet":
         children += _set_members(java)
+    if node.kind == "PivotFirst":
+        fields["pivotColumnValues"] = _pivot_values(java)
     if _has_lost_sequence(node):
         name = _SEQUENCES[node.kind]
         fields[name] = _sequence(getattr(java, name)())
@@ -183,6 +187,13 @@ def _set_members(java: Any) -> tuple[TreeNode, ...]:
     type_ = json.loads(java_type.json())
     members = [_literal(type_, value, java_type) for value in _items(java.hset())]
     return tuple(sorted(members, key=lambda member: str(member.get("value"))))
+
+
+def _pivot_values(java: Any) -> list[TreeNode]:
+    """The values of the pivot column, in the order of the columns that are made of them."""
+    java_type = java.pivotColumn().dataType()
+    type_ = json.loads(java_type.json())
+    return [_literal(type_, value, java_type) for value in _items(java.pivotColumnValues())]
 
 
 def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:

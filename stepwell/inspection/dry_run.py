@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from engine.analysis.retraction import append_only_inputs, retraction_reason
-from engine.analysis.stages import Plan, plan
+from engine.analysis.stages import Channel, Plan, plan
 from engine.model.circuit import Circuit, Constant, Output, View
 from engine.operators.table import operator_of
 from stepwell.errors import ProjectError
@@ -26,13 +26,13 @@ from stepwell.planning.plans import ResolvedProject, ResolvedView
 
 @dataclass(frozen=True)
 class NodeLine:
-    """One node of a view. `exchanges` has, for each input, the columns by which its rows are exchanged first, or None.
-    `trace` says in words what the node keeps. It is empty if the node keeps nothing."""
+    """One node of a view. `exchanges` has, for each input, the columns by which its rows are exchanged first, "everyone" if they are sent to
+    all workers, or None. `trace` says in words what the node keeps. It is empty if the node keeps nothing."""
 
     index: int
     text: str
     stage: int
-    exchanges: tuple[tuple[int, ...] | None, ...]
+    exchanges: tuple[tuple[int, ...] | Literal["everyone"] | None, ...]
     trace: str
 
 
@@ -107,7 +107,7 @@ def describe(
         )
         shown.update(own)
     read = {name for view in project.views for name in view.reads}
-    exchanges = {channel for channel in stages.last_read if channel.key is not None}
+    exchanges = {channel for channel in stages.last_read if channel.is_exchange}
     return Description(
         views=tuple(views),
         # A source without readers may be read by a view that could not be resolved.
@@ -147,8 +147,14 @@ def _members(circuit: Circuit, boundary: int) -> list[int]:
 def _line(stages: Plan, index: int, append_only: bool) -> NodeLine:
     node = stages.circuit.nodes[index]
     arrivals = stages.arrivals[index]
-    exchanges = tuple(channel.key if channel else None for channel in arrivals)
+    exchanges = tuple(_exchange(channel) for channel in arrivals)
     return NodeLine(index, node_text(node), stages.stage[index], exchanges, operator_of(node).keeps(node, append_only))
+
+
+def _exchange(channel: Channel | None) -> tuple[int, ...] | Literal["everyone"] | None:
+    if channel is None:
+        return None
+    return "everyone" if channel.everyone else channel.key
 
 
 def _output(view: ResolvedView) -> str:
@@ -187,15 +193,17 @@ def _view_lines(view: ViewDescription) -> list[str]:
     if view.shared:
         lines.append(f"  shares nodes {', '.join(map(str, view.shared))}, shown above")
     for node in view.nodes:
-        lines += [f"    ~ exchange by {_key(key)}" for key in node.exchanges if key is not None]
+        lines += [f"    ~ {_text(exchange)}" for exchange in node.exchanges if exchange is not None]
         lines.append(f"    {node.index}: {node.text}")
         if node.trace:
             lines.append(f"       trace: {node.trace}")
     return [*lines, ""]
 
 
-def _key(key: tuple[int, ...]) -> str:
-    return ", ".join(f"c{column}" for column in key) or "nothing: all rows to one worker"
+def _text(exchange: tuple[int, ...] | Literal["everyone"]) -> str:
+    if exchange == "everyone":
+        return "sent to every worker"
+    return "exchange by " + (", ".join(f"c{column}" for column in exchange) or "nothing: all rows to one worker")
 
 
 def _style(line: str) -> str:

@@ -17,16 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Constant, Expression, Map, Node
+from engine.model.circuit import Constant, Expression, Map, Node, ScalarMap, ScalarValue
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import YEAR_MONTH, UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.expressions import UnsupportedExpression, emit
+from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation
-from stepwell.lowering.subqueries import refuse_subqueries
+from stepwell.lowering.subqueries import refuse_subqueries, take_out
 from stepwell.lowering.trees import (
     always_true,
     attribute,
@@ -35,17 +35,26 @@ from stepwell.lowering.trees import (
     conjuncts,
     expression_id,
     plain,
+    references,
     substitute,
 )
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]
 
+_VALUE_HERE = "a subquery that stands for a value is not supported in this place"
+_VALUE_HERE_REMEDY = (
+    "Join it before: FROM t CROSS JOIN (SELECT max(x) AS value FROM ...), and read the column value here"
+)
+_VALUE_NOTE = (
+    "rows that read the value of a subquery are stored, and all of them are computed again when the value changes"
+)
 _NO_RULE_REMEDY = "Write the view without it, or compute this part outside and read the result from a topic"
 
 
 class Lowering:
-    """The state of lowering one plan into `builder`.
+    """The state of lowering one plan into `builder`. `plan` is the given one without the subqueries that stand for a value; references to
+    columns whose ids are in `values` stand in their place.
 
     `analysed` tells what the user wrote, as opposed to what the optimiser made of it.
     `leaf` maps a LogicalRDD or LocalRelation of this plan to the circuit node that holds its rows.
@@ -55,7 +64,9 @@ class Lowering:
     def __init__(
         self, plan: TreeNode, analysed: Analysed, builder: CircuitBuilder, rules: Mapping[str, Rule], leaf: Leaf
     ) -> None:
-        self.plan = plan
+        taken = take_out(plan)
+        self.plan = taken.plan
+        self.values = taken.values
         self.analysed = analysed
         self.builder = builder
         self.leaf = leaf
@@ -64,6 +75,7 @@ class Lowering:
         self._rules = rules
         self._open: list[TreeNode] = []
         self._fresh = 0
+        self._value_nodes: dict[int, int] = {}
 
     def lower(self, node: TreeNode) -> Relation:
         """The relation of `node`, or a stand-in if it was refused."""
@@ -159,11 +171,75 @@ class Lowering:
         because a caller that adds a node on top refers to the columns by the ids of the outputs."""
         if not relation.pending:
             return self.over(relation.node, relation.identifiers)
+        if values := self.values_of((*relation.predicates, *(output.tree for output in relation.outputs))):
+            return self._settle_with_values(relation, values)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
         projections = tuple(self.emit(output.tree, relation) for output in relation.outputs)
         node = Map((relation.node,), tuple(p.type for p in projections), predicate, projections)
         return self.add(node, [output.id for output in relation.outputs])
+
+    def _settle_with_values(self, relation: Relation, values: Sequence[int]) -> Relation:
+        """A ScalarMap for what reads values, over a Map for the rest. The Map comes first, because a ScalarMap stores its rows and computes
+        them again when a value changes. But what can fail stays behind the predicates that may remove the row."""
+        self.note(_VALUE_NOTE)
+        first = tuple(tree for tree in relation.predicates if self._is_early(tree, relation))
+        late = tuple(tree for tree in relation.predicates if not self._is_early(tree, relation))
+        ready = {output.id: output for output in relation.outputs if self._is_early(output.tree, relation)}
+        needed = {id_ for tree in late for id_ in references(tree)}
+        needed |= {id_ for output in relation.outputs if output.id not in ready for id_ in references(output.tree)}
+        columns = [column for column in dict.fromkeys(relation.columns) if column in needed]
+        below: dict[int, Output] = {column: Output(column, attribute(column, "", None)) for column in columns}
+        renamed: dict[int, int] = {}
+        for output in ready.values():
+            is_kept = output.tree.kind == "AttributeReference" and expression_id(output.tree) in below
+            renamed[output.id] = expression_id(output.tree) if is_kept else self.fresh()
+            below.setdefault(renamed[output.id], Output(renamed[output.id], output.tree))
+        rows = self.settle(Relation(relation.node, relation.columns, tuple(below.values()), first))
+        rows = Relation(rows.node, tuple(below), rows.outputs)
+        condition = conjunction(late)
+        predicate = None if condition is None else self.emit_over((rows,), condition, values)
+        trees = [
+            attribute(renamed[output.id], "", None) if output.id in renamed else output.tree
+            for output in relation.outputs
+        ]
+        projections = tuple(self.emit_over((rows,), tree, values) for tree in trees)
+        types = tuple(projection.type for projection in projections)
+        width = len(self.builder.types(rows.node))
+        node = ScalarMap((rows.node, *values), types, width, predicate, projections)
+        return self.add(node, [output.id for output in relation.outputs])
+
+    def _is_early(self, tree: TreeNode, relation: Relation) -> bool:
+        """Whether `tree` reads no value and cannot fail on any row."""
+        if not references(tree).isdisjoint(self.values):
+            return False
+        columns, types = relation.columns, self.builder.types(relation.node)
+
+        def resolve(identifier: int) -> tuple[int, pa.DataType]:
+            position = columns.index(identifier)
+            return position, types[position]
+
+        try:
+            return not fragment_of(tree, resolve).raises
+        except (UnsupportedExpression, UnsupportedType):
+            return True  # it is refused where it is emitted
+
+    def values_of(self, trees: Iterable[TreeNode]) -> tuple[int, ...]:
+        """The ScalarValue nodes that `trees` read, in the circuit's order."""
+        read = [id_ for tree in trees for id_ in map(expression_id, attributes(tree)) if id_ in self.values]
+        return tuple(sorted({self._value(identifier) for identifier in dict.fromkeys(read)}))
+
+    def _value(self, identifier: int) -> int:
+        """The ScalarValue node of a subquery, which is lowered when it is read first."""
+        if identifier not in self._value_nodes:
+            above, self._open = self._open, []  # an order or a LIMIT around the subquery has nothing to do with it
+            try:
+                rows = self.lower_whole(self.values[identifier].plan)
+            finally:
+                self._open = above
+            types = (*self.builder.types(rows.node), pa.bool_())
+            self._value_nodes[identifier] = self.builder.add(ScalarValue((rows.node,), types))
+        return self._value_nodes[identifier]
 
     def compute(self, relation: Relation, trees: Sequence[TreeNode]) -> tuple[Relation, tuple[int, ...]]:
         """The settled relation with a column for each of `trees`, and the positions of these columns. Its outputs stay
@@ -174,7 +250,7 @@ class Lowering:
         extra: list[Output] = []
         positions: list[int] = []
         for tree in trees:
-            if tree.kind == "AttributeReference":
+            if tree.kind == "AttributeReference" and expression_id(tree) in by_id:
                 positions.append(by_id[expression_id(tree)])
             else:
                 positions.append(len(kept) + len(extra))
@@ -186,12 +262,15 @@ class Lowering:
         """The engine's expression for `tree`, over the columns of the relation's circuit node."""
         return self.emit_over((relation,), tree)
 
-    def emit_over(self, relations: Sequence[Relation], tree: TreeNode) -> Expression:
-        """The engine's expression for `tree`, over the concatenated columns of all the relations' circuit nodes."""
+    def emit_over(self, relations: Sequence[Relation], tree: TreeNode, values: Sequence[int] = ()) -> Expression:
+        """The engine's expression for `tree`, over the concatenated columns of all the relations' circuit nodes, and then those of `values`,
+        which are ScalarValue nodes. An expression that reads another value is refused."""
         columns = [identifier for relation in relations for identifier in relation.columns]
         types = [type_ for relation in relations for type_ in self.builder.types(relation.node)]
 
         def resolve(identifier: int) -> tuple[int, pa.DataType]:
+            if identifier in self.values:
+                return self._resolve_value(identifier, values, len(types))
             position = columns.index(identifier)
             return position, types[position]
 
@@ -207,6 +286,16 @@ class Lowering:
             self.refuse(UnsupportedPlan(tree.kind, str(error), "Cast the column in the view that reads it"))
         return Expression("NULL", pa.null())
 
+    def _resolve_value(self, identifier: int, values: Sequence[int], before: int) -> tuple[int, pa.DataType]:
+        """The column of a subquery's value, and its type. The columns of all `values` come after the first `before` ones."""
+        node, column = self._value(identifier), self.values[identifier].column
+        for value in values:
+            types = self.builder.types(value)[:-1]
+            if value == node:
+                return before + column, types[column]
+            before += len(types)
+        raise UnsupportedPlan("ScalarSubquery", _VALUE_HERE, _VALUE_HERE_REMEDY)
+
     def _written(self, kind: str) -> str:
         """The name by which users know an expression class. The optimised plan names a call of Java code only by its method."""
         written = functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
@@ -216,7 +305,7 @@ class Lowering:
 
     def type_of(self, tree: TreeNode, relation: Relation) -> pa.DataType:
         """The type of `tree`, which reads the columns of the relation's circuit node."""
-        return self.emit(tree, relation).type
+        return self.emit_over((relation,), tree, self.values_of([tree])).type
 
     def refuse(self, refusal: UnsupportedPlan) -> None:
         if all((refusal.text, refusal.remedy) != (known.text, known.remedy) for known in self.refusals):
@@ -234,7 +323,8 @@ class Lowering:
     def _stand_in(self) -> Relation:
         """A relation with every column that occurs in the plan, so that the nodes above a refused one can be lowered too."""
         known: dict[int, TreeNode] = {}
-        for node in self.plan.walk():
+        plans = (self.plan, *(value.plan for value in self.values.values()))
+        for node in (node for plan in plans for node in plan.walk()):
             for expression in _expressions(node.fields.values()):
                 for leaf in expression.walk():
                     if leaf.kind in ("AttributeReference", "Alias"):

@@ -163,7 +163,7 @@ class _Driver:
         return unite(contexts[0], relations).node
 
     def _flow(self, context: Lowering, flow: FlowPlan, types: tuple[pa.DataType, ...]) -> Relation:
-        relation = context.lower_whole(flow.tree)
+        relation = context.lower_whole(context.plan)
         found = context.builder.types(relation.node)
         if found != types and pa.null() not in types and not context.refusals:
             context.refuse(

@@ -109,7 +109,7 @@ class _Shape:
     def adds_up(self) -> bool:
         """Whether the calls are linear and the side may have several rows per group."""
         calls = zip(self._node.calls, self._chosen.arguments, strict=True)
-        if not all(_is_linear(call, None if a is None else self._types[self._places[a][1]]) for call, a in calls):
+        if not all(is_linear(call, None if a is None else self._types[self._places[a][1]]) for call, a in calls):
             return False
         key = key_of(self._circuit, self._side)
         return key is None or not set(key) <= set(self._group)
@@ -143,12 +143,18 @@ class _Shape:
         return builder.add(final)
 
 
-def _is_linear(call: AggregateCall, argument: pa.DataType | None) -> bool:
+def is_linear(call: AggregateCall, argument: pa.DataType | None) -> bool:
+    """Whether partial results of the call can be added up. `argument`: the type of its argument; None for count(*)."""
     if call.distinct:
         return False
     if call.function == "count":
         return True
     return call.function in ("sum", "avg") and argument is not None and not pa.types.is_floating(argument)
+
+
+def sums_of(calls: tuple[AggregateCall, ...], types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
+    """The types of the sums that a partial aggregate without groups has for these calls. `types`: those of its input."""
+    return (pa.int64(),) * len(_carries((), calls, types))
 
 
 def _carries(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from engine.analysis.content import derive_contents
 from engine.model.circuit import Circuit
 from stepwell.lowering.eager_aggregation import aggregate_early
+from stepwell.lowering.value_aggregation import sum_values_early
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,12 @@ PASSES: tuple[Pass, ...] = (
         reason="Sums are taken before a join, which then keeps one sum per group instead of every row. "
         "It comes first, because it replaces aggregates by those of another kind.",
         apply=aggregate_early,
+    ),
+    Pass(
+        name="sum values early",
+        reason="The value of a subquery is summed where the rows lie, so that they need not meet on one worker. "
+        "It comes after the pass that may sum before a join, which saves more.",
+        apply=sum_values_early,
     ),
     Pass(
         name="derive contents",

@@ -1,48 +1,156 @@
-"""Subqueries that Catalyst left in an expression. Catalyst has turned most subqueries into joins. The others return a single value."""
+"""Subqueries that Catalyst left in an expression. Catalyst has turned most subqueries into joins. The others stand for a single value.
+
+Such a value is the same for all rows of a step. Before anything is lowered, `take_out` puts a reference in its place, as to a column. So no
+rule has to look into an expression for plans. A Filter or Project may read values wherever it reads columns: `Lowering.settle` then makes a
+ScalarMap instead of a Map. A ScalarValue makes the value of the subquery's rows.
+
+Spark merges subqueries over the same rows into one that has a struct, and gives each place a copy of it. Equal copies become one node, and the
+fields of the struct become columns of its row.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.trees import attribute, transform, unalias
 
 _SUBQUERIES = frozenset(
     {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "DynamicPruningSubquery"}
 )
-
-_VALUE = "a subquery that stands for a value, and does not refer to the query around it, is not supported yet"
-_VALUE_REMEDY = "Join it: FROM t CROSS JOIN (SELECT max(x) AS value FROM ...); it always has exactly one row"
-_MAYBE_VALUE_REMEDY = (
-    "Join it: FROM t CROSS JOIN (SELECT ...) AS s. Where it has no row Spark gives NULL, and the CROSS JOIN gives no rows; so if it can be "
-    "empty, make it a view v and add UNION ALL SELECT ..., NULL FROM t WHERE 1 NOT IN (SELECT 1 FROM v)"
+EXISTENCE = "Existence"
+"""The kind of a plan node that is not Spark's: its one row has a constant if there is a row below it, otherwise null."""
+_FIRST_REFERENCE = -(1 << 40)
+"""The ids of values go down from here. Neither Spark's ids nor those of `Lowering.fresh` come near them."""
+_REFUSED = "a subquery in this place is not supported"
+_REMEDY = (
+    "Aggregate in a subquery with GROUP BY and JOIN it; rows without a match have no partner there, so add them by UNION ALL with a "
+    "LEFT ANTI JOIN"
 )
-_EXISTS = "EXISTS with a subquery that does not refer to the query around it is not supported yet"
-_EXISTS_REMEDY = "Write 1 IN (SELECT 1 FROM ...) for EXISTS, and 1 NOT IN (SELECT 1 FROM ...) for NOT EXISTS"
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The value in one column of the only row of `plan`."""
+
+    plan: TreeNode
+    column: int
+
+
+@dataclass(frozen=True)
+class TakenOut:
+    """A plan in which every subquery that stands for a value is a reference to a column, and these values by the column's id."""
+
+    plan: TreeNode
+    values: Mapping[int, Value]
+
+
+def take_out(plan: TreeNode) -> TakenOut:
+    """Subqueries that refer to the query around them stay. A value's plan may read other values.
+
+    Copies of a subquery with equal plans get the same reference, so that expressions that read them are equal too. A field of a subquery's
+    struct is a value of its own, in a column of its own: Spark merges subqueries into structs, of which two fields may have one name."""
+    taking = _Taking()
+    return TakenOut(taking.without(plan), taking.values)
+
+
+class _Taking:
+    def __init__(self) -> None:
+        self.values: dict[int, Value] = {}
+        self._known: dict[tuple[str, int], int] = {}
+        self._plans: dict[str, TreeNode] = {}
+        self._ids = count(_FIRST_REFERENCE, -1)
+
+    def without(self, node: TreeNode) -> TreeNode:
+        """The plan without values below this node."""
+        children = tuple(self.without(child) for child in node.children)
+        renewed = {id(old): new for old, new in zip(node.children, children, strict=True)}
+
+        def field(value: Any) -> Any:
+            if isinstance(value, TreeNode):
+                return renewed[id(value)] if id(value) in renewed else transform(value, self._reference)
+            return [field(item) for item in value] if isinstance(value, list) else value
+
+        return TreeNode(node.kind, {name: field(value) for name, value in node.fields.items()}, children)
+
+    def _reference(self, tree: TreeNode) -> TreeNode | None:
+        if tree.kind == "GetStructField" and _stands_for_a_value(tree.children[0]):
+            plan = tree.children[0]["plan"]
+            if fields := _fields(plan):
+                return self._refer(plan, fields, tree["ordinal"])
+        return self._refer(tree["plan"], (), 0) if _stands_for_a_value(tree) else None
+
+    def _refer(self, plan: TreeNode, fields: Sequence[TreeNode], column: int) -> TreeNode:
+        """A reference to the value in this column. `fields`: the columns, instead of the one struct that the plan has."""
+        text = ("fields " if fields else "") + _text(plan)
+        if text not in self._plans:
+            items = [
+                TreeNode("Alias", {"child": tree, "name": "", "exprId": {"id": next(self._ids)}}, (tree,))
+                for tree in fields
+            ]
+            split = TreeNode(plan.kind, {**plan.fields, "projectList": items}, plan.children) if items else plan
+            self._plans[text] = self.without(_asked_for_existence(split) or split)
+        key = text, column
+        if key not in self._known:
+            self._known[key] = next(self._ids)
+            self.values[self._known[key]] = Value(self._plans[text], column)
+        return attribute(self._known[key], "", None)
+
+
+def _stands_for_a_value(tree: TreeNode) -> bool:
+    return tree.kind == "ScalarSubquery" and not tree.get("outerAttrs")
+
+
+def _fields(plan: TreeNode) -> tuple[TreeNode, ...]:
+    """The fields of the struct that is all that the plan has; none if it has something else."""
+    if plan.kind != "Project" or len(plan["projectList"]) != 1:
+        return ()
+    struct = unalias(plan["projectList"][0])
+    return struct.children[1::2] if struct.kind == "CreateNamedStruct" else ()
+
+
+def _text(tree: TreeNode) -> str:
+    """A plan as text: the same for copies of it, which have equal ids."""
+    children = {id(child) for child in tree.children}
+
+    def field(value: Any) -> str:
+        if isinstance(value, TreeNode):
+            return "child" if id(value) in children else _text(value)
+        if isinstance(value, list):
+            return f"[{', '.join(map(field, value))}]"
+        return repr(value.to_pydict() if isinstance(value, pa.Table) else value)
+
+    fields = ", ".join(f"{name}={field(value)}" for name, value in sorted(tree.fields.items()))
+    return f"{tree.kind}({fields}; {', '.join(map(_text, tree.children))})"
 
 
 def refuse_subqueries(tree: TreeNode) -> None:
     """Raises UnsupportedPlan for the first subquery in `tree`."""
     for node in tree.walk():
-        if node.kind not in _SUBQUERIES:
-            continue
-        plan = node.get("plan")
-        if node.kind == "Exists" or (plan is not None and _asks_for_existence(plan)):
-            raise UnsupportedPlan(node.kind, _EXISTS, _EXISTS_REMEDY)
-        always = plan is not None and _always_one_row(plan)
-        raise UnsupportedPlan(node.kind, _VALUE, _VALUE_REMEDY if always else _MAYBE_VALUE_REMEDY)
+        if node.kind in _SUBQUERIES:
+            raise UnsupportedPlan(node.kind, _REFUSED, _REMEDY)
 
 
-def _asks_for_existence(plan: TreeNode) -> bool:
-    """Whether Spark made this plan of an EXISTS: it returns a constant for the first row, if there is one."""
-    if plan.kind != "GlobalLimit":
-        return False
+def _asked_for_existence(plan: TreeNode) -> TreeNode | None:
+    """If Spark made the plan of an EXISTS that does not refer to the query around it, which is a constant for the first row: an Existence of
+    the rows and this constant, under its id."""
+    if plan.kind != "GlobalLimit" or plan.children[0].kind != "LocalLimit" or _limit(plan) != 1:
+        return None
     below = plan.children[0].children[0]
-    return below.kind == "Project" and all(
-        item.kind == "Alias" and item.children[0].kind == "Literal" for item in below["projectList"]
-    )
+    if below.kind != "Project" or len(below["projectList"]) != 1:
+        return None
+    (item,) = below["projectList"]
+    if item.kind != "Alias" or item.children[0].kind != "Literal":
+        return None
+    return TreeNode(EXISTENCE, {"item": item}, below.children)
 
 
-def _always_one_row(plan: TreeNode) -> bool:
-    """Whether the plan is an aggregate without groups, or projections of one."""
-    while plan.kind == "Project":
-        plan = plan.children[0]
-    return plan.kind == "OneRowRelation" or (plan.kind == "Aggregate" and not plan["groupingExpressions"])
+def _limit(node: TreeNode) -> int | None:
+    limit = node["limitExpr"]
+    return int(limit["value"]) if limit.kind == "Literal" else None

@@ -74,6 +74,13 @@ CREATE MATERIALIZED VIEW placed_last TBLPROPERTIES ('topic' = '@placed_last', 'm
   SELECT id, customer, row_number() OVER (PARTITION BY customer ORDER BY placed DESC, id) AS place,
     sum(weight) OVER (PARTITION BY customer ORDER BY placed, id ROWS 2 PRECEDING) AS recent, count(*) OVER (PARTITION BY sku) AS of_sku
   FROM orders;
+CREATE MATERIALIZED VIEW dear TBLPROPERTIES ('topic' = '@dear', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, amount - (SELECT avg(n) FROM moves) AS more FROM orders
+  WHERE amount > (SELECT avg(amount) FROM orders) AND NOT EXISTS (SELECT 1 FROM stock WHERE held > 1000000);
+CREATE MATERIALIZED VIEW not_moved_as_often TBLPROPERTIES ('topic' = '@not_moved_as_often', 'mode' = 'changelog') AS
+  SELECT customer, sku FROM orders EXCEPT ALL SELECT customer, sku FROM moves;
+CREATE STREAMING TABLE light TBLPROPERTIES ('topic' = '@light', 'mode' = 'changelog') AS
+  SELECT id, weight FROM STREAM(orders) WHERE weight <= (SELECT max(weight) / 2 FROM orders);
 """,
     "views.py": """
 from pyspark import pipelines as dp

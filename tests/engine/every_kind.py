@@ -32,6 +32,9 @@ from engine.model.circuit import (
     OuterJoin,
     Output,
     PartialAggregate,
+    Replicate,
+    ScalarMap,
+    ScalarValue,
     SemiJoin,
     SortKey,
     Source,
@@ -53,6 +56,8 @@ PARTITIONS = {
     "matched": 1, "beside": 2,
     "numbered": 2, "running": 1,
     "spreads": 2, "lists": 3,
+    "often": 1, "counted": 2, "turned": 1, "three": 1, "between": 2, "common": 1,
+    "whole": 1,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -107,6 +112,8 @@ def every_kind() -> Circuit:
     _windows(make, left, log)
     _values(make, left, "lists")
     _values(make, log, "spreads")
+    _replicas(make, left, log)
+    _values_of_subqueries(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -197,6 +204,35 @@ def _values(make: _Nodes, below: int, name: str) -> None:
     types = (TEXT, *(call.type for call in calls))
     made = make.add(Aggregate((mapped,), types, (0,), calls))
     make.view(made, name, ("word", "all", "median", "spread", "least"), "upsert", (0,), derived=True)
+
+
+def _replicas(make: _Nodes, left: int, log: int) -> None:
+    make.view(make.add(Replicate((left,), (TEXT,), 0)), "often", ("word",), "append")
+    counted = make.add(Aggregate((log,), (TEXT, LONG), (1,), (call("count"),)))
+    make.view(make.add(Replicate((counted,), (TEXT,), 1)), "counted", ("word",), "changelog")
+    turned = make.add(Map((counted,), TYPES, None, (column(1, LONG), column(0, TEXT))))
+    make.view(make.add(Replicate((turned,), (TEXT,), 0)), "turned", ("word",), "changelog")
+
+
+def _values_of_subqueries(make: _Nodes, left: int, log: int) -> None:
+    """`three` is null until the left has a 3; `top` is the greatest id of the log, which may be retracted."""
+    found = make.add(Map((left,), (LONG,), Expression("c0 = 3", pa.bool_()), (column(0, LONG),)))
+    three = make.add(ScalarValue((make.add(Distinct((found,), (LONG,))),), (LONG, pa.bool_())))
+    known = ScalarMap((left, three), (*TYPES, LONG), 2, None, (column(0, LONG), column(1, TEXT), column(2, LONG)))
+    make.view(make.add(known), "three", ("id", "word", "three"), "changelog")
+    top = make.add(ScalarValue((make.add(Aggregate((log,), (LONG,), (), (call("max", 0),))),), (LONG, pa.bool_())))
+    within = Expression("c0 <= c2 AND c0 >= coalesce(c3, 3) - 1", pa.bool_())
+    between = ScalarMap((log, top, three), (TEXT, LONG), 2, within, (column(1, TEXT), column(0, LONG)))
+    make.view(make.add(between), "between", ("word", "id"), "changelog")
+    counted = make.add(Aggregate((log,), (TEXT, LONG), (1,), (call("count"),)))
+    often = Expression("c1 * 2 >= c2", pa.bool_())
+    common = ScalarMap((counted, top), (LONG, TEXT), 2, often, (column(1, LONG), column(0, TEXT)))
+    make.view(make.add(common), "common", ("n", "word"), "changelog")
+    calls = (call("count"), call("sum", 0))
+    partials = make.add(PartialAggregate((log,), (LONG,) * 4, (), calls))
+    make.view(
+        make.add(FinalAggregate((partials,), (LONG, LONG), (), calls, (LONG,), 0)), "whole", ("n", "total"), "changelog"
+    )
 
 
 @dataclass(frozen=True)

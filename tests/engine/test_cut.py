@@ -29,6 +29,7 @@ from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from storage.database import Database
 from storage.identity import Identity
+from storage.keys import key_table
 from storage.transaction import CutNumber, Transaction
 from tests.engine.contexts import placement_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
@@ -243,10 +244,15 @@ def test_copies_of_runs_that_are_gone_do_not_count(workers: Workers) -> None:
             for slot in range(0, SLOTS, 1000):
                 moves.cut_at(transaction, table, slot)
     assert workers.step(steps[1]) == expected[1]
+    with workers.databases[0].read() as there:
+        known = set(
+            tables_of(there)
+        )  # in another table, the first run that arrives may have the name of a copy that was of no use
     workers.move_to(after)
     assert 0 < workers.kept < copied
+    refused = {key for key in workers.refused if key_table(key) in known}
     with workers.databases[0].read() as there:
-        assert not workers.refused & set(there.keys(b"")), "copies of runs that are gone are there"
+        assert refused and not refused & set(there.keys(b"")), "copies of runs that are gone are there"
     assert [workers.step(given) for given in steps[2:]] == expected[2:]
 
 

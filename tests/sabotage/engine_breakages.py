@@ -19,6 +19,7 @@ TEST_PARTIALS, TEST_DESCRIPTORS = "tests/engine/test_partials.py", "tests/engine
 OUTER_JOIN, TEST_OUTER_JOIN = "engine/operators/outer_join.py", "tests/engine/test_outer_join.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end"
+SCALAR, TEST_SCALAR = "engine/operators/scalar.py", "tests/engine/test_scalar.py"
 
 ENGINE = (
     Breakage(
@@ -931,5 +932,81 @@ ENGINE = (
             ),
         ),
         ("tests/engine/resident/test_preload.py::test_the_daemon_ends_with_the_process_in_its_place",),
+    ),
+    Breakage(
+        "value-sent-to-one-worker",
+        "The value of a subquery stays on its worker, so the rows of the others have none.",
+        "3 placement independence",
+        (
+            Edit(
+                REGION,
+                "        return [(worker, table) for worker in workers]\n",
+                "        return [(task.worker, table)]\n",
+            ),
+        ),
+        (f"{TEST_SCALAR}::test_any_number_of_workers_has_the_rows_of_one",),
+        tells="there are rows and no value",
+    ),
+    Breakage(
+        "rows-of-the-old-value-stay",
+        "When the value of a subquery changes, the rows of the value before are not taken back.",
+        "the batch answer",
+        (
+            Edit(
+                SCALAR,
+                "    return zset.consolidate(zset.add([after, zset.negate(before)]))\n",
+                "    return zset.consolidate(after)\n",
+            ),
+        ),
+        (f"{TEST_SCALAR}::test_rows_are_those_of_the_value_after_the_step",),
+    ),
+    Breakage(
+        "first-of-two-rows",
+        "A subquery that has two rows after a step gives one of them as its value.",
+        "no silence",
+        (Edit(SCALAR, "    if rows > 1:\n", "    if rows > 2:\n"),),
+        (f"{TEST_SCALAR}::test_two_rows_at_the_end_of_a_step_are_an_error",),
+    ),
+    Breakage(
+        "two-rows-within-a-step",
+        "A row of a subquery that comes and goes within one step counts as a second row.",
+        "the batch answer",
+        (
+            Edit(
+                SCALAR,
+                "    rows = int(zset.weights_of(content).sum())\n",
+                "    rows = content.num_rows\n",
+            ),
+            Edit(SCALAR, "_one_row(zset.consolidate(zset.add([old, delta])))", "_one_row(zset.add([old, delta]))"),
+        ),
+        (f"{TEST_SCALAR}::test_a_value_is_told_in_every_step_and_twice_if_it_changes",),
+        tells="SCALAR_SUBQUERY_TOO_MANY_ROWS",
+    ),
+    Breakage(
+        "negative-copies",
+        "EXCEPT ALL gives a row a negative weight where the right side has more of it.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/linear.py",
+                "np.maximum(filled(delta.column(node.times), 0).to_numpy(), 0)",
+                "filled(delta.column(node.times), 0).to_numpy()",
+            ),
+        ),
+        (f"{TEST_SCALAR}::test_replicate_multiplies_weights",),
+    ),
+    Breakage(
+        "failing-predicate-before-its-guard",
+        "A predicate that can fail is evaluated before the subquery's value that guards it.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/context.py",
+                "            return not fragment_of(tree, resolve).raises\n",
+                '            return fragment_of(tree, resolve).sql != ""\n',
+            ),
+        ),
+        (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[value that guards a division]",),
+        tells="DIVIDE_BY_ZERO",
     ),
 )

@@ -11,6 +11,7 @@ from stepwell.lowering.rules import (
     aggregate,
     constant,
     deduplicate,
+    existence,
     expand,
     filter,
     join,
@@ -18,11 +19,13 @@ from stepwell.lowering.rules import (
     limit,
     not_yet,
     project,
+    replicate,
     transparent,
     union,
     window,
     window_limit,
 )
+from stepwell.lowering.subqueries import EXISTENCE
 
 RULES: Mapping[str, Rule] = {
     "Project": project.lower,
@@ -31,6 +34,8 @@ RULES: Mapping[str, Rule] = {
     "Window": window.lower,
     "Aggregate": aggregate.lower,
     "Expand": expand.lower,
+    EXISTENCE: existence.lower,
+    "Generate": replicate.lower,
     "Distinct": deduplicate.lower_distinct,
     "Deduplicate": deduplicate.lower,
     "DeduplicateWithinWatermark": deduplicate.lower_within_watermark,

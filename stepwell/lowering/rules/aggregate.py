@@ -37,6 +37,7 @@ from stepwell.lowering.rules.aggregate_calls import read_calls
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
 from stepwell.lowering.rules.ordered_rows import in_order, needs_order
+from stepwell.lowering.rules.pivot import pivoted
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
@@ -45,7 +46,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if number is not None:
         node = in_order_of_use(node, number)
     child, order = in_order(context, node)
-    results = [Output(expression_id(item), unalias(item)) for item in node["aggregateExpressions"]]
+    results = [Output(expression_id(item), pivoted(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
         # Spark writes a key as a literal if it is constant in every row. Such a key distinguishes no rows.

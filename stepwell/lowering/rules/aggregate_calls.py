@@ -12,13 +12,11 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written, struct
 from stepwell.lowering.trees import canonical, expression_id
 
-_PIVOT_REMEDY = "Write one aggregate for each value: sum(x) FILTER (WHERE pivoted = 'value') AS value, with GROUP BY"
 _TOP_REMEDY = (
     "Use max_by(x, y) for one value, or collect_list(struct(y, x)) and take what you need where you read the view"
 )
 _SKETCH_REMEDY = "A sketch cannot take a row back: use approx_count_distinct, percentile_approx or count with GROUP BY, which are exact here"
 _INSTEAD: dict[str, str] = {
-    "PivotFirst": _PIVOT_REMEDY,
     **dict.fromkeys(("HistogramNumeric", "ApproxTopK"), "Group by the value, or by its range, and count"),
     **dict.fromkeys(
         ("CountMinSketchAgg", "HllSketchAgg", "HllUnionAgg", "ThetaSketchAgg", "BitmapConstructAgg"), _SKETCH_REMEDY
@@ -107,10 +105,7 @@ def _first_or_last(function: TreeNode) -> bool:
 
 
 def _refusal(function: TreeNode, analysed: Analysed) -> UnsupportedPlan:
-    if function.kind == "PivotFirst":
-        text = "PIVOT is not supported yet"
-    else:
-        text = f"the aggregate function {spoken(function.kind, analysed)} is not supported"
+    text = f"the aggregate function {spoken(function.kind, analysed)} is not supported"
     return UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
 
 

@@ -9,7 +9,7 @@ same key and meet on one worker. The result is correct, but a note is made becau
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.model.circuit import Expression, Join, OuterJoin, SemiJoin
 from stepwell.catalyst.analysed import join_type
@@ -19,7 +19,16 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
 from stepwell.lowering.rules.union import unite
-from stepwell.lowering.trees import attribute, conjunction, conjuncts, expression_id, literal
+from stepwell.lowering.trees import (
+    attribute,
+    attributes,
+    conjunction,
+    conjuncts,
+    expression_id,
+    literal,
+    references,
+    substitute,
+)
 
 _NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
 _OTHER_REMEDY = "Write it as an INNER, LEFT, RIGHT or FULL JOIN"
@@ -40,10 +49,50 @@ class Sides:
 def lower(context: Lowering, node: TreeNode) -> Relation:
     kind = join_type(node)
     left, right = (context.lower(child) for child in _sides_of(node, kind))
-    condition = take_apart(node.get("condition"), _ids(left), _ids(right))
+    condition = take_apart(node.get("condition"), _ids(left), _ids(right), frozenset(context.values))
+    if kind in ("Inner", "Cross"):
+        return _filtered(context, left, right, condition)
+    if any(_reads_values(context, equality.or_unknown()) for equality in condition.not_in):
+        condition = condition if kind == "LeftAnti" and condition.is_only_a_not_in else condition.without_not_in()
+    right, condition, added = _with_values(context, right, condition)
+    relation = _by_type(context, node, kind, left, right, condition)
+    outputs = tuple(output for output in relation.outputs if output.id not in added)
+    return Relation(relation.node, relation.columns, outputs, relation.predicates)
+
+
+def _filtered(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
+    """An inner join. What reads the value of a subquery is a filter of the joined rows, so that the join does not depend on it."""
+    late = tuple(tree for tree in condition.residual if _reads_values(context, tree))
+    rest = tuple(tree for tree in condition.residual if not _reads_values(context, tree))
+    joined = inner(context, left, right, replace(condition, residual=rest))
+    for tree in late:
+        joined = context.filter(joined, tree)
+    return joined
+
+
+def _with_values(
+    context: Lowering, right: Relation, condition: Condition
+) -> tuple[Relation, Condition, frozenset[int]]:
+    """The right side with a column for each value of a subquery in the residual, the condition that reads these columns, and their ids."""
+    read = dict.fromkeys(expression_id(leaf) for tree in condition.residual for leaf in attributes(tree))
+    added = {value: context.fresh() for value in read if value in context.values}
+    if not added:
+        return right, condition, frozenset()
+    values = (Output(new, attribute(value, "", None)) for value, new in added.items())
+    columns = {value: attribute(new, "", None) for value, new in added.items()}
+    residual = tuple(substitute(tree, columns) for tree in condition.residual)
+    widened = context.project(right, (*_same(right.outputs), *values))
+    return widened, replace(condition, residual=residual), frozenset(added.values())
+
+
+def _reads_values(context: Lowering, tree: TreeNode) -> bool:
+    return not references(tree).isdisjoint(context.values)
+
+
+def _by_type(
+    context: Lowering, node: TreeNode, kind: str, left: Relation, right: Relation, condition: Condition
+) -> Relation:
     match kind:
-        case "Inner" | "Cross":
-            return inner(context, left, right, condition)
         case "LeftSemi":
             return semi(context, left, right, condition, anti=False)
         case "LeftAnti":

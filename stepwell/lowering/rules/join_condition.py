@@ -43,43 +43,70 @@ class Condition:
         equalities, not_in = (tuple(e.exchanged() for e in part) for part in (self.equalities, self.not_in))
         return Condition(equalities, not_in, self.residual)
 
+    @property
+    def is_only_a_not_in(self) -> bool:
+        """Whether it is one NOT IN of one column and nothing else."""
+        return len(self.not_in) == 1 and not self.equalities and not self.residual
 
-def take_apart(condition: TreeNode | None, left: frozenset[int], right: frozenset[int]) -> Condition:
-    """Splits `condition`. `left` and `right` are the ids of the columns of each side."""
+    def without_not_in(self) -> Condition:
+        """The same condition, in which every NOT IN is a part of the residual."""
+        unknown = tuple(equality.or_unknown() for equality in self.not_in)
+        return Condition(self.equalities, (), (*self.residual, *unknown))
+
+
+def take_apart(
+    condition: TreeNode | None, left: frozenset[int], right: frozenset[int], values: frozenset[int] = frozenset()
+) -> Condition:
+    """Splits `condition`. `left` and `right` are the ids of the columns of each side. `values` are the ids of the values of subqueries, which
+    an operand may read on either side."""
+    sides = _Sides(left, right, values)
     equalities: list[Equality] = []
     not_in: list[Equality] = []
     residual: list[TreeNode] = []
     for part in conjuncts(condition):
-        if equality := _equality(part, left, right):
+        if equality := _equality(part, sides):
             equalities.append(equality)
-        elif equality := _not_in(part, left, right):
+        elif equality := _not_in(part, sides):
             not_in.append(equality)
         else:
             residual.append(part)
     return Condition(tuple(equalities), tuple(not_in), tuple(residual))
 
 
-def _equality(tree: TreeNode, left: frozenset[int], right: frozenset[int]) -> Equality | None:
+@dataclass(frozen=True)
+class _Sides:
+    left: frozenset[int]
+    right: frozenset[int]
+    values: frozenset[int]
+
+    def is_left(self, tree: TreeNode) -> bool:
+        """Whether `tree` reads columns of the left side, and none of the right."""
+        return self._reads_only(tree, self.left)
+
+    def is_right(self, tree: TreeNode) -> bool:
+        return self._reads_only(tree, self.right)
+
+    def _reads_only(self, tree: TreeNode, side: frozenset[int]) -> bool:
+        read = references(tree) - self.values
+        return bool(read) and read <= side
+
+
+def _equality(tree: TreeNode, sides: _Sides) -> Equality | None:
     if tree.kind not in ("EqualTo", "EqualNullSafe"):
         return None
     one, other = tree.children
     null_safe = tree.kind == "EqualNullSafe"
-    if _reads_only(one, left) and _reads_only(other, right):
+    if sides.is_left(one) and sides.is_right(other):
         return Equality(one, other, null_safe)
-    if _reads_only(one, right) and _reads_only(other, left):
+    if sides.is_right(one) and sides.is_left(other):
         return Equality(other, one, null_safe)
     return None
 
 
-def _not_in(tree: TreeNode, left: frozenset[int], right: frozenset[int]) -> Equality | None:
+def _not_in(tree: TreeNode, sides: _Sides) -> Equality | None:
     if tree.kind != "Or" or tree.children[1].kind != "IsNull":
         return None
     equal, unknown = tree.children[0], tree.children[1].children[0]
     if equal.kind != "EqualTo" or canonical(equal) != canonical(unknown):
         return None
-    return _equality(equal, left, right)
-
-
-def _reads_only(tree: TreeNode, side: frozenset[int]) -> bool:
-    read = references(tree)
-    return bool(read) and read <= side
+    return _equality(equal, sides)

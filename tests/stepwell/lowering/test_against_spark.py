@@ -338,6 +338,54 @@ QUERIES: dict[str, Query] = {
     "a limit in a lateral subquery": (
         "SELECT t.a, x.c FROM t, LATERAL (SELECT c FROM u WHERE u.a = t.a ORDER BY c LIMIT 2) x"
     ),
+    "value in a filter": "SELECT a, b FROM t WHERE b > (SELECT avg(c) FROM u)",
+    "value in a projection": "SELECT a, b * 2 - (SELECT max(c) FROM u WHERE a = 1) AS x, d FROM t WHERE s = 'x'",
+    "value of at most one row": "SELECT a, b, (SELECT DISTINCT c FROM u WHERE c = 5 AND a = 3) AS x FROM t",
+    "value of the first row": "SELECT a, b FROM t WHERE b > (SELECT c FROM u WHERE c > 0 ORDER BY c LIMIT 1)",
+    "value of no row": "SELECT a, (SELECT c FROM u WHERE c > 9) AS x FROM t",
+    "value for no column": "SELECT count(*) AS n FROM t WHERE (SELECT max(c) FROM u WHERE a = 2) > 1",
+    "value that guards a division": "SELECT a, b FROM t WHERE b <> coalesce((SELECT min(c) FROM u WHERE c = 0), 0) AND 6 DIV b > 1",
+    "values in having": "SELECT a, sum(b) AS x FROM t GROUP BY a HAVING sum(b) > (SELECT avg(b) FROM t) OR a = (SELECT min(c) FROM u)",
+    "values without rows of a table": "SELECT (SELECT max(c) FROM u) AS x, (SELECT min(s) FROM t WHERE b > 1) AS y",
+    "values in a case, merged": (
+        "SELECT a, CASE WHEN (SELECT count(*) FROM u WHERE c BETWEEN 1 AND 2) > 3 THEN (SELECT avg(a) FROM u WHERE c BETWEEN 1 AND 2) "
+        "ELSE (SELECT sum(a) FROM u WHERE c BETWEEN 1 AND 2) END AS x, (SELECT max(s) FROM u WHERE c = 5) AS y FROM t WHERE b = 1"
+    ),
+    "value in an argument and in a FILTER": (
+        "SELECT s, sum(b + (SELECT max(c) FROM u)) AS x, count(*) FILTER (WHERE b > (SELECT avg(c) FROM u)) AS n FROM t GROUP BY s"
+    ),
+    "value in a group": "SELECT a + (SELECT max(c) FROM u) AS g, count(*) AS n FROM t GROUP BY a + (SELECT max(c) FROM u)",
+    "value within a value": "SELECT a FROM t WHERE b >= (SELECT max(c) FROM u WHERE a <= (SELECT min(b) FROM t WHERE a > 1))",
+    "value in a join": "SELECT t.b, u.c FROM t JOIN u ON t.a = u.a AND t.b + u.c > (SELECT max(c) FROM u WHERE a = 1)",
+    "value in a key of a join": "SELECT t.b, u.c FROM t JOIN u ON t.a = u.a + (SELECT min(c) FROM u WHERE c > 0) AND t.s = u.s",
+    "value in a semi-join": "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c + t.b > (SELECT max(c) FROM u WHERE a = 1))",
+    "value in an anti join": "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c + t.b > (SELECT min(b) FROM t))",
+    "value in an operand of not in": "SELECT a FROM t WHERE a + (SELECT min(c) FROM u WHERE c > 1) NOT IN (SELECT c FROM u WHERE c IS NOT NULL)",
+    "values of doubles": "SELECT a, b, (SELECT max(d) FROM u) AS x FROM t WHERE d <= (SELECT max(d) FROM u WHERE d < 9)",
+    "exists, alone": "SELECT a, b FROM t WHERE EXISTS (SELECT * FROM u WHERE c = 5 AND a = 2)",
+    "not exists, alone": "SELECT a, b FROM t WHERE NOT EXISTS (SELECT * FROM u WHERE c = 5 AND a = 2)",
+    "exists, in a projection": "SELECT a, EXISTS (SELECT * FROM u WHERE c > 9) AS x, NOT EXISTS (SELECT 1 FROM u) OR b > 1 AS y FROM t",
+    "in, in a projection": "SELECT a, a IN (SELECT c FROM u) AS x, b NOT IN (SELECT c FROM u WHERE c > 1) AS y FROM t",
+    "except all": "SELECT a, s FROM t EXCEPT ALL SELECT a, s FROM u",
+    "except all of doubles": "SELECT d FROM t EXCEPT ALL SELECT d FROM u",
+    "intersect all": "SELECT a, s FROM t INTERSECT ALL SELECT a, s FROM u",
+    "intersect all of doubles": "SELECT d FROM t INTERSECT ALL SELECT d FROM u",
+    "sums over except all": "SELECT s, count(*) AS n FROM (SELECT s, a FROM t EXCEPT ALL SELECT s, a FROM u) GROUP BY s",
+    "pivot": "SELECT * FROM (SELECT a, s, b FROM t) PIVOT (sum(b) FOR s IN ('x', 'y'))",
+    "pivot, several calls": "SELECT * FROM (SELECT a, s, b FROM t) PIVOT (sum(b) AS x, count(*) AS n FOR s IN ('x' AS ex, '', NULL AS no))",
+    "pivot of doubles": "SELECT * FROM (SELECT a, b, d FROM t) PIVOT (max(d) FOR b IN (0, 1, 5))",
+    "pivot of strings": "SELECT * FROM (SELECT a, b, s FROM t) PIVOT (max(s) AS x FOR b IN (1, 2, NULL))",
+    "pivot by two columns": "SELECT * FROM (SELECT a, b, s, d FROM t) PIVOT (avg(b) AS x FOR (a, s) IN ((1, 'x'), (2, 'y')))",
+    "pivot by doubles": "SELECT * FROM (SELECT a, b, d FROM t) PIVOT (sum(b) FOR d IN (0.0D, 1.5D, double('NaN')))",
+    "unpivot": "SELECT * FROM (SELECT a, b, s FROM t) UNPIVOT (v FOR n IN (a, b))",
+    "unpivot, with nulls": "SELECT * FROM (SELECT a, b, s FROM t) UNPIVOT INCLUDE NULLS (v FOR n IN (a AS first, b AS other))",
+    "grouping sets": (
+        "SELECT a, s, grouping_id(a, s) AS g, count(DISTINCT b) AS n, sum(b) AS total FROM t GROUP BY GROUPING SETS ((a), (s), (a, s), ())"
+    ),
+    "rollup, having by grouping": (
+        "SELECT sum(b) AS x, a, s, grouping(a) + grouping(s) AS level FROM t GROUP BY ROLLUP (a, s) HAVING grouping(a) = 0 AND sum(b) > 1"
+    ),
+    "one group in two columns": "SELECT a, a AS again, s, sum(b) AS total FROM t WHERE s IN (SELECT s FROM u) GROUP BY a, s",
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
@@ -487,6 +535,26 @@ def _rows(table: pa.Table) -> Rows:
     for *row, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
         result[_Row(row)] += weight
     return Counter({row: weight for row, weight in result.items() if weight})
+
+
+@pytest.mark.parametrize(
+    ("query", "early"),
+    [
+        ("SELECT a FROM t WHERE b > (SELECT avg(c) FROM u)", True),
+        ("SELECT a, EXISTS (SELECT 1 FROM u) AS x FROM t", True),
+        ("SELECT a FROM t WHERE b > (SELECT avg(c) FROM u HAVING count(*) > 2)", True),
+        ("SELECT a FROM t WHERE b > (SELECT max(c) FROM u)", False),
+        ("SELECT a FROM t WHERE b > (SELECT avg(d) FROM u)", False),
+        ("SELECT a FROM t WHERE b > (SELECT sum(c) FROM u GROUP BY a HAVING a = 1)", False),
+        ("SELECT sum(c) AS x FROM u", False),
+    ],
+)
+def test_a_value_is_summed_where_the_rows_lie(spark: SparkSession, query: str, early: bool) -> None:
+    bench = Workbench(spark)
+    for table, ddl in TABLES.items():
+        bench.source(table, ddl, "changelog")
+    circuit = lower(bench.view("v", query).project())
+    assert any(isinstance(node, FinalAggregate) for node in circuit.nodes) == early
 
 
 def history(chance: random.Random) -> Iterator[Rows]:

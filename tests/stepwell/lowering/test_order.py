@@ -26,7 +26,7 @@ def _lowered(spark: SparkSession, query: str, rules: Mapping[str, Rule]) -> Lowe
     flow = bench.project().views[0].flows[0]
     analysed = Analysed.read(flow.analysed_json)
     context = Lowering(flow.tree, analysed, CircuitBuilder(), rules, lambda leaf: _source(context, leaf, bench))
-    context.lower(flow.tree)
+    context.lower(context.plan)
     return context
 
 

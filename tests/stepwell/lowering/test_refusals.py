@@ -24,10 +24,8 @@ REFUSED = {
     "SELECT a, sum(b) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS x FROM t": "a RANGE frame at a distance",
     "SELECT a, max(arr) OVER (PARTITION BY a ORDER BY b) AS x FROM t": "max of list<element: int32>",
     "SELECT a, x FROM t LATERAL VIEW explode(arr) AS x": "explode",
-    "SELECT a, s FROM t EXCEPT ALL SELECT a, s FROM u": "EXCEPT ALL",
-    "SELECT a FROM t WHERE b > (SELECT avg(c) FROM u)": "a subquery that stands for a value, and does not refer",
-    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u)": "EXISTS with a subquery that does not refer",
-    "SELECT * FROM (SELECT a, b, s FROM t) PIVOT (sum(b) FOR s IN ('x', 'y'))": "PIVOT is not supported",
+    "SELECT a FROM t WHERE b > (SELECT max(soundex(s)) FROM u)": "SoundEx",
+    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE soundex(s) = 'x')": "SoundEx",
     "SELECT to_json(struct(a, s)) AS j FROM t": "the function to_json",
     "SELECT url_encode(s) AS x, parse_url(s, 'HOST') AS y FROM t": "one of the functions parse_url, url_encode",
     "SELECT a, histogram_numeric(b, 3) AS h FROM t GROUP BY a": "the aggregate function histogram_numeric",
@@ -113,10 +111,7 @@ def test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors() -> None:
 
 @pytest.mark.parametrize(
     ("query", "says"),
-    [
-        ("SELECT a FROM t WHERE b > (SELECT avg(c) FROM u)", "always has exactly one row"),
-        ("SELECT a FROM t WHERE b > (SELECT c FROM u WHERE a = 1)", "Where it has no row Spark gives NULL"),
-    ],
+    [],
 )
 def test_the_advice_loses_no_rows(spark: SparkSession, query: str, says: str) -> None:
     (error,) = survey(Workbench(spark).tables("t", "u").view("v", query).project()).errors
@@ -170,6 +165,7 @@ RETRACTING = {
     "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a)": "a row without a match",
     "SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a": "a row without a match",
     "SELECT a, (SELECT c FROM u WHERE u.a = t.a) AS m FROM t": "a row without a match",
+    "SELECT a FROM t WHERE b > (SELECT 1 FROM u WHERE c = 1)": "a row is computed again when the value of a subquery changes",
     "SELECT k FROM keyed": "source keyed has a key",
     "SELECT k FROM log": "source log is a changelog",
     "SELECT a FROM t ORDER BY a LIMIT 3": "LIMIT",

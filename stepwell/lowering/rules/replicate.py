@@ -1,0 +1,35 @@
+"""Generate over `replicaterows(n, columns)`: Spark makes it of EXCEPT ALL and INTERSECT ALL. n is the number of rows of each kind that stay.
+
+Spark makes n copies of a row. A Z-set has weights, so the row's weight is multiplied by n instead. No query can call `replicaterows`.
+"""
+
+from __future__ import annotations
+
+from engine.model.circuit import Replicate
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules import not_yet
+from stepwell.lowering.trees import attribute, expression_id
+
+REPLICATE_ROWS = "ReplicateRows"
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    generator = node["generator"]
+    if generator.kind != REPLICATE_ROWS:
+        not_yet.refuse_generate(node)
+    child = context.lower(node.children[0])
+    times, *values = generator.children
+    outputs = [
+        Output(expression_id(column), value) for column, value in zip(node["generatorOutput"], values, strict=True)
+    ]
+    made = {output.id for output in outputs}
+    left_out = set(node["unrequiredChildIndex"])
+    # The other columns of the child: in Spark's plans they are the same ones, and have the same ids.
+    for place, output in enumerate(child.outputs):
+        if place not in left_out and output.id not in made:
+            outputs.append(Output(output.id, attribute(output.id, "", None)))
+    below = context.settle(context.project(child, (Output(context.fresh(), times), *outputs)))
+    types = context.builder.types(below.node)
+    return context.add(Replicate((below.node,), types[1:], 0), [output.id for output in outputs])
