@@ -19,7 +19,7 @@ from engine.model.circuit import SortKey, TopK
 from engine.operators import top_k
 from engine.operators.top_k import step_top_k
 from engine.rows import zset
-from engine.state import segments, trace
+from engine.state import prefixes, segments, trace
 from engine.state.store import DictStore
 from engine.state.trace import Run, Trace
 from tests.engine.contexts import context_of
@@ -151,6 +151,19 @@ def test_rows_whose_hashes_collide_are_told_apart(changes: list[Rows], node: Top
             (at_once,) = run(node, [whole])
             assert found == at_once, "the choice depends on how the content came"
             assert sum(found.values()) == sum(top(node, whole).values())
+
+
+def test_a_class_of_rows_is_read_as_a_whole_before_its_first_row_is_chosen() -> None:
+    """The rows of a class lie in a run in another order than that in which they are chosen."""
+    node = TopK((0,), TYPES, (), (UP,), 0, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(top_k, "hash_columns", lambda columns, length: np.zeros(length, np.uint64))
+        patch.setattr(prefixes, "WIDTH_FIRST", 1)
+        for letter in "abcdef":
+            below: Rows = Counter({(1, f"{letter}{i}"): 1 for i in range(8)})
+            first: Rows = Counter({(0, letter): 1})
+            found = run(node, [plus(below, first), Counter({(0, letter): -1})])[-1]
+            assert found == run(node, [below])[-1]
 
 
 def test_minus_zero_ties_with_zero_and_stays_what_it_is() -> None:

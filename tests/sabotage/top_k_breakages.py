@@ -56,7 +56,7 @@ TOP_K_BREAKAGES = (
                 PREFIXES, "return outward > frontier[found.key], score", "return outward >= frontier[found.key], score"
             ),
         ),
-        (f"{TEST_TOP_K}::test_rows_whose_hashes_collide_are_told_apart",),
+        (f"{TEST_TOP_K}::test_a_class_of_rows_is_read_as_a_whole_before_its_first_row_is_chosen",),
     ),
     Breakage(
         "ties-by-arrival",
