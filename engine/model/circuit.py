@@ -180,6 +180,28 @@ class SemiJoin(NodeBase):
         _check_keys(self, left, right)
 
 
+@dataclass(frozen=True)
+class OuterJoin(NodeBase):
+    """Outer equi-join. The output has the left columns, then the right columns. It has the rows of the inner join, and each left row without
+    a match, with NULLs in the right columns; with `full`, also each right row without a match. A match has an equal key, as in `Join`, and
+    satisfies the `residual`, which is a condition over the joined columns.
+
+    `single`: the right is a subquery that stands for a value. It is an error of the data if a left row has several matches."""
+
+    full: bool
+    left_key: tuple[Column, ...]
+    right_key: tuple[Column, ...]
+    null_safe: tuple[bool, ...]
+    residual: Expression | None = None
+    single: bool = False
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        left, right = inputs
+        assert self.types == left + right
+        assert not (self.full and self.single)
+        _check_keys(self, left, right)
+
+
 AggregateFunction = Literal["count", "sum", "avg", "min", "max"]
 
 
@@ -332,13 +354,13 @@ class Output(NodeBase):
 
 
 Node = (
-    Source | LastByKey | Constant | Map | Union | Distinct | Deduplicate | Join | SemiJoin | Aggregate | PartialAggregate
-    | JoinPartials | FinalAggregate | TopK | View | Output
+    Source | LastByKey | Constant | Map | Union | Distinct | Deduplicate | Join | SemiJoin | OuterJoin | Aggregate
+    | PartialAggregate | JoinPartials | FinalAggregate | TopK | View | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 
 
-def _check_keys(node: Join | SemiJoin | JoinPartials, left: Types, right: Types) -> None:
+def _check_keys(node: Join | SemiJoin | OuterJoin | JoinPartials, left: Types, right: Types) -> None:
     assert len(node.left_key) == len(node.right_key) == len(node.null_safe)
     assert _columns_exist(node.left_key, left) and _columns_exist(node.right_key, right)
 

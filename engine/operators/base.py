@@ -7,7 +7,7 @@ Z-sets have no order, so a function that needs one must sort.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -67,8 +67,13 @@ class StepContext:
     def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[PlacedKey, PlacedKey]:
         """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
         keys = self.key(0, left), self.key(1, right)
-        assert keys[0].place == keys[1].place, f"node {self.node}: its inputs lie by different columns of the key"
-        return keys
+        assert self.places[0] is not None and self.places[1] is not None
+        # A column may be in several pairs of the key (x = a AND x = b), so a place is found by its pair.
+        pairs = list(zip(left, right, strict=True))
+        placed = list(zip(self.places[0], self.places[1], strict=True))
+        assert set(placed) <= set(pairs), f"node {self.node}: its inputs lie by different columns of the key"
+        place = tuple(pairs.index(pair) for pair in placed)
+        return replace(keys[0], place=place), replace(keys[1], place=place)
 
 
 StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]

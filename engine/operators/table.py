@@ -13,6 +13,7 @@ from engine.operators.distinct import DEDUPLICATE, DISTINCT
 from engine.operators.join import JOIN
 from engine.operators.last_by_key import LAST_BY_KEY
 from engine.operators.linear import CONSTANT, MAP, UNION
+from engine.operators.outer_join import OUTER_JOIN
 from engine.operators.output import OUTPUT
 from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
 from engine.operators.semi_join import SEMI_JOIN
@@ -30,6 +31,7 @@ OPERATORS: tuple[Operator[Any], ...] = (
     DEDUPLICATE,
     JOIN,
     SEMI_JOIN,
+    OUTER_JOIN,
     AGGREGATE,
     PARTIAL_AGGREGATE,
     JOIN_PARTIALS,

@@ -27,7 +27,16 @@ from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.subqueries import refuse_subqueries
-from stepwell.lowering.trees import attribute, attributes, conjunction, conjuncts, expression_id, plain, substitute
+from stepwell.lowering.trees import (
+    always_true,
+    attribute,
+    attributes,
+    conjunction,
+    conjuncts,
+    expression_id,
+    plain,
+    substitute,
+)
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]
@@ -139,7 +148,8 @@ class Lowering:
         if any(output.id in read and not plain(output.tree) for output in relation.outputs):
             relation = self.settle(relation)
         values = {output.id: output.tree for output in relation.outputs}
-        predicates = (*relation.predicates, *conjuncts(substitute(condition, values)))
+        added = (part for part in conjuncts(substitute(condition, values)) if not always_true(part))
+        predicates = (*relation.predicates, *added)
         return Relation(relation.node, relation.columns, relation.outputs, predicates)
 
     def settle(self, relation: Relation) -> Relation:

@@ -122,6 +122,14 @@ def plain(tree: TreeNode) -> bool:
     return tree.kind in ("AttributeReference", "Literal")
 
 
+def always_true(tree: TreeNode) -> bool:
+    """Whether `tree` asks if a NULL that was put in place of a column is one."""
+    if tree.kind != "IsNull":
+        return False
+    (asked,) = tree.children
+    return asked.kind == "Literal" and asked["value"] is None
+
+
 def unalias(tree: TreeNode) -> TreeNode:
     return tree.children[0] if tree.kind == "Alias" else tree
 

@@ -38,6 +38,11 @@ CREATE MATERIALIZED VIEW enriched TBLPROPERTIES ('topic' = '@enriched', 'mode' =
 CREATE MATERIALIZED VIEW pairs TBLPROPERTIES ('topic' = '@pairs', 'mode' = 'append') AS
   SELECT x.id AS one, y.id AS other, x.weight + y.weight AS weight
   FROM orders x JOIN orders y ON x.sku = y.sku AND x.customer = y.customer AND x.id < y.id;
+CREATE MATERIALIZED VIEW addressed TBLPROPERTIES ('topic' = '@addressed', 'mode' = 'changelog') AS
+  SELECT id, o.customer, name, depot FROM orders o LEFT JOIN customers c ON o.customer = c.customer AND amount > level
+  LEFT JOIN depots USING (sku);
+CREATE MATERIALIZED VIEW movers TBLPROPERTIES ('topic' = '@movers', 'mode' = 'changelog') AS
+  SELECT customer, sku, name, count(n) AS n FROM moves FULL JOIN customers USING (customer) GROUP BY customer, sku, name;
 CREATE MATERIALIZED VIEW stocked TBLPROPERTIES ('topic' = '@stocked', 'mode' = 'changelog') AS
   SELECT id, sku FROM orders WHERE sku IN (SELECT sku FROM stock WHERE held > 3);
 CREATE MATERIALIZED VIEW not_moved TBLPROPERTIES ('topic' = '@not_moved', 'mode' = 'changelog') AS

@@ -28,6 +28,7 @@ from engine.model.circuit import (
     Map,
     Mode,
     Node,
+    OuterJoin,
     Output,
     PartialAggregate,
     SemiJoin,
@@ -45,6 +46,7 @@ MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
 PARTITIONS = {
     "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
     "leading": 2, "behind": 1, "first": 1,
+    "matched": 1, "beside": 2,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -95,6 +97,7 @@ def every_kind() -> Circuit:
     _retracting(make, left, right, log)
     _aggregates(make, left, right)
     _first_rows(make, left, log)
+    _outer_joins(make, left, right, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -144,6 +147,19 @@ def _first_rows(make: _Nodes, left: int, log: int) -> None:
         make.add(TopK((left,), TYPES, (), (SortKey(1, True, True),), 1, None)), "behind", ("id", "word"), "append"
     )
     make.view(make.add(TopK((log,), TYPES, (), (), 0, 1)), "first", ("id", "word"), "changelog")
+
+
+def _outer_joins(make: _Nodes, left: int, right: int, log: int) -> None:
+    """A left join over inputs that only grow, whose key is that of an aggregate above it, and a full join over inputs that retract."""
+    both = (*TYPES, *TYPES)
+    met = Expression('"c1" < "c3"', pa.bool_())
+    alone = make.add(OuterJoin((left, left), both, False, (0,), (0,), (True,), met))
+    counted = make.add(Aggregate((alone,), (LONG, LONG, LONG), (2,), (call("count"), call("count", 0, distinct=True))))
+    make.view(counted, "matched", ("id", "n", "m"), "changelog", derived=True)
+    keyed = make.add(OuterJoin((right, log), both, False, (0,), (0,), (False,), None))
+    words = make.add(Map((keyed,), TYPES, None, (column(0, LONG), column(3, TEXT))))
+    full = make.add(OuterJoin((words, log), both, True, (0,), (0,), (False,)))
+    make.view(full, "beside", ("id", "word", "key", "name"), "changelog")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
     f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
 )
 TEST_PARTIALS, TEST_DESCRIPTORS = "tests/engine/test_partials.py", "tests/engine/test_descriptors.py"
+OUTER_JOIN, TEST_OUTER_JOIN = "engine/operators/outer_join.py", "tests/engine/test_outer_join.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 TEST_OPERATORS, END_TO_END = "tests/engine/test_operators.py", "tests/end_to_end"
 
@@ -394,6 +395,68 @@ ENGINE = (
             ),
         ),
         (f"{TEST_OPERATORS}::test_join",),
+    ),
+    Breakage(
+        "null-rows-before-the-condition",
+        "A row counts as matched by an equal key, although no row satisfies the rest of an outer join's condition.",
+        "the batch answer",
+        (
+            Edit(
+                OUTER_JOIN,
+                "        stored_at, changed_at = (kept.column(len(columns) + i).to_numpy() for i in (0, 1))\n",
+                "",
+            ),
+        ),
+        (f"{TEST_OUTER_JOIN}::test_outer_join",),
+    ),
+    Breakage(
+        "a-match-that-left-is-not-counted",
+        "An outer join retracts the row with NULLs, and does not put it back when the last match has left.",
+        "the batch answer",
+        (Edit(OUTER_JOIN, "    left.store_gains(one)\n", ""),),
+        (f"{TEST_OUTER_JOIN}::test_outer_join", f"{TEST_OUTER_JOIN}::test_an_outer_join_of_a_table_with_itself"),
+    ),
+    Breakage(
+        "null-keys-are-lost",
+        "An outer join drops the rows whose keys have a NULL, as an inner join does.",
+        "the batch answer",
+        (
+            Edit(
+                OUTER_JOIN,
+                "            unable = only(changes[number], ~able)\n",
+                "            unable = change.slice(0, 0)\n",
+            ),
+        ),
+        (f"{TEST_OUTER_JOIN}::test_outer_join",),
+    ),
+    Breakage(
+        "a-full-join-lies-by-its-left-key",
+        "The descriptor says that the rows of a full join lie by the left key, which is NULL in rows that have only a right side.",
+        "3 placement independence",
+        (
+            Edit(
+                OUTER_JOIN,
+                "    return Arrangement(arrangement.exchanges, None) if node.full else arrangement\n",
+                "    return arrangement\n",
+            ),
+        ),
+        (
+            f"{TEST_OUTER_JOIN}::test_operators_above_an_outer_join_see_whole_keys_on_any_number_of_workers",
+            f"{TEST_DESCRIPTORS}::test_the_rows_of_an_operator_lie_where_its_descriptor_says",
+        ),
+    ),
+    Breakage(
+        "two-values-of-a-subquery",
+        "A subquery that stands for a value gives two rows and no error.",
+        "the batch answer",
+        (
+            Edit(
+                OUTER_JOIN,
+                "        if (stored.pairs > stored.weights).any():\n",
+                "        if (stored.pairs > 2 * stored.weights).any():\n",
+            ),
+        ),
+        (f"{TEST_OUTER_JOIN}::test_a_second_match_of_a_subquery_that_stands_for_a_value_is_an_error",),
     ),
     Breakage(
         "deduplicate-by-arrival",

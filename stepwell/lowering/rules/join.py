@@ -1,4 +1,5 @@
-"""Join: inner, semi and anti joins, and the existence join that Spark makes of an IN or EXISTS under OR.
+"""Join: inner, outer, semi and anti joins, and the joins that Spark makes of subqueries: the existence join of an IN or EXISTS under OR, and the
+left outer join of a subquery that stands for a value.
 
 `join_condition` splits the condition. The equalities between the sides are the key, by which both sides are partitioned
 and stored. The rest is the residual, which is evaluated for pairs with equal keys. Without an equality all rows have the
@@ -7,30 +8,21 @@ same key and meet on one worker. The result is correct, but a note is made becau
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.model.circuit import Expression, Join, SemiJoin
+from engine.model.circuit import Expression, Join, OuterJoin, SemiJoin
 from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.context import Lowering
+from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
 from stepwell.lowering.rules.union import unite
-from stepwell.lowering.trees import attribute, conjunction, literal
+from stepwell.lowering.trees import attribute, conjunction, conjuncts, expression_id, literal
 
 _NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
-_OUTER_REMEDY = (
-    "Use an inner JOIN; or a UNION ALL of the inner JOIN and of the rows without a match (LEFT ANTI JOIN), "
-    "with NULLs for the other side"
-)
-_CORRELATED = "a subquery that stands for a value and refers to the query around it is not supported here"
-_CORRELATED_REMEDY = (
-    "In a WHERE condition that only a value can satisfy (b > (SELECT ...)) it runs. Elsewhere, aggregate in a subquery with GROUP BY and "
-    "JOIN it; rows without a match have no partner there, so add them by UNION ALL with a LEFT ANTI JOIN, with NULL for the value "
-    "(0 for a count)"
-)
+_OTHER_REMEDY = "Write it as an INNER, LEFT, RIGHT or FULL JOIN"
 
 
 @dataclass(frozen=True)
@@ -58,10 +50,12 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
             return semi(context, left, right, condition, anti=True)
         case "ExistenceJoin":
             return existence(context, left, right, condition, _exists_id(node))
-    if kind == "LeftSingle" or (kind == "LeftOuter" and context.analysed.joined_for_a_subquery(node)):
-        raise UnsupportedPlan("Join", _CORRELATED, _CORRELATED_REMEDY)
-    name = {"LeftOuter": "LEFT OUTER", "RightOuter": "RIGHT OUTER", "FullOuter": "FULL OUTER"}.get(kind, kind)
-    raise UnsupportedPlan("Join", f"{name} JOIN is not supported yet", _OUTER_REMEDY)
+        case "LeftOuter" | "FullOuter" | "LeftSingle":
+            return outer(context, left, right, condition, kind)
+        case "RightOuter":
+            exchanged = outer(context, right, left, condition.exchanged(), "LeftOuter")
+            return context.project(exchanged, _same(left.outputs + right.outputs))
+    raise UnsupportedPlan("Join", f"a join of the type {kind} is not supported", _OTHER_REMEDY)
 
 
 def _sides_of(node: TreeNode, kind: str) -> tuple[TreeNode, TreeNode]:
@@ -85,6 +79,42 @@ def inner(context: Lowering, left: Relation, right: Relation, condition: Conditi
     return Relation(builder.add(node), columns, outputs)
 
 
+def outer(context: Lowering, left: Relation, right: Relation, condition: Condition, kind: str) -> Relation:
+    """`kind` is LeftOuter, FullOuter or LeftSingle. A right join is a left join with exchanged sides."""
+    if kind == "LeftOuter" and _only_without_match(context, condition):
+        return without_match(context, left, right, condition)
+    residual = (*condition.residual, *(equality.or_unknown() for equality in condition.not_in))
+    sides = _sides(context, left, right, condition.equalities, residual)
+    types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
+    node = OuterJoin(
+        (sides.left.node, sides.right.node), types, kind == "FullOuter", sides.left_key, sides.right_key, sides.null_safe,
+        sides.residual, kind == "LeftSingle",
+    )  # fmt: skip
+    columns = sides.left.columns + sides.right.columns
+    return Relation(context.builder.add(node), columns, sides.left.outputs + sides.right.outputs)
+
+
+def without_match(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
+    """Of a left join, the left rows without a match, with NULLs for the right columns. An anti join stores the number of right rows by key,
+    and not the rows, and it does not compute the pairs."""
+    found = semi(context, left, right, condition, anti=True)
+    types = ((output.id, catalyst_type(context.type_of(output.tree, right))) for output in right.outputs)
+    nulls = (Output(identifier, literal(None, type_)) for identifier, type_ in types)
+    return context.project(found, (*_same(found.outputs), *nulls))
+
+
+def _only_without_match(context: Lowering, condition: Condition) -> bool:
+    """Whether the Filter above a left join keeps only the rows without a match: it asks for a NULL in a column that is not NULL in any match,
+    because an equality compares it. With a further condition an anti join counts matches again at each change, so it would gain nothing."""
+    if not context.above or context.above[0].kind != "Filter" or condition.residual or condition.not_in:
+        return False
+    compared = {
+        expression_id(e.right) for e in condition.equalities if e.right.kind == "AttributeReference" and not e.null_safe
+    }
+    asked = (part.children[0] for part in conjuncts(context.above[0]["condition"]) if part.kind == "IsNull")
+    return any(tree.kind == "AttributeReference" and expression_id(tree) in compared for tree in asked)
+
+
 def semi(context: Lowering, left: Relation, right: Relation, condition: Condition, *, anti: bool) -> Relation:
     equalities, residual, null_aware = condition.equalities, condition.residual, False
     if anti and len(condition.not_in) == 1 and not equalities and not residual:
@@ -105,8 +135,7 @@ def existence(context: Lowering, left: Relation, right: Relation, condition: Con
     marked = []
     for anti, value in ((False, "true"), (True, "false")):
         found = semi(context, left, right, condition, anti=anti)
-        references = (Output(output.id, attribute(output.id, "", None)) for output in found.outputs)
-        marked.append(context.project(found, (*references, Output(exists, literal(value, "boolean")))))
+        marked.append(context.project(found, (*_same(found.outputs), Output(exists, literal(value, "boolean")))))
     return unite(context, marked)
 
 
@@ -122,6 +151,11 @@ def _sides(
     rest = conjunction(tuple(residual))
     expression = None if rest is None else context.emit_over((left, right), rest)
     return Sides(left, right, left_key, right_key, null_safe, expression)
+
+
+def _same(outputs: Iterable[Output]) -> list[Output]:
+    """Projections that only pass on these outputs."""
+    return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
 
 
 def _ids(relation: Relation) -> frozenset[int]:

@@ -22,6 +22,9 @@ class Equality:
     right: TreeNode
     null_safe: bool
 
+    def exchanged(self) -> Equality:
+        return Equality(self.right, self.left, self.null_safe)
+
     def or_unknown(self) -> TreeNode:
         equal = call("EqualTo", left=self.left, right=self.right)
         return call("Or", left=equal, right=call("IsNull", child=equal))
@@ -34,6 +37,11 @@ class Condition:
     equalities: tuple[Equality, ...]
     not_in: tuple[Equality, ...]
     residual: tuple[TreeNode, ...]
+
+    def exchanged(self) -> Condition:
+        """The same condition of a join whose sides are exchanged."""
+        equalities, not_in = (tuple(e.exchanged() for e in part) for part in (self.equalities, self.not_in))
+        return Condition(equalities, not_in, self.residual)
 
 
 def take_apart(condition: TreeNode | None, left: frozenset[int], right: frozenset[int]) -> Condition:

@@ -5,24 +5,25 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, FinalAggregate, LastByKey, Node, Output, Source, View
+from engine.model.circuit import Circuit, FinalAggregate, LastByKey, Node, OuterJoin, Output, SemiJoin, Source, View
 from engine.operators.base import StepContext
 from engine.operators.table import operator_of
 from engine.rows import zset
+from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
-from tests.engine.zsets import Rows, plus, to_rows, to_table
+from tests.engine.zsets import Rows, plus, to_table
 from tests.stepwell.lowering.projects import Query, Workbench
 
 TABLES = {
@@ -30,6 +31,7 @@ TABLES = {
     "u": "a bigint, c bigint, s string, d double",
 }
 STEPS = 4
+WORKERS = (2, 3, 5)
 QUERIES: dict[str, Query] = {
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
@@ -116,6 +118,100 @@ QUERIES: dict[str, Query] = {
         "SELECT u.s, sum(t.b) AS total FROM t JOIN u ON t.a = u.a AND t.b < u.c GROUP BY u.s"
     ),
     "sums of an expression over a join": "SELECT u.c, sum(t.b + 1) AS total FROM t JOIN u ON t.a = u.a GROUP BY u.c",
+    "left join": "SELECT t.*, u.c, u.s AS r FROM t LEFT JOIN u ON t.a = u.a",
+    "right join": "SELECT t.b, t.s, u.* FROM t RIGHT JOIN u ON t.a = u.a",
+    "full join": "SELECT t.b, t.s, u.c, u.d FROM t FULL JOIN u ON t.a = u.a",
+    "left join with a condition": "SELECT t.a, t.b, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.b > u.c",
+    "right join with a condition": "SELECT t.b, u.a, u.c, u.s FROM t RIGHT JOIN u ON t.a + 1 = u.a AND t.b > u.c",
+    "full join with a condition": "SELECT t.a, t.b, u.a AS k, u.c FROM t FULL JOIN u ON t.a = u.a AND u.c > t.b",
+    "left join with a condition on each side": (
+        "SELECT t.a, t.b, t.s, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.b > 1 AND u.c < 5"
+    ),
+    "full join with a condition on each side": (
+        "SELECT t.a, t.b, u.a AS k, u.c FROM t FULL JOIN u ON t.a = u.a AND t.b > 1 AND u.c < 5 AND t.s IS NOT NULL"
+    ),
+    "full join on doubles": "SELECT t.a, t.d, u.d AS e, u.c FROM t FULL JOIN u ON t.d = u.d",
+    "left join on doubles and a condition on them": "SELECT t.a, t.d, u.d AS e FROM t LEFT JOIN u ON t.a = u.a AND t.d >= u.d",
+    "null-safe left join": "SELECT t.a, t.b, u.c FROM t LEFT JOIN u ON t.a <=> u.a",
+    "null-safe full join on doubles and text": (
+        "SELECT t.a, t.d, t.s, u.d AS e, u.c FROM t FULL JOIN u ON t.d <=> u.d AND t.s = u.s"
+    ),
+    "left join without a key": "SELECT t.a, t.b, u.c FROM t LEFT JOIN u ON t.b < u.c",
+    "full join without a key": "SELECT t.a, t.b, u.c, u.s FROM t FULL JOIN u ON t.b + 3 < u.c",
+    "left join on true": "SELECT t.a, t.b, u.c FROM t LEFT JOIN (SELECT * FROM u WHERE c = 5 AND a = 3) u ON true",
+    "full join on a constant": "SELECT t.a, u.c FROM (SELECT * FROM t WHERE a = 1) t FULL JOIN (SELECT * FROM u WHERE a = 2) u ON true",
+    "left join with NOT IN's condition": "SELECT t.a, t.b, u.c FROM t LEFT JOIN u ON (t.a = u.a OR (t.a = u.a) IS NULL)",
+    "full join using": "SELECT a, s, b, c FROM t FULL JOIN u USING (a, s)",
+    "natural left join": "SELECT a, s, b, c FROM t NATURAL LEFT JOIN u",
+    "right join using, and an aggregate": "SELECT a, count(*) AS n, sum(b) AS x, max(c) AS y FROM t RIGHT JOIN u USING (a) GROUP BY a",
+    "full self-join": "SELECT x.a, x.b, y.b AS z, y.s FROM t x FULL JOIN t y ON x.a = y.b",
+    "left self-join of an aggregate": (
+        "WITH w AS (SELECT a, count(*) AS n FROM t GROUP BY a) SELECT x.a, x.n, y.n AS m FROM w x LEFT JOIN w y ON x.a = y.a + 1"
+    ),
+    "two left joins": ("SELECT t.a, t.b, x.c, y.c AS z FROM t LEFT JOIN u x ON t.a = x.a LEFT JOIN u y ON x.c = y.a"),
+    "a full join of a full join": (
+        "SELECT t.a, x.c, y.c AS z, y.s FROM t FULL JOIN u x ON t.a = x.a FULL JOIN u y ON coalesce(t.a, x.a) = y.c"
+    ),
+    "an inner join above a left join": "SELECT t.a, x.c, y.c AS z FROM t LEFT JOIN u x ON t.a = x.a JOIN u y ON x.c <=> y.c",
+    "sums of a left join": "SELECT u.c, count(*) AS n, count(u.a) AS m, sum(t.b) AS x FROM t LEFT JOIN u ON t.a = u.a GROUP BY u.c",
+    "sums of a left join, by its key": "SELECT t.a, count(u.c) AS n FROM t LEFT JOIN u ON t.a = u.a GROUP BY t.a",
+    "left join of VALUES": (
+        "SELECT t.a, v.name FROM t LEFT JOIN VALUES (1L, 'one'), (2L, NULL), (7L, 'x') AS v(k, name) ON t.a = v.k"
+    ),
+    "left join of a constant column": "SELECT t.a, x.one, x.two FROM t LEFT JOIN (SELECT a, 1 AS one, c + 1 AS two FROM u) x ON t.a = x.a",
+    "left join of structs": (
+        "SELECT t.a, x.r, x.l FROM t LEFT JOIN (SELECT a, named_struct('c', c, 's', s) AS r, array(c) AS l FROM u) x ON t.a = x.a"
+    ),
+    "rows without a match": "SELECT t.* FROM t LEFT JOIN u ON t.a = u.a WHERE u.a IS NULL",
+    "rows without a match, by a condition": (
+        "SELECT t.a, t.b, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.b > u.c WHERE u.a IS NULL"
+    ),
+    "rows whose match is NULL or missing": "SELECT t.a, u.a AS k, u.s FROM t LEFT JOIN u ON t.a = u.a WHERE u.c IS NULL AND t.b > 0",
+    "rows without a match on the left": "SELECT u.a, u.c, t.s FROM t RIGHT JOIN u ON t.a = u.a AND t.s = u.s WHERE t.s IS NULL",
+    "rows without a null-safe match": "SELECT t.a, t.b FROM t LEFT JOIN u ON t.a <=> u.a WHERE u.a IS NULL",
+    "two equalities of one column": "SELECT t.a, t.b, u.s FROM t LEFT JOIN u ON t.a = u.a AND t.a = u.c",
+    "an inner join of two equalities of one column": "SELECT t.a, t.b, u.s FROM t JOIN u ON t.a = u.a AND t.b = u.a",
+    "subquery as a value": "SELECT a, b, (SELECT max(c) FROM u WHERE u.a = t.a) AS m FROM t",
+    "subquery that counts": "SELECT a, (SELECT count(*) FROM u WHERE u.a = t.a) AS n FROM t",
+    "subquery that counts, in a condition": "SELECT a, b FROM t WHERE 0 = (SELECT count(*) FROM u WHERE u.a = t.a)",
+    "subquery that counts, plus one": "SELECT a, (SELECT count(c) + 1 FROM u WHERE u.a = t.a AND u.c > 1) AS n FROM t",
+    "subquery with HAVING": "SELECT a, (SELECT sum(c) FROM u WHERE u.a = t.a HAVING count(*) > 1) AS n FROM t",
+    "subquery by two columns": "SELECT a, s, (SELECT min(c) FROM u WHERE u.a = t.a AND u.s = t.s) AS n FROM t",
+    "subquery with another comparison": "SELECT a, b, (SELECT max(c) FROM u WHERE u.c < t.b) AS n FROM t",
+    "two subqueries and an outer join": (
+        "SELECT t.a, (SELECT max(c) FROM u WHERE u.a = t.a) AS m, w.c, (SELECT count(*) FROM u WHERE u.c = t.b) AS n "
+        "FROM t LEFT JOIN u w ON w.a = t.a"
+    ),
+    "left join of LATERAL": "SELECT t.a, t.b, x.c FROM t LEFT JOIN LATERAL (SELECT c FROM u WHERE u.a = t.a) x",
+    "left join of LATERAL with a condition": (
+        "SELECT t.a, t.b, x.n FROM t LEFT JOIN LATERAL (SELECT count(*) AS n, max(c) AS m FROM u WHERE u.a = t.a) x ON x.m > t.b"
+    ),
+    "subquery of one row, as a value": (
+        "SELECT a, (SELECT v.c + 1 FROM VALUES (1L, 5L), (2L, NULL) AS v(k, c) WHERE v.k = t.a) AS m FROM t"
+    ),
+    "counts of a full join of two aggregates": (  # TPC-DS q97
+        "SELECT sum(CASE WHEN x.a IS NOT NULL AND y.a IS NULL THEN 1 ELSE 0 END) AS l, "
+        "sum(CASE WHEN x.a IS NULL AND y.a IS NOT NULL THEN 1 ELSE 0 END) AS r, "
+        "sum(CASE WHEN x.a IS NOT NULL AND y.a IS NOT NULL THEN 1 ELSE 0 END) AS both "
+        "FROM (SELECT a, b FROM t GROUP BY a, b) x FULL JOIN (SELECT a, c FROM u GROUP BY a, c) y ON x.a = y.a AND x.b = y.c"
+    ),
+    "left joins of aggregates of rows without a match": (  # TPC-DS q78
+        "WITH x AS (SELECT t.a, t.s, sum(t.b) AS q FROM t LEFT JOIN u ON t.a = u.a AND t.s = u.s WHERE u.a IS NULL GROUP BY t.a, t.s), "
+        "y AS (SELECT u.a, u.s, sum(u.c) AS q FROM u LEFT JOIN t ON t.b = u.c WHERE t.b IS NULL GROUP BY u.a, u.s) "
+        "SELECT x.a, x.q, coalesce(y.q, 0) AS r, x.q / coalesce(nullif(y.q, 0) + 1, 1) AS ratio "
+        "FROM x LEFT JOIN y ON x.a = y.a WHERE coalesce(y.q, 0) >= 0"
+    ),
+    "a rollup of differences of left joins": (  # TPC-DS q80
+        "SELECT s, a, sum(x) AS x FROM ("
+        "SELECT t.s, t.a, t.b - coalesce(u.c, 0) AS x FROM t LEFT JOIN u ON t.a = u.a AND t.s = u.s JOIN u w ON t.b = w.c "
+        "UNION ALL SELECT u.s, u.a, u.c - coalesce(t.b, 1) FROM u LEFT JOIN t ON t.a = u.c) GROUP BY ROLLUP (s, a)"
+    ),
+    "a left join whose filter wants a match": (  # TPC-DS q93
+        "SELECT t.s, sum(CASE WHEN u.c IS NOT NULL THEN t.b - u.c ELSE t.b END) AS x "
+        "FROM t LEFT JOIN u ON t.a = u.a AND t.s = u.s WHERE u.d > 0 GROUP BY t.s"
+    ),
+    "exists, as a value": "SELECT a, b, EXISTS (SELECT 1 FROM u WHERE u.a = t.a) AS e FROM t",
+    "exists under or": "SELECT a, b FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c > t.b) OR b = 1",
     "in": "SELECT * FROM t WHERE a IN (SELECT c FROM u)",
     "in, under or": "SELECT * FROM t WHERE a IN (SELECT c FROM u) OR b = 1",
     "not in": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u)",
@@ -175,7 +271,9 @@ def test_a_lowered_query_holds_what_spark_answers(spark: SparkSession, name: str
         content = plus(content, change)
     answer = _comparable(_batch(bench, name, histories))
     assert _comparable(content) == answer
-    assert _comparable(_asked_for(circuit, store)) == answer
+    assert _comparable(_asked_for(circuit, [store])) == answer
+    for workers in WORKERS if _exchanges_matter(circuit) else ():
+        assert _comparable(_with_workers(circuit, workers, histories)) == answer, f"{workers} workers"
 
 
 def test_every_kind_of_node_is_in_a_query() -> None:
@@ -207,6 +305,42 @@ def test_a_view_over_an_aggregate_stores_nothing_unless_its_key_must_be_watched(
     assert isinstance(view, View)
     assert view.kept
     assert view.derived == derived
+
+
+@pytest.mark.parametrize(
+    ("query", "anti"),
+    [
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a WHERE u.a IS NULL", True),
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.s = u.s WHERE u.s IS NULL AND t.b > 1", True),
+        ("SELECT t.a, u.c FROM t RIGHT JOIN u ON t.a = u.a AND t.s = u.s WHERE t.s IS NULL", True),
+        ("SELECT t.a, u.c FROM t FULL JOIN u ON t.a = u.a WHERE u.a IS NULL", False),  # a right row may have it
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a WHERE u.c IS NULL", False),  # a match may have it
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a WHERE t.a IS NULL", False),
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a <=> u.a WHERE u.a IS NULL", False),
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a WHERE u.a IS NULL OR t.b = 1", False),
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.b > u.c WHERE u.a IS NULL", False),
+    ],
+)
+def test_a_left_join_that_asks_for_rows_without_a_match_is_an_anti_join(
+    spark: SparkSession, query: str, anti: bool
+) -> None:
+    bench = Workbench(spark)
+    for table, ddl in TABLES.items():
+        bench.source(table, ddl, "changelog")
+    kinds = [type(node) for node in lower(bench.view("v", query).project()).nodes]
+    assert (SemiJoin in kinds, OuterJoin in kinds) == (anti, not anti)
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL"])
+def test_streaming_tables_on_either_side_of_an_outer_join_give_the_same_circuit(spark: SparkSession, kind: str) -> None:
+    def circuit(streaming: bool) -> str:
+        bench = Workbench(spark, streaming=streaming)
+        for table, ddl in TABLES.items():
+            bench.source(table, ddl, "changelog")
+        query = f"SELECT t.a, t.b, u.c FROM t {kind} JOIN u ON t.a = u.a AND t.b > u.c"
+        return lower(bench.view("v", query).view("w", "SELECT count(c) AS n FROM v").project()).to_json()
+
+    assert circuit(streaming=True) == circuit(streaming=False)
 
 
 LATE = {
@@ -243,6 +377,24 @@ def test_there_is_nothing_to_add_up_on_the_side_that_has_a_row_a_key(
     assert any(isinstance(node, FinalAggregate) for node in circuit.nodes) == early
 
 
+class _Row(tuple[Any, ...]):
+    """A row that equals another one if their texts are equal: -0.0 differs from 0.0, and NaN equals itself."""
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def _rows(table: pa.Table) -> Rows:
+    """As `to_rows`, with rows of this kind."""
+    result: Rows = Counter()
+    for *row, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        result[_Row(row)] += weight
+    return Counter({row: weight for row, weight in result.items() if weight})
+
+
 def history(chance: random.Random) -> Iterator[Rows]:
     """A change a step; later ones take back some of what is there."""
     present: list[tuple[Any, ...]] = []
@@ -252,11 +404,13 @@ def history(chance: random.Random) -> Iterator[Rows]:
             present.remove(row)
             change[row] -= 1
         for _ in range(9):
-            row = (
-                chance.choice([None, 0, 1, 2, 3]),
-                chance.choice([None, 0, 1, 2, 5]),
-                chance.choice([None, "", "x", "y"]),
-                chance.choice([None, 0.0, -0.0, 1.5, float("inf"), NAN]),
+            row = _Row(
+                (
+                    chance.choice([None, 0, 1, 2, 3]),
+                    chance.choice([None, 0, 1, 2, 5]),
+                    chance.choice([None, "", "x", "y"]),
+                    chance.choice([None, 0.0, -0.0, 1.5, float("inf"), NAN]),
+                )
             )
             present.append(row)
             change[row] += 1
@@ -267,14 +421,33 @@ def history(chance: random.Random) -> Iterator[Rows]:
 NAN = float("nan")
 
 
-def _asked_for(circuit: Circuit, store: DictStore) -> Rows:
-    """The content of the one view, as a query reads it after the last step."""
+def _asked_for(circuit: Circuit, stores: Sequence[DictStore]) -> Rows:
+    """The content of the one view, as a query reads it after the last step from the state of every worker."""
     grow = append_only_inputs(circuit)
     view = next(index for index, node in enumerate(circuit.nodes) if isinstance(node, View))
     places = plan(circuit).input_places
-    return to_rows(
-        content_of(circuit, view, lambda index: StepContext(store, STEPS, index, grow[index], places[index]))
-    )
+    whole: Rows = Counter()
+    for number, store in enumerate(stores):
+
+        def context(index: int, store: DictStore = store, first: bool = number == 0) -> StepContext:
+            return StepContext(store, STEPS, index, grow[index], places[index], owns_keyless=first)
+
+        whole = plus(whole, _rows(content_of(circuit, view, context)))
+    return whole
+
+
+def _exchanges_matter(circuit: Circuit) -> bool:
+    """Whether several operators have state, so that one relies on where another says that its rows lie."""
+    return any(isinstance(node, OuterJoin) for node in circuit.nodes)
+
+
+def _with_workers(circuit: Circuit, workers: int, histories: dict[str, list[Rows]]) -> Rows:
+    """The content of the one view after the last step on several workers."""
+    machine = InProcess(circuit, workers)
+    types = {node.handle: node.types for node in circuit.nodes if isinstance(node, Source)}
+    for step in range(STEPS):
+        machine.step({handle: to_table(histories[handle][step], kinds) for handle, kinds in types.items()})
+    return _asked_for(circuit, machine.stores)
 
 
 def steps_of(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
@@ -292,7 +465,7 @@ def steps_of(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]
             changes.append(operate(node, [changes[i] for i in node.inputs], context))
             assert changes[-1].schema.types == zset.schema_of(node.types).types, (index, node)
             if isinstance(node, View):
-                yield to_rows(changes[-1])
+                yield _rows(changes[-1])
 
 
 def _batch(bench: Workbench, name: str, histories: dict[str, list[Rows]]) -> Rows:
@@ -300,7 +473,7 @@ def _batch(bench: Workbench, name: str, histories: dict[str, list[Rows]]) -> Row
     show_batch(bench, histories)
     query = QUERIES[name]
     frame = bench.spark.sql(query) if isinstance(query, str) else query(bench.spark)
-    return Counter(tuple(row) for row in frame.collect())
+    return Counter(_Row(_plain(value) for value in row) for row in frame.collect())
 
 
 def show_batch(bench: Workbench, histories: dict[str, list[Rows]]) -> None:
@@ -310,6 +483,11 @@ def show_batch(bench: Workbench, histories: dict[str, list[Rows]]) -> None:
         for change in histories[table]:
             whole = plus(whole, change)
         bench.spark.createDataFrame(list(whole.elements()), ddl).createOrReplaceTempView(table)
+
+
+def _plain(value: Any) -> Any:
+    """A struct as Arrow has it."""
+    return value.asDict(recursive=True) if isinstance(value, Row) else value
 
 
 def _comparable(rows: Rows) -> Counter[str]:
