@@ -26,6 +26,8 @@ libraries:
       include: transformations/**
 """
 
+KNOWN = Path(__file__).with_name("lowers.txt")
+
 
 @dataclass(frozen=True)
 class Form:
@@ -77,6 +79,17 @@ def write_project(root: Path, suite: Suite) -> None:
     (root / "transformations").mkdir()
     for name, text in suite.files().items():
         (root / "transformations" / name).write_text(text)
+
+
+def known() -> set[tuple[str, str]]:
+    """The forms that lowered once, as (suite, name). The list may only grow."""
+    return {(suite, name) for suite, name in (line.split() for line in KNOWN.read_text().splitlines())}
+
+
+def add_known(found: Sequence[Form]) -> None:
+    """Adds those of `found` that lower to the list."""
+    lines = known() | {(form.suite, form.name) for form in found if form.lowers}
+    KNOWN.write_text("".join(f"{suite} {name}\n" for suite, name in sorted(lines)))
 
 
 def table(found: Sequence[Form]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,9 +15,6 @@ from bench.sql.feeds import Feed, generated, make
 from bench.sql.lowering import Form, forms
 from bench.sql.running import CHECKPOINT_STEPS, Running
 from bench.sql.suites import Suite
-
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "sql.json"
-"""The last results of all suites, from which BENCHMARKS.md is made."""
 
 BATCH_RUNS = 3
 """Spark's batch run is measured so often, after one run that is not measured."""
@@ -110,9 +106,3 @@ class SuiteRun:
         """Lets Spark's queries read the tables as they are after a step."""
         for file in self.feed.states[number].glob("*.parquet"):
             self.spark.read.parquet(str(file)).createOrReplaceTempView(file.stem)
-
-
-def write(rows: Sequence[Measured], file: Path) -> None:
-    """Writes the rows as JSON."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from bench.sql.measuring import Measured
 
+SUITE_TITLES = {"nexmark": "Nexmark", "tpch": "TPC-H", "tpcds": "TPC-DS"}
+
 _WIDTHS = (8, 6, 7, 6, 8, 9, 9, 9, 9, 7)
 _TITLES = ("suite", "query", "lowers", "equal", "rows", "load ms", "step ms", "max", "Spark ms", "ratio")
 
@@ -37,6 +39,24 @@ def summary(rows: Sequence[Measured]) -> str:
     return "\n".join(
         _of_suite(suite, [row for row in rows if row.suite == suite]) for suite in dict.fromkeys(r.suite for r in rows)
     )
+
+
+def section(rows: Sequence[Measured]) -> list[dict[str, object]]:
+    """The rows of the section in BENCHMARKS.md, with a table a suite."""
+    return [
+        {
+            "what": SUITE_TITLES[row.suite],
+            "query": row.query,
+            "lowers": row.lowers,
+            "equal": row.equal,
+            "rows": row.rows,
+            "step_ms": row.step_ms,
+            "spark_ms": row.batch_ms,
+            "step_of_spark": row.ratio,
+            "refused_or_wrong": row.problem.replace("|", "/"),
+        }
+        for row in rows
+    ]
 
 
 def _of_suite(suite: str, rows: Sequence[Measured]) -> str:
