@@ -7,8 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from pyspark.sql import SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from bench.sql import comparing
 from bench.sql.feeds import Feed, generated, make
@@ -56,6 +60,7 @@ class SuiteRun:
     def __init__(self, suite: Suite, spark: SparkSession, folder: Path, work: Path, options: Options) -> None:
         self.suite, self.spark, self.options, self.work = suite, spark, options, work
         tables = generated(suite.name, options.scale, folder / f"{suite.name}-{options.scale}")
+        self._frames: dict[int, dict[str, DataFrame]] = {}
         self.feed: Feed = make(tables, work / f"{suite.name}-states", options.loads, options.changes)
 
     def rows(self, names: Sequence[str] = ()) -> Iterator[Measured]:
@@ -103,6 +108,14 @@ class SuiteRun:
         return 1e3 * (time.perf_counter() - began)
 
     def _show(self, number: int) -> None:
-        """Lets Spark's queries read the tables as they are after a step."""
-        for file in self.feed.states[number].glob("*.parquet"):
-            self.spark.read.parquet(str(file)).createOrReplaceTempView(file.stem)
+        """Lets Spark's queries read the tables as they are after a step. A frame is made once, because Spark then looks into the file."""
+        if number not in self._frames:
+            files = self.feed.states[number].glob("*.parquet")
+            self._frames[number] = {
+                file.stem: self.spark.read.schema(self._schema(file)).parquet(str(file)) for file in files
+            }
+        for name, frame in self._frames[number].items():
+            frame.createOrReplaceTempView(name)
+
+    def _schema(self, file: Path) -> StructType:
+        return cast(StructType, from_arrow_schema(pq.read_schema(file)))
