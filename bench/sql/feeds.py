@@ -47,11 +47,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Feed:
-    """`changes[step][table]`: the Z-set of that step. `states[step]`: the folder with a Parquet file for each table, as it is after the step;
-    only the steps after which the answers are compared have one. The first `loads` steps are the load. `rows`: of all tables after the load."""
+    """`changes[step][table]`: the Z-set of that step. `states[step]`: the folder with a Parquet file for each table, as it is after the step.
+    The first `loads` steps are the load. `rows`: of all tables after the load."""
 
     changes: list[dict[str, pa.Table]]
-    states: dict[int, Path]
+    states: list[Path]
     loads: int
     rows: int
 
@@ -60,18 +60,21 @@ def make(tables: Mapping[str, pa.Table], folder: Path, loads: int, changes: int,
     """Loads `tables` in `loads` steps, and changes them in `changes` more."""
     chance = np.random.default_rng(seed)
     held = {name: _held(rows, chance) for name, rows in tables.items()}
+    rows = sum(int(table.present.sum()) for table in held.values())
     steps: list[dict[str, pa.Table]] = [{} for _ in range(loads)]
     for name, table in held.items():
         order = np.flatnonzero(table.present)
         for number, part in enumerate(np.array_split(order, loads)):
             steps[number][name] = _weighted(table.rows.take(pa.array(part)), 1)
-    rows = sum(int(table.present.sum()) for table in held.values())
-    states = {loads - 1: _write(held, folder / f"state-{loads - 1}")}
+    states = [
+        _write({name: _until(table, number, loads) for name, table in held.items()}, folder / f"state-{number}")
+        for number in range(loads)
+    ]
     for number in range(loads, loads + changes):
         steps.append(
             {name: _change(table, chance) for name, table in held.items() if len(table.present) >= SMALL_ROWS_MAX}
         )
-        states[number] = _write(held, folder / f"state-{number}")
+        states.append(_write({name: table.now() for name, table in held.items()}, folder / f"state-{number}"))
     return Feed(steps, states, loads, rows)
 
 
@@ -82,6 +85,12 @@ def _held(rows: pa.Table, chance: np.random.Generator) -> Table:
     present = np.zeros(count, dtype=bool)
     present[order[:loaded]] = True
     return Table(rows, present, [int(i) for i in order[loaded:]])
+
+
+def _until(table: Table, number: int, loads: int) -> pa.Table:
+    """The rows after this step of the load."""
+    parts = np.array_split(np.flatnonzero(table.present), loads)[: number + 1]
+    return table.rows.take(pa.array(np.concatenate(parts)))
 
 
 def _change(table: Table, chance: np.random.Generator) -> pa.Table:
@@ -119,10 +128,10 @@ def _weighted(rows: pa.Table, weight: int) -> pa.Table:
     return zset.build([column.combine_chunks() for column in rows.columns], np.full(rows.num_rows, weight, np.int64))
 
 
-def _write(tables: Mapping[str, Table], folder: Path) -> Path:
+def _write(tables: Mapping[str, pa.Table], folder: Path) -> Path:
     folder.mkdir(parents=True)
     for name, table in tables.items():
-        pq.write_table(table.now(), folder / f"{name}.parquet")
+        pq.write_table(table, folder / f"{name}.parquet")
     return folder
 
 

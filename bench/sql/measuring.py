@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -19,6 +20,7 @@ from bench.sql.feeds import Feed, generated, make
 from bench.sql.lowering import Form, forms
 from bench.sql.running import CHECKPOINT_STEPS, Running
 from bench.sql.suites import Suite
+from engine.expressions.evaluate import ExpressionError
 
 BATCH_RUNS = 3
 """Spark's batch run is measured so often, after one run that is not measured."""
@@ -81,8 +83,14 @@ class SuiteRun:
                     steps.append(1e3 * running.step(change))
                     if running.steps % CHECKPOINT_STEPS == 0:
                         running.checkpoint()
-                    if number in self.feed.states:
+                    if number >= self.feed.loads - 1:
                         row.problem = row.problem or self._compare(running, number, query, row)
+        except ExpressionError as error:
+            row.equal = self._raises(len(steps), query, error)
+            row.problem = (
+                f"step {len(steps)} raises {error.error_class}, and Spark {'too' if row.equal else 'does not'}"
+            )
+            return row
         except Exception as error:  # one form that fails is a row of the table, and the others still run
             row.equal, row.problem = False, f"{type(error).__name__}: {error}"
             return row
@@ -101,6 +109,15 @@ class SuiteRun:
         row.rows = expected.num_rows
         found = comparing.difference(running.content(), expected, query, self.spark.sql)
         return f"after step {number}: {found}" if found else ""
+
+    def _raises(self, number: int, query: str, error: ExpressionError) -> bool:
+        """Whether Spark raises the same error over the tables as they are after a step."""
+        self._show(number)
+        try:
+            comparing.answer(query, self.spark)
+        except PySparkException as raised:
+            return raised.getCondition() == error.error_class
+        return False
 
     def _batch_ms(self, query: str) -> float:
         began = time.perf_counter()
