@@ -19,7 +19,7 @@ from engine.rows import zset
 
 FORMS = {"nexmark": 24, "tpch": 22, "tpcds": 103}
 
-SAMPLE = 8
+SAMPLE = 5
 """Forms of each suite of which `make test` sees that they still lower. Each takes about 0.1 s. `make soak` sees all."""
 
 
@@ -45,7 +45,7 @@ def test_the_list_has_every_form_that_lowers(spark: SparkSession, name: str) -> 
 @pytest.mark.parametrize(
     ("name", "queries", "scale", "workers"),
     [
-        ("tpch", ("q01", "q16"), 0.002, 3),
+        ("tpch", ("q16",), 0.002, 3),
         ("nexmark", ("q04",), 0.004, 2),
     ],
 )
