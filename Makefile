@@ -11,7 +11,7 @@ END_TO_END := tests/end_to_end
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
-.PHONY: demo demo-cluster test check lint types soak sabotage bench clean
+.PHONY: demo demo-cluster test check lint types soak sabotage bench benchmarks-sql clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
@@ -58,6 +58,10 @@ sabotage: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	QUICK=$(QUICK) GROWTH=$(GROWTH) LAYOUTS=$(LAYOUTS) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
+
+# Nexmark, TPC-H and TPC-DS, incrementally and by Spark: SUITE="tpch" for one suite, QUERIES="q01,q03" for some queries.
+benchmarks-sql: $(STAMP)
+	$(BIN)/python -m bench.sql --suite "$(SUITE)" --queries "$(QUERIES)"
 
 $(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

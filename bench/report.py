@@ -24,6 +24,10 @@ from bench.workloads import WORKLOADS
 
 RESULTS = Path(__file__).with_name("results")
 BENCHMARKS = Path(__file__).resolve().parent.parent / "BENCHMARKS.md"
+SQL = RESULTS / "sql.json"
+"""What `make benchmarks-sql` measured: `rows` as in details.json, and a `note` for the reader."""
+
+PLOTS = ("rows_per_s.svg", "cpu.svg", "step_ms.svg")
 NAMES = {
     "stepwell": "Stepwell",
     "structured_streaming": f"Structured Streaming {SPARK_VERSION}",
@@ -98,6 +102,13 @@ def write(results: Sequence[Result], sections: Mapping[str, Rows], setting: Sett
     BENCHMARKS.write_text(text(results, sections, setting, plotted))
 
 
+def rewrite() -> None:
+    """Writes BENCHMARKS.md again from the files in RESULTS."""
+    setting, results, sections = last()
+    plotted = [name for name in PLOTS if (RESULTS / name).exists()]
+    BENCHMARKS.write_text(text(results, sections, setting, plotted))
+
+
 def text(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setting, plotted: Sequence[str]) -> str:
     parts = [
         "# Benchmarks\n",
@@ -116,6 +127,7 @@ def text(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setti
     parts += [
         _parts(medians(results)),
         *(_section(title, sections.get(name, [])) for name, title in SECTIONS.items()),
+        _sql(),
         _HOW,
     ]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
@@ -239,6 +251,15 @@ def _section(title: str, all_rows: Rows) -> str:
         lines += ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows]
         lines.append("")
     return "\n".join([f"## {title}\n", *lines]) if lines else ""
+
+
+def _sql() -> str:
+    """The benchmark queries, which `make benchmarks-sql` measures apart from everything else. Empty if it has not run."""
+    try:
+        measured = json.loads(SQL.read_text())
+    except FileNotFoundError:
+        return ""
+    return f"{_section('Benchmark queries', measured['rows'])}\n{measured['note']}\n"
 
 
 _HOW = """## How to read this

@@ -130,6 +130,48 @@ def test_an_error_has_sparks_error_class_and_travels_with_it(sql: str, error_cla
     assert (copy.error_class, copy.text, str(copy)) == (error_class, caught.value.text, str(caught.value))
 
 
+def test_a_statement_is_prepared_once_and_keeps_no_rows_of_the_step_before() -> None:
+    expression = Expression("(c0 * 3)", INT)
+    connection = expressions._connection()
+    for rows in (ROWS, ROWS.slice(0, 2), ROWS.slice(0, 0), ROWS.slice(3)):
+        before = connection._prepared
+        expected = [None if value is None else 3 * value for value in rows.column("c0").to_pylist()]
+        assert evaluate(None, (expression,), rows).column(0).to_pylist() == expected
+        assert connection._prepared - before == (rows is ROWS)
+    assert all(rows.table is None for _, rows in connection._statements.values())
+
+
+def test_one_expression_over_columns_of_two_types_is_two_statements() -> None:
+    expression = Expression("CAST(c0 AS VARCHAR)", pa.string())
+    for type_, text in ((pa.decimal128(5, 1), "1.0"), (pa.decimal128(5, 2), "1.00"), (pa.decimal128(5, 1), "1.0")):
+        column = pa.array([Decimal(1)], type_)
+        assert evaluate(None, (expression,), table(c0=column)).column(0).to_pylist() == [text]
+
+
+def test_only_so_many_statements_are_kept_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "STATEMENTS_MAX", 3)
+    connection = expressions._Connection()
+    rows = table(c0=pa.array([1, 2], INT))
+    for number in (0, 1, 2, 0, 3, 0, 1):
+        result = connection.run((f"c0 + {number} AS r0", ""), rows)
+        assert result.column(0).to_pylist() == [1 + number, 2 + number]
+        assert len(connection._statements) <= 3
+    assert connection._prepared == 5  # 0 was used meanwhile and stayed; 1 made room for 3
+    connection.close()
+
+
+def test_a_filter_leaves_columns_as_they_are_that_duckdb_cannot_hold() -> None:
+    """The last timestamp, which DuckDB takes for infinity, and a NaN with other bits than usual."""
+    last = pa.array([2**63 - 1, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    nan = pa.array(np.array([0x7FF8000000000123, 0], np.uint64).view(np.float64))
+    rows = table(c0=last, c1=nan, c2=pa.array([1, 2], INT))
+    result = evaluate(
+        Expression("(c2 = 1)", pa.bool_()), (Expression("c0", last.type, 0), Expression("c1", nan.type, 1)), rows
+    )
+    assert result.column(0).cast(pa.int64()).to_pylist() == [2**63 - 1]
+    assert result.column(1).to_numpy().view(np.uint64)[0] == 0x7FF8000000000123
+
+
 def test_after_an_error_the_connection_still_works() -> None:
     for _ in range(2):
         with pytest.raises(ExpressionError):

@@ -66,6 +66,26 @@ TEXT: tuple[Breakage, ...] = (
         (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),
     ),
     Breakage(
+        "statement-of-other-types",
+        "A prepared statement is used for columns of other types than those for which it was prepared.",
+        "the batch answer",
+        (Edit("engine/expressions/evaluate.py", "key = query, table.schema\n", "key = query, pa.schema([])\n"),),
+        (f"{TEST_EXPRESSIONS}::test_one_expression_over_columns_of_two_types_is_two_statements",),
+    ),
+    Breakage(
+        "statements-without-end",
+        "A connection keeps every statement that it ever prepared.",
+        "bounded",
+        (
+            Edit(
+                "engine/expressions/evaluate.py",
+                "        if len(self._statements) >= STATEMENTS_MAX:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TEST_EXPRESSIONS}::test_only_so_many_statements_are_kept_and_the_oldest_goes",),
+    ),
+    Breakage(
         "candidates-behind-a-null-value",
         "IN evaluates its candidates for a value that is null, and one of them fails.",
         "the batch answer",

@@ -170,13 +170,12 @@ def _same(operand: Fragment, target: pa.DataType) -> Fragment:
 
 def _seconds_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
     seconds = cast(operand.sql, pa.int64())
-    micros = (
-        f"CASE WHEN {seconds} > {SECONDS_MAX} THEN {(1 << 63) - 1} WHEN {seconds} < {-SECONDS_MAX} THEN {-(1 << 63)} "
-        f"ELSE {seconds} * {SECOND_US} END"
-    )
     if not pa.types.is_int64(operand.type):
-        micros = f"{seconds} * {SECOND_US}"
-    return derived(f"make_timestamp({cast(micros, pa.int64())})", target, operand)
+        return derived(f"make_timestamp({cast(f'{seconds} * {SECOND_US}', pa.int64())})", target, operand)
+    micros = f"CASE WHEN {seconds} < {-SECONDS_MAX} THEN {-(1 << 63)} WHEN {seconds} <= {SECONDS_MAX} THEN {seconds} * {SECOND_US} END"
+    # DuckDB's infinity has the bits of the last microsecond, which make_timestamp refuses.
+    last = f"WHEN {seconds} > {SECONDS_MAX} THEN CAST('infinity' AS TIMESTAMP)"
+    return derived(f"CASE {last} ELSE make_timestamp({cast(micros, pa.int64())}) END", target, operand)
 
 
 def _float_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:

@@ -191,8 +191,10 @@ def _date_format(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _from_unix_time(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     seconds, pattern = arguments
     _pattern(node, pattern, reading=False)
-    # Spark multiplies without a check, so the product wraps. No date is large enough for that.
-    moment = f"make_timestamp({seconds.sql} * {SECOND_US})"
+    # Spark multiplies without a check, so the product wraps at 64 bits.
+    shifted = f"(({seconds.sql})::HUGEINT * {SECOND_US}::HUGEINT + {1 << 63}::HUGEINT)"
+    range_ = f"{1 << 64}::HUGEINT"
+    moment = f"make_timestamp(CAST(({shifted} % {range_} + {range_}) % {range_} - {1 << 63}::HUGEINT AS BIGINT))"
     return call("spark_date_format", STRING, moment, pattern, raises=True) if not seconds.raises else derived(
         f"spark_date_format({moment}, {pattern.sql})", STRING, *arguments, raises=True
     )  # fmt: skip

@@ -31,7 +31,7 @@ CASES = [
     *(f"cast(dt as {t})" for t in ("string", "timestamp", "timestamp_ntz")),
     *(f"cast(ts as {t})" for t in ("string", "date", "timestamp_ntz", "bigint", "int", "double", "float")),
     *(f"cast(nt as {t})" for t in ("string", "date", "timestamp")),
-    "cast(n as timestamp)", "cast(i as timestamp)", "cast(b as timestamp)",
+    "cast(n as timestamp)", "cast(l as timestamp)", "cast(i as timestamp)", "cast(b as timestamp)",
     "cast(s as binary)", "cast(x as string)", "cast(cast(s as binary) as string)", "cast(d as timestamp)", "cast(cast(e as decimal(30,10)) as string)",
 "cast(cast(i as double) / 7 as string)", "cast(cast(l as float) as string)", "cast(d as decimal(20,3))",
     "CASE WHEN num RLIKE '^[0-9]$' THEN cast(num as int) END",

@@ -81,7 +81,7 @@ CASES = [
     *(f"date_format(ts, '{p}')" for p in PATTERNS), "date_format(dt, 'yyyy-MM')", "date_format(nt, 'HH')",
     *(f"to_timestamp(mom, '{p}')" for p in READ), "to_date(mom, 'yyyy-MM-dd')", "to_date(mom)", "to_timestamp(mom)", "to_date(ts)", "to_timestamp_ntz(mom)",
     "to_timestamp(date_format(ts, 'yyyy-MM-dd hh:mm:ss a'), 'yyyy-MM-dd hh:mm:ss a')", "to_timestamp(date_format(ts, 'dd MMM yyyy'), 'dd MMM yyyy')", "to_date(date_format(dt, 'yyyyDDD'), 'yyyyDDD')",
-    "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(n, 'yyyy')",
+    "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(l)", "from_unixtime(n, 'yyyy')",
     "timestamp_seconds(n)", "timestamp_millis(n)", "timestamp_micros(n)", "timestamp_seconds(i)", "unix_seconds(ts)", "unix_millis(ts)", "unix_micros(ts)", "unix_date(dt)", "date_from_unix_date(k)",
     "make_date(2020 + k, 2, 29)", "make_date(2021, k, 31)", "timestampadd(HOUR, k, ts)", "timestampadd(MONTH, k, ts)", "timestampadd(DAY, k, nt)", "timestampdiff(HOUR, ts, ts2)", "datediff(DAY, ts, ts2)",
     "timestampdiff(SECOND, ts, nt)", "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
