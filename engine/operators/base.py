@@ -65,10 +65,16 @@ class StepContext:
         return PlacedKey(tuple(columns), tuple(columns.index(column) for column in place))
 
     def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[PlacedKey, PlacedKey]:
-        """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
-        keys = self.key(0, left), self.key(1, right)
-        assert keys[0].place == keys[1].place, f"node {self.node}: its inputs lie by different columns of the key"
-        return keys
+        """The keys of the two inputs of a join. Equal keys of both sides have equal hashes. One column may be compared with several of the other
+        side, so a place is found by the pair of both columns."""
+        pairs, (left_place, right_place) = list(zip(left, right, strict=True)), self.places
+        assert left_place is not None and right_place is not None, (
+            f"node {self.node} has state, and an input has no place"
+        )
+        together = list(zip(left_place, right_place, strict=True))
+        assert set(together) <= set(pairs), f"node {self.node}: its inputs lie by {together}, and its key is {pairs}"
+        place = tuple(pairs.index(pair) for pair in together)
+        return PlacedKey(tuple(left), place), PlacedKey(tuple(right), place)
 
 
 StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]
