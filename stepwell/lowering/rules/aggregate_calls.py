@@ -111,6 +111,12 @@ def result_type(made: Call, argument: pa.DataType | None) -> pa.DataType:
     if made.function == "count":
         return pa.int64()
     assert argument is not None
+    if made.function in ("min", "max") and (pa.types.is_nested(argument) or pa.types.is_null(argument)):
+        raise UnsupportedPlan(
+            "Aggregate",
+            f"{made.function} of {argument} is not supported yet",
+            f"Use {made.function} of a part of it, such as a field or element",
+        )
     if made.function in ("min", "max") or pa.types.is_null(argument):
         return argument
     if pa.types.is_decimal(argument):
