@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from engine.expressions.evaluate import evaluate
+from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.model.circuit import Expression, Join
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
@@ -41,9 +41,14 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     ]
     left_trace.append(as_rows(left), left_hashes)
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
-    if node.residual is not None:
-        joined = keep(joined, node.residual, node.types)
-    return zset.consolidate(joined)
+    if node.residual is None:
+        return zset.consolidate(joined)
+    try:
+        return zset.consolidate(keep(joined, node.residual, node.types))
+    except ExpressionError:
+        # A row that leaves and one that comes in the same step are a pair of weight 0, for which the condition may fail. Only here does it cost
+        # a consolidation of all pairs.
+        return keep(zset.consolidate(joined), node.residual, node.types)
 
 
 def pairs_of(delta: pa.Table, key: Sequence[int], hashes: Hashes, trace: Trace, *, delta_is_left: bool) -> pa.Table:
