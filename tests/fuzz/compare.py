@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -94,8 +93,10 @@ def one_of_each(
     ours: Iterable[str | bytes], sparks: Iterable[str], types: Mapping[str, str], key: Sequence[str]
 ) -> tuple[list[Any], list[Any]]:
     """The same for a view that holds any one row of each key: rows that are none of Spark's or the second of a key, and keys without one."""
-    candidates = Counter(repr(plain(row, types)) for row in sparks)
-    keys = {_key(plain(row, types), key) for row in sparks}
+    rows = [plain(row, types) for row in sparks]
+    # Spark shows the normal form of a key.
+    candidates = {repr({name: _unsigned(cell) if name in key else cell for name, cell in row.items()}) for row in rows}
+    keys = {_key(row, key) for row in rows}
     extra: list[Any] = []
     for text in ours:
         row = plain(text, types)

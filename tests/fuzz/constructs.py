@@ -1,6 +1,6 @@
 """Every construct of a query that the fuzzer makes, one function each. `CONSTRUCTS` lists them.
 
-To add a construct, write a function from a `Maker` to a `Made` and add its line to the table. What Stepwell does not run yet may be here already:
+To add a construct, write a function from a `Maker` to a `Made` and add its line to the table. What Stepwell does not run yet may be here:
 its refusals are counted, and the comparison with Spark begins when it runs.
 """
 
@@ -92,6 +92,8 @@ class Maker:
     def columns_of(self, scope: Sequence[Column], least: int = 1) -> list[tuple[Expr, Column]]:
         """Some plain columns, each with what it is."""
         free = [c for c in scope if not c.loose]
+        if not free:
+            return [(self.expr.literal("int"), Column("", "int"))]
         chosen = self.chance.sample(free, min(len(free), max(least, self.chance.randint(1, ITEMS_MAX))))
         return [(Expr(c.sql, c.type), c) for c in chosen]
 
@@ -173,7 +175,10 @@ def call(m: Maker, scope: Sequence[Column], *, spread: bool = False) -> tuple[Ex
         made, what = Expr("count(*)", "bigint"), Column("", "bigint")
     else:
         what = _result(m, function, column)
-        made = Expr(f"{function}({inner}{{0}})", what.type, (Expr(column.sql, column.type),))
+        argument = Expr(column.sql, column.type)
+        if m.maybe(0.2) and column.type not in FLOATS and column.type in m.expr.pools:
+            argument = m.expr.of_type(scope, column.type, 2)
+        made = Expr(f"{function}({inner}{{0}})", what.type, (argument,))
     if spread and m.maybe(0.3):
         made = Expr("{0} FILTER (WHERE {1})", made.type, (made, m.expr.condition(scope, 1)))
     return made, what
@@ -216,11 +221,11 @@ def _grouped(m: Maker, source: Any, scope: list[Column], *, spread: bool = False
         keys += [(made, Column("", made.type))] if made.operands else []
     keys = [(expr, replace(column, loose="")) for expr, column in keys]
     calls = [call(m, scope, spread=spread) for _ in range(m.chance.randint(0 if m.maybe(0.15) else 1, 3))]
-    having = ()
+    having: tuple[Expr, ...] = ()
     if calls and m.maybe(0.25) and not calls[0][1].loose:
         having = (Expr("{0} IS NOT NULL", BOOLEAN, (calls[0][0],)), Expr("count(*) > 1", BOOLEAN))
     group = tuple(expr for expr, _ in keys)
-    made = m.made(
+    return m.made(
         [*keys, *calls],
         source,
         None if shape else list(group),
@@ -229,7 +234,6 @@ def _grouped(m: Maker, source: Any, scope: list[Column], *, spread: bool = False
         shape=shape,
         having=having,
     )
-    return made
 
 
 def aggregate(m: Maker) -> Made:
@@ -281,11 +285,22 @@ def windowed(m: Maker) -> Made:
 
 def equality(m: Maker, left: Sequence[Column], right: Sequence[Column]) -> Expr | None:
     pairs = [(a, b) for a in left for b in right if a.type == b.type and not a.loose and not b.loose]
+    if m.maybe(0.15):  # Spark casts one of them
+        numbers = [(a, b) for a in left for b in right if _is_number(a) and _is_number(b)]
+        pairs = numbers or pairs
     if not pairs:
         return None
     a, b = m.chance.choice(pairs)
     operator = "<=>" if m.maybe(0.2) else "="
-    return Expr(f"{{0}} {operator} {{1}}", BOOLEAN, (Expr(a.sql, a.type), Expr(b.sql, b.type)))
+    sides = [Expr(a.sql, a.type), Expr(b.sql, b.type)]
+    if m.maybe(0.2):
+        computed = m.chance.randrange(2)
+        sides[computed] = m.expr.of_type((left, right)[computed], sides[computed].type, 2)
+    return Expr(f"{{0}} {operator} {{1}}", BOOLEAN, tuple(sides))
+
+
+def _is_number(column: Column) -> bool:
+    return not column.loose and (column.type in (*INTEGERS, *FLOATS) or column.type.startswith("decimal"))
 
 
 def joined(m: Maker, kind: str, residual: float = 0.3) -> tuple[Joined, list[Column], list[Column]]:

@@ -1,7 +1,7 @@
 """Random expressions with typed operands.
 
-Most are templates: the SQL texts by which `tests/stepwell/expressions` compares every entry of the lowering table with Spark. A template's columns
-are replaced by operands of the same types, so an expression that is added to the table is in the fuzzer as soon as it has its cases.
+Most are templates: the SQL texts by which `tests/stepwell/expressions` compares every entry of the lowering table with Spark. The columns of a
+template are replaced by operands of the same types, so an expression that is added to the table is in the fuzzer as soon as it has its cases.
 """
 
 from __future__ import annotations

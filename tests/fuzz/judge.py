@@ -1,7 +1,7 @@
 """One case, judged: every view after every compared step is Spark's batch answer; the messages of an output make the view; the bytes do not
 depend on workers, moves, restarts and crashes.
 
-A view that Stepwell refuses by name is left out and counted. A view for which Spark raises must stop the step with an error of the data that names
+A view that Stepwell refuses by name is left out and counted. If Spark raises for a view, the step must stop with an error of the data that names
 it; then the case goes on without it.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,7 +28,7 @@ from stepwell.project.definitions import quiet_spark
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
 from tests.fuzz.answers import Answers, Batch, Raised, raised
-from tests.fuzz.cases import Case, View, case_of, without_views
+from tests.fuzz.cases import Case, View, case_of, without_transients, without_views
 from tests.fuzz.compare import difference, one_of_each
 from tests.fuzz.machine import Machine, Story
 from tests.fuzz.terms import frame
@@ -48,6 +49,10 @@ class Wrong(AssertionError):
 
 class Invalid(Exception):
     """Spark does not analyse the case. A mistake of the fuzzer, or of the reducer, which tries things."""
+
+
+class _RaisesAtOnce(Exception):
+    """Spark's optimiser evaluates a constant of this view, and raises."""
 
 
 @dataclass
@@ -103,28 +108,65 @@ class Judge:
 
     def _check(self, case: Case) -> None:
         self.tally.cases += 1
-        case, resolved, circuit = self._supported(case)
+        case, resolved, circuit, first = self._settled(case)
         answers = self.batch.answers(case)
-        bad = raised(answers, case.compared)
-        if bad:
-            self._must_raise(case, circuit, resolved, bad)
-            self.tally.raised += len(bad)
-            case, resolved, circuit = self._supported(without_views(case, set(bad)))
+        for view, (step, answer) in raised(answers, case.compared).items():
+            if answer.condition not in SUM_OVERFLOWS or not _adds(case):
+                raise Wrong("no error", f"{view} after step {step}: Spark raises {answer.condition}, {answer.text}")
         self.tally.nodes |= {type(node) for node in circuit.nodes}
         self.tally.constructs.update(view.construct for view in case.views)
         self.tally.views += len(case.views)
         self.tally.steps += len(case.steps)
-        first = self._run(case, resolved, circuit, 0)
         self._compare(case, resolved, first, answers)
         for number in range(1, len(case.runs)):
             self._same_bytes(case, first, self._run(case, resolved, circuit, number), number)
 
+    def _settled(self, case: Case) -> tuple[Case, Resolved, Circuit, Story]:
+        """The case without the views for which Spark raises, and its first run."""
+        while True:
+            case, resolved, circuit = self._supported(case)
+            try:
+                return case, resolved, circuit, self._machine(case, resolved, circuit, 0).story()
+            except DataError as error:
+                case = self._without_failing(case, error)
+            except AssertionError as error:
+                raise Wrong("assertion", f"run 0: {error}") from error
+            except Exception as error:
+                raise Wrong(type(error).__name__, f"run 0: {error}") from error
+
+    def _without_failing(self, case: Case, error: DataError) -> Case:
+        """Spark must raise after the same step, for the view that the error names."""
+        assert error.step is not None, f"the error names no step: {error}"
+        answers = self.batch.answers(replace(case, compared=(error.step,)))
+        bad = raised(answers, (error.step,))
+        named = next((view.name for view in case.views if error.owner == f"view {view.name}"), None)
+        if named in bad:
+            self.tally.raised += len(bad)
+            return without_views(case, set(bad))
+        # A row that a step both adds and takes away is evaluated all the same: then it is left out.
+        plainer = without_transients(case)
+        if plainer != case and not bad:
+            return plainer
+        raise Wrong("raises", f"Spark raises in {sorted(bad)}, and Stepwell says: {error}") from error
+
+    def runnable(self, case: Case) -> Case:
+        """The case without the views that are refused, and without those for which Spark raises."""
+        with quiet_spark():
+            case, _, _ = self._supported(case)
+            return without_views(case, set(raised(self.batch.answers(case), case.compared)))
+
     # The project
 
     def _supported(self, case: Case) -> tuple[Case, Resolved, Circuit]:
-        """The case without the views that are refused. An append output that is refused becomes a changelog."""
+        """The case without the views that are refused, and without those for which Spark raises when it folds a constant. An append output that
+        is refused becomes a changelog."""
         while True:
-            resolved = self._resolve(case)
+            try:
+                resolved = self._resolve(case)
+            except _RaisesAtOnce as error:
+                self.tally.raised += 1
+                case = without_views(case, {str(error)})
+                continue
             lowered = survey(resolved.project)
             if not lowered.errors:
                 return case, resolved, lowered.circuit
@@ -154,7 +196,12 @@ class Judge:
                 _frame(view, bench.spark).createOrReplaceTempView(view.name)
                 continue
             made = None if view.mode is None else output(view.name, view.mode, view.key)
-            bench.view(view.name, lambda spark, view=view: _frame(view, spark), output=made)
+            try:
+                bench.view(view.name, partial(_frame, view), output=made)
+            except AnalysisException:
+                raise
+            except PySparkException as error:
+                raise _RaisesAtOnce(view.name) from error
             schema = bench.views[-1].schema
             types[view.name] = {f.name: f.dataType.simpleString() for f in schema.fields}
         return Resolved(bench.project(), types)
@@ -178,22 +225,6 @@ class Judge:
         }
         return Machine(case, case.runs[number], circuit, tables)
 
-    def _must_raise(
-        self, case: Case, circuit: Circuit, resolved: Resolved, bad: Mapping[str, tuple[int, Raised]]
-    ) -> None:
-        """Ours must end with an error that names one of the views, or a view through which it is computed."""
-        try:
-            self._machine(case, resolved, circuit, 0).story()
-        except DataError as error:
-            if not any(error.owner == f"view {name}" for name in bad):
-                raise Wrong("owner", f"Spark raises in {sorted(bad)}, and ours says: {error}") from error
-            return
-        except Exception as error:
-            raise Wrong(type(error).__name__, f"where Spark raises {bad}: {error}") from error
-        for view, (step, answer) in bad.items():
-            if answer.condition not in SUM_OVERFLOWS or not _adds(case, view):
-                raise Wrong("no error", f"{view} after step {step}: Spark raises {answer.condition}, {answer.text}")
-
     # The comparison
 
     def _compare(self, case: Case, resolved: Resolved, story: Story, answers: Answers) -> None:
@@ -208,7 +239,8 @@ class Judge:
                 if view.temporary:
                     continue
                 sparks = answers[step, view.name]
-                assert not isinstance(sparks, Raised)
+                if isinstance(sparks, Raised):
+                    continue
                 self.tally.answers += 1
                 self.tally.rows += len(sparks)
                 types = resolved.types[view.name]
@@ -236,8 +268,8 @@ def _frame(view: View, spark: SparkSession) -> DataFrame:
     return spark.sql(view.query.sql)
 
 
-def _adds(case: Case, view: str) -> bool:
-    """Whether a view, or one that it reads, has a sum."""
+def _adds(case: Case) -> bool:
+    """Whether a view has a sum."""
     return any("sum(" in text or "avg(" in text for text in map(text_of, case.views))
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.fuzz.cases import Case, Message, Run, Source, contents, without_views
+from tests.fuzz.cases import Case, Event, Message, Run, Source, contents, without_views
 from tests.fuzz.judge import Wrong, text_of
 from tests.fuzz.terms import smaller, tables_of
 
@@ -109,7 +109,8 @@ def _quieter(case: Case) -> Iterator[Case]:
 
 def _quieter_runs(run: Run) -> Iterator[Run]:
     steps = len(run.workers)
-    yield replace(run, events=("",) * steps)
+    quiet: tuple[Event, ...] = ("",) * steps
+    yield replace(run, events=quiet)
     yield replace(run, workers=(1,) * steps)
     yield replace(run, workers=(2,) * steps)
     yield replace(run, bucket_rows=None)
@@ -211,19 +212,19 @@ def described(case: Case) -> str:
     for number, step in enumerate(case.steps):
         compared = ", compared" if number in case.compared else ""
         lines.append(f"-- step {number}{compared}")
-        for m in step:
-            source = case.source(m.source)
-            key, value = m.key(source), m.value(source)
-            lines.append(
-                f"--   {m.source}/{m.partition}: {'' if key is None else key.decode() + ' -> '}{None if value is None else value.decode()}"
-            )
+        lines += [f"--   {_told(case.source(m.source), m)}" for m in step]
     for source in case.sources:
         last = contents(case)[source.name][-1]
+        rows = "; ".join(f"{count} x {text}" for (text, _), count in last.items())
+        lines.append(f"-- {source.name} holds in the end: {rows}")
+    for number, r in enumerate(case.runs):
         lines.append(
-            f"-- {source.name} holds in the end: " + "; ".join(f"{n} x {text}" for (text, _), n in last.items())
+            f"-- run {number}: workers {r.workers}, events {r.events}, {r.bucket_rows} rows in a bucket, seed {r.seed}"
         )
-    lines += [
-        f"-- run {n}: workers {r.workers}, events {r.events}, {r.bucket_rows} rows in a bucket, seed {r.seed}"
-        for n, r in enumerate(case.runs)
-    ]
     return "\n".join(lines)
+
+
+def _told(source: Source, message: Message) -> str:
+    key, value = message.key(source), message.value(source)
+    told = "null" if value is None else value.decode()
+    return f"{source.name}/{message.partition}: " + (told if key is None else f"{key.decode()} -> {told}")

@@ -238,7 +238,7 @@ def tables_of(tree: Any) -> set[str]:
 def smaller(tree: Any) -> Iterator[Any]:
     """Trees with one part less, the largest parts first. Many of them mean nothing; whoever asks has to try."""
     yield from _alternatives(tree)
-    if not is_dataclass(tree):
+    if not is_dataclass(tree) or isinstance(tree, type):
         return
     for field in fields(tree):
         value = getattr(tree, field.name)

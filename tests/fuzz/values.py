@@ -38,7 +38,7 @@ KEYS = ("bigint", "string", "int", "date", "decimal(10,2)", "boolean", "timestam
 _DAY_US = 86_400_000_000
 _NAN = float("nan")
 TAME: dict[str, list[Value]] = {
-    **dict.fromkeys(INTEGERS, [0, 1, 2, 3, 5, -1]),
+    **{type_: [0, 1, 2, 3, 5, -1] for type_ in INTEGERS},
     "float": [0.0, -0.0, 1.5, -2.25, 4.0, float("inf"), _NAN], "double": [0.0, -0.0, 1.5, -2.25, 4.0, 1024.125, float("inf"), _NAN],
     "decimal(10,2)": [Decimal(v) for v in ("0.00", "1.50", "-2.25", "10.00", "0.01")],
     "decimal(38,10)": [Decimal(v) for v in ("0", "1.5000000000", "-0.0000000001", "1234567890.1234567891")],
