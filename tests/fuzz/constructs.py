@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.fuzz.expressions import BOOLEAN, Column, Expressions
@@ -60,7 +60,6 @@ class Maker:
     wild: bool
     names: int = 0
     nested: int = 0
-    sub: Callable[[Maker], Made] = field(default=lambda maker: project(maker))
 
     def name(self, prefix: str) -> str:
         self.names += 1
@@ -73,15 +72,15 @@ class Maker:
 
     def read(self, relation: Relation | None = None) -> tuple[Any, list[Column], Relation]:
         """A relation in FROM, and its columns as an expression there reads them."""
-        relation = relation or self.chance.choice(self.relations)
+        relation = relation or self.chance.choice([*self.relations, *self.relations[-2:]])
         alias = self.name("a")
         return Named(relation.name, alias), qualified(relation.columns, alias), relation
 
     def source(self) -> tuple[Any, list[Column], Relation | None]:
         """Like `read`, or a query in FROM."""
-        if self.nested < 2 and self.maybe(0.2):
+        if self.nested < 2 and self.maybe(0.3):
             self.nested += 1
-            made = self.sub(self)
+            made = CONSTRUCTS[self.chance.choice(INNER)](self)
             self.nested -= 1
             alias = self.name("q")
             return Derived(made.query, alias), qualified(made.columns, alias), None
@@ -519,6 +518,20 @@ def explode(m: Maker) -> Made:
     both = [*scope, element, *more]
     return m.made([(Expr(element.sql, element.type), element), *m.items(both)], Lateral(source, text, (operand,)))
 
+
+INNER = (
+    "project",
+    "project",
+    "union all",
+    "union all",
+    "union",
+    "inner join",
+    "aggregate",
+    "distinct",
+    "anti join",
+    "except",
+)
+"""Of which the queries in FROM are made."""
 
 CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "project": project,
