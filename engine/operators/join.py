@@ -41,14 +41,9 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     ]
     left_trace.append(as_rows(left), left_hashes)
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
-    if node.residual is None:
-        return zset.consolidate(joined)
-    try:
-        return zset.consolidate(keep(joined, node.residual, node.types))
-    except ExpressionError:
-        # A row that leaves and one that comes in the same step are a pair of weight 0, for which the condition may fail. Only here does it cost
-        # a consolidation of all pairs.
-        return keep(zset.consolidate(joined), node.residual, node.types)
+    if node.residual is not None:
+        joined = keep(joined, node.residual, node.types)
+    return zset.consolidate(joined)
 
 
 def pairs_of(delta: pa.Table, key: Sequence[int], hashes: Hashes, trace: Trace, *, delta_is_left: bool) -> pa.Table:
@@ -61,11 +56,17 @@ def pairs_of(delta: pa.Table, key: Sequence[int], hashes: Hashes, trace: Trace, 
 
 
 def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) -> pa.Table:
-    """The rows for which the condition is true. The columns stay as they are."""
+    """The rows of a Z-set for which the condition is true. The columns stay as they are.
+
+    The condition may fail for pairs of weight 0: of a row that leaves and one that comes in the same step, or with a row that is gone and still
+    in two runs of a trace. They are left out then, which costs a consolidation of all rows."""
     if rows.num_rows == 0:
         return rows
     every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
-    return evaluate(condition, every, rows)
+    try:
+        return evaluate(condition, every, rows)
+    except ExpressionError:
+        return evaluate(condition, every, zset.consolidate(rows))
 
 
 JOIN = Operator(

@@ -132,13 +132,14 @@ def _match_counts(
     the left rows' keys."""
     assert node.residual is not None
     counts = np.zeros(left.num_rows, dtype=np.int64)
-    wanted = np.arange(left.num_rows) if asked is None else np.flatnonzero(asked)
-    matches = right_trace.probe(columns_at(zset.take_rows(left, wanted), node.left_key), hashes[wanted])
+    if asked is not None and not asked.all():
+        counts[asked] = _match_counts(node, only(left, asked), hashes[asked], right_trace)
+        return counts
+    matches = right_trace.probe(columns_at(left, node.left_key), hashes)
     if not len(matches.probe):
         return counts
-    of_left = wanted[matches.probe]
-    rows = zset.take_rows(left, of_left)
-    columns = [*rows.columns[:-1], *matches.rows.columns[:-1], pa.array(of_left)]
+    rows = zset.take_rows(left, matches.probe)
+    columns = [*rows.columns[:-1], *matches.rows.columns[:-1], pa.array(matches.probe)]
     pairs = zset.build(columns, matches.rows.columns[-1].to_numpy())
     kept = keep(pairs, node.residual, _types(pairs))
     np.add.at(counts, kept.columns[-2].to_numpy(), zset.weights_of(kept))

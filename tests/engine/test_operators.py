@@ -145,6 +145,13 @@ def test_a_row_that_leaves_never_meets_one_that_comes_in_the_same_step(anti: boo
     assert after == {None: {(1, "c", 1, "a"): 1}, False: {(1, "c"): 1}, True: {}}[anti]
     with pytest.raises(DataError, match="DIVIDE_BY_ZERO"):
         run(operator, node, [came, [exchanged[0], Counter({(1, "c"): 1})]])
+    nothing: Rows = Counter()
+    gone_before: list[list[Rows]] = [
+        [nothing, Counter({(1, "a"): 1, (1, "b"): 1})],
+        [nothing, Counter({(1, "a"): -1})],
+        [Counter({(1, "a"): 1}), nothing],
+    ]
+    assert run(operator, node, gone_before)[-1] == {None: {(1, "a", 1, "b"): 1}, False: {(1, "a"): 1}, True: {}}[anti]
 
 
 def semi(left: Rows, right: Rows, *, anti: bool, null_safe: bool, with_residual: bool) -> Rows:
