@@ -33,11 +33,6 @@ def judge(spark: SparkSession) -> Judge:
     return Judge(spark)
 
 
-@pytest.fixture
-def play(spark: SparkSession, broker: object, tmp_path: object, topic_prefix: str) -> Playground:
-    return Playground(spark, broker.bootstrap_servers, tmp_path, topic_prefix)  # type: ignore[attr-defined, arg-type]
-
-
 def featured(seed: int) -> tuple[str, ...]:
     return tuple(CONSTRUCTS)[seed * CONSTRUCTS_PER_SEED : (seed + 1) * CONSTRUCTS_PER_SEED]
 

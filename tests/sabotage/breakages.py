@@ -1,4 +1,4 @@
-"""The breakages, by what they break; a new one is an entry in one of the eight lists."""
+"""The breakages, by what they break; a new one is an entry in one of the lists."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
+from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
@@ -23,4 +24,5 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TEXT,
     *STORAGE,
     *TOP_K_BREAKAGES,
+    *COMBINATIONS,
 )
