@@ -14,6 +14,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 from stepwell.spark.session import make_session
 from tests.fuzz.judge import Invalid, Judge, Wrong
+from tests.fuzz.kept import written
 from tests.fuzz.reduce import SECONDS_MAX, described, reduced
 
 TOLD_EACH = 100
@@ -67,6 +68,7 @@ def _passes(judge: Judge, seed: int, seconds: float, folder: Path | None) -> boo
         print(text, flush=True)
         if folder is not None:
             (folder / f"{seed}.sql").write_text(text)
+            (folder / f"{seed}.case").write_text(written(small))
         return False
     except Exception:
         print(

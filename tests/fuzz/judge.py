@@ -149,6 +149,11 @@ class Judge:
             return plainer
         raise Wrong("raises", f"Spark raises in {sorted(bad)}, and Stepwell says: {error}") from error
 
+    def kinds(self, case: Case) -> set[type]:
+        """The kinds of nodes in the circuit of what is not refused."""
+        with quiet_spark():
+            return {type(node) for node in self._supported(case)[2].nodes}
+
     def runnable(self, case: Case) -> Case:
         """The case without the views that are refused, and without those for which Spark raises."""
         with quiet_spark():
