@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from engine.model.circuit import Node
 from tests.end_to_end.harness import Playground
-from tests.fuzz.cases import Case, Message, Run, Source, View, without_views
+from tests.fuzz.cases import Case, Form, Message, Run, Source, View, without_views
 from tests.fuzz.compare import difference, one_of_each
 from tests.fuzz.constructs import CONSTRUCTS
 from tests.fuzz.expressions import template_of
@@ -134,6 +134,25 @@ def test_one_row_of_each_key_is_any_of_sparks() -> None:
     assert one_of_each(sparks, sparks, TYPES, ["a"])[0]
     assert one_of_each(sparks[:1], sparks, TYPES, ["a"])[1]
     assert one_of_each(['{"a":2,"d":2.0}', sparks[0]], sparks, TYPES, ["a"])[0]
+
+
+def test_where_spark_raises_the_view_has_to_raise_and_the_others_are_compared(spark: SparkSession) -> None:
+    """The row on which one view fails comes in the second step, and a row that comes and goes in the first one fails only for us."""
+    source = Source("t", (("t0", "bigint", True),), "changelog")
+
+    def view(name: str, text: str) -> View:
+        return View(name, Select((Item(Expr(text, "double"), "c0"),), Named("t", "a")), "changelog")
+
+    def message(form: Form, value: int) -> Message:
+        row = (value,)
+        return Message("t", 0, form, *((row, None) if form == "d" else (None, row)))
+
+    passing = (message("c", 5), message("d", 5))
+    steps = ((message("c", 1), *passing), (message("c", 0),))
+    views = (view("view0", "1 / a.t0"), view("view1", "1 / (5 - a.t0)"), view("view2", "a.t0 + 0.5D"))
+    judge = Judge(spark)
+    judge.check(Case(1, (source,), views, steps, (Run((2, 2), ("", "move")),), (0, 1)))
+    assert judge.tally.raised == 1 and judge.tally.views == 2 and judge.tally.rows == 2 * (1 + 2)
 
 
 def test_a_failing_case_is_made_smaller() -> None:
