@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.fuzz.cases import Case, Event, Message, Run, Source, contents, without_views
+from tests.fuzz.cases import Case, Event, Message, Run, Source, View, contents, without_views
 from tests.fuzz.judge import Wrong, text_of
 from tests.fuzz.terms import smaller, tables_of
 
@@ -24,10 +24,14 @@ Check = Callable[[Case], None]
 def reduced(case: Case, wrong: Wrong, check: Check, seconds: float = SECONDS_MAX) -> tuple[Case, Wrong]:
     """The smallest case that was found, and how it fails."""
     deadline = time.monotonic() + seconds
+    tried = {repr(case)}  # a case that is no smaller must not come again
     while True:
         for other in smaller_cases(case):
             if time.monotonic() > deadline:
                 return case, wrong
+            if repr(other) in tried:
+                continue
+            tried.add(repr(other))
             found = _fails(other, check)
             if found is not None and found.kind == wrong.kind:
                 case, wrong = other, found
@@ -62,12 +66,23 @@ def smaller_cases(case: Case) -> Iterator[Case]:
     for number, view in enumerate(case.views):
         for query in smaller(view.query):
             yield replace(case, views=(*case.views[:number], replace(view, query=query), *case.views[number + 1 :]))
-        for plainer in (replace(view, temporary=False), replace(view, as_frame=False), replace(view, partitions=1),
-                        replace(view, mode="changelog", key=()), replace(view, mode=None, key=())):  # fmt: skip
-            if plainer != view and (plainer.mode is None or not plainer.temporary):
-                yield replace(case, views=(*case.views[:number], plainer, *case.views[number + 1 :]))
+        for plainer in _plainer_views(view):
+            yield replace(case, views=(*case.views[:number], plainer, *case.views[number + 1 :]))
     for source in case.sources:
         yield from _simpler_source(case, source)
+
+
+def _plainer_views(view: View) -> Iterator[View]:
+    if view.temporary:
+        yield replace(view, temporary=False)
+    if view.as_frame:
+        yield replace(view, as_frame=False)
+    if view.partitions > 1:
+        yield replace(view, partitions=1)
+    if view.mode is not None:
+        yield replace(view, mode=None, key=())
+        if view.mode != "changelog" or view.key:
+            yield replace(view, mode="changelog", key=())
 
 
 def _fewer_steps(case: Case) -> Iterator[Case]:
@@ -112,7 +127,8 @@ def _quieter_runs(run: Run) -> Iterator[Run]:
     quiet: tuple[Event, ...] = ("",) * steps
     yield replace(run, events=quiet)
     yield replace(run, workers=(1,) * steps)
-    yield replace(run, workers=(2,) * steps)
+    if max(run.workers) > 2:
+        yield replace(run, workers=(2,) * steps)
     yield replace(run, bucket_rows=None)
     for at, event in enumerate(run.events):
         if event:

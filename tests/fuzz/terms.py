@@ -273,8 +273,6 @@ def _alternatives(tree: Any) -> Iterator[Any]:
                 yield replace(tree, distinct=False)
             if tree.shape:
                 yield replace(tree, shape="")
-            if isinstance(tree.source, Derived) and isinstance(tree.source.query, Select):
-                yield replace(tree, source=replace(tree.source, query=tree.source.query))
         case Expr(_, kind, operands):
             for operand in operands:
                 if isinstance(operand, Expr) and operand.type == kind and operand != tree:
