@@ -11,7 +11,10 @@ END_TO_END := tests/end_to_end
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
-.PHONY: demo demo-cluster test check lint types soak sabotage bench benchmarks-sql clean
+SEEDS ?= 0-199
+SECONDS ?= 600
+
+.PHONY: demo demo-cluster test check lint types soak sabotage fuzz bench benchmarks-sql clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
@@ -54,6 +57,11 @@ soak: $(STAMP)
 sabotage: $(STAMP)
 	@mkdir -p build
 	$(BIN)/python -m tests.sabotage --write build/sabotage.md $(NAMES)
+
+# Judges random projects against Spark: SEEDS=FIRST-LAST, for at most SECONDS. A failing one is made smaller and written to build/fuzz.
+fuzz: $(STAMP)
+	@mkdir -p build/fuzz
+	$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --seconds $(SECONDS) --folder build/fuzz
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

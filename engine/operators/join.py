@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from engine.expressions.evaluate import evaluate
+from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.model.circuit import Expression, Join
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
@@ -56,11 +56,17 @@ def pairs_of(delta: pa.Table, key: Sequence[int], hashes: Hashes, trace: Trace, 
 
 
 def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) -> pa.Table:
-    """The rows for which the condition is true. The columns stay as they are."""
+    """The rows of a Z-set for which the condition is true. The columns stay as they are.
+
+    The condition may fail for pairs of weight 0: of a row that leaves and one that comes in the same step, or with a row that is gone and still
+    in two runs of a trace. They are left out then, which costs a consolidation of all rows."""
     if rows.num_rows == 0:
         return rows
     every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
-    return evaluate(condition, every, rows)
+    try:
+        return evaluate(condition, every, rows)
+    except ExpressionError:
+        return evaluate(condition, every, zset.consolidate(rows))
 
 
 JOIN = Operator(

@@ -26,7 +26,7 @@ from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_w
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.join import keep
-from engine.operators.keys import PlacedKey, columns_at, distinct_keys, matchable, net_by_key, only
+from engine.operators.keys import PlacedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Trace, as_rows, as_zset
@@ -100,20 +100,41 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     touched_hashes = left_key.hashes(touched)
     before = _match_counts(node, touched, touched_hashes, right_trace) > 0
     right_trace.append(as_rows(right), right_hashes)
-    after = _match_counts(node, touched, touched_hashes, right_trace) > 0
+    # Rows that leave have never met the rows that come, so no condition is evaluated for the two.
+    touched_leaves, leaves = _leaving(touched, left)
+    after = _match_counts(node, touched, touched_hashes, right_trace, ~touched_leaves) > 0
     sign = -1 if node.anti else 1
     out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
     left_hashes = left_key.hashes(left)
-    present = _match_counts(node, left, left_hashes, right_trace) > 0
+    present = _match_counts(node, left, left_hashes, right_trace, ~leaves) > 0
     out.append(only(left, present != node.anti))
     left_trace.append(as_rows(left), left_hashes)
     return out
 
 
-def _match_counts(node: SemiJoin, left: pa.Table, hashes: Hashes, right_trace: Trace) -> Int64s:
-    """For every left row, the number of right rows that match it and satisfy the residual. `hashes`: of the left rows' keys."""
+def _leaving(stored: pa.Table, change: pa.Table) -> tuple[Bools, Bools]:
+    """For every stored row and for every row of the change, whether the change takes the row away altogether. Both are consolidated."""
+    if not stored.num_rows or not (zset.weights_of(change) < 0).any():
+        return np.zeros(stored.num_rows, dtype=bool), np.zeros(change.num_rows, dtype=bool)
+    both = zset.add([stored, change])
+    row = range(both.num_columns - 1)
+    keys, _, group = distinct_keys(both, row, hash_keys(both, row))
+    net = np.zeros(keys.num_rows, np.int64)
+    np.add.at(net, group, zset.weights_of(both))
+    gone = (net == 0)[group]
+    return gone[: stored.num_rows], gone[stored.num_rows :]
+
+
+def _match_counts(
+    node: SemiJoin, left: pa.Table, hashes: Hashes, right_trace: Trace, asked: Bools | None = None
+) -> Int64s:
+    """For every left row, the number of right rows that match it and satisfy the residual; 0 for rows that are not `asked` for. `hashes`: of
+    the left rows' keys."""
     assert node.residual is not None
     counts = np.zeros(left.num_rows, dtype=np.int64)
+    if asked is not None and not asked.all():
+        counts[asked] = _match_counts(node, only(left, asked), hashes[asked], right_trace)
+        return counts
     matches = right_trace.probe(columns_at(left, node.left_key), hashes)
     if not len(matches.probe):
         return counts

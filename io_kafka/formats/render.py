@@ -32,18 +32,19 @@ _ESCAPES = {char: json.dumps(chr(char))[1:-1] for char in (*range(32), ord('"'),
 _ESCAPES = {char: text[:2] + text[2:].upper() for char, text in _ESCAPES.items()}
 
 
-def fragment(column: pa.Array) -> pa.Array:
-    """One JSON text per row, `null` for null."""
-    return filled(_texts(column), "null")
+def fragment(column: pa.Array, *, micros: bool = False) -> pa.Array:
+    """One JSON text per row, `null` for null. `micros`: see `record`."""
+    return filled(_texts(column, micros), "null")
 
 
-def record(names: list[str], columns: list[pa.Array]) -> pa.Array:
-    """One JSON object per row: {"name":fragment,...}."""
+def record(names: list[str], columns: list[pa.Array], *, micros: bool = False) -> pa.Array:
+    """One JSON object per row: {"name":fragment,...}. `micros`: a timestamp in a column of its own that is no whole number of milliseconds
+    has six digits, unlike in `to_json`, so that different rows have different texts."""
     if not names:
         raise ValueError("a record needs a column")
     parts: list[pa.Array | str] = []
     for index, (name, column) in enumerate(zip(names, columns, strict=True)):
-        parts += [f"{',' if index else '{'}{_quoted(name)}:", fragment(column)]
+        parts += [f"{',' if index else '{'}{_quoted(name)}:", fragment(column, micros=micros)]
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
@@ -52,7 +53,7 @@ def _quoted(name: str) -> str:
     return str(_escaped(pa.array([name]))[0].as_py())
 
 
-def _texts(column: pa.Array) -> pa.Array:
+def _texts(column: pa.Array, micros: bool = False) -> pa.Array:
     """One JSON text per row; null stays null."""
     kind = column.type
     if pa.types.is_struct(kind):
@@ -70,7 +71,7 @@ def _texts(column: pa.Array) -> pa.Array:
     if pa.types.is_date(kind):
         return pc.binary_join_element_wise('"', _dates(column), '"', "")
     if pa.types.is_timestamp(kind):
-        return pc.binary_join_element_wise('"', _timestamps(column), 'Z"' if kind.tz else '"', "")
+        return pc.binary_join_element_wise('"', _timestamps(column, micros), 'Z"' if kind.tz else '"', "")
     if pa.types.is_duration(kind):
         return pc.binary_join_element_wise('"', _each(column.cast(pa.int64()), javatext.interval_text), '"', "")
     return column.cast(pa.string())
@@ -136,14 +137,18 @@ def _dates(column: pa.Array) -> pa.Array:
     return _where(usual, days, inside.cast(pa.string()), date_text)
 
 
-def _timestamps(column: pa.Array) -> pa.Array:
-    """To milliseconds, rounded down, as Spark's default pattern has it."""
+def _timestamps(column: pa.Array, micros: bool) -> pa.Array:
+    """To milliseconds, rounded down, as Spark's default pattern has it. `micros`: with the rest of the digits if they are not zero."""
     us = column.cast(pa.timestamp("us")).cast(pa.int64())
-    ms = filled(us, 0).to_numpy(zero_copy_only=False) // 1000
+    ms, rest = np.divmod(filled(us, 0).to_numpy(zero_copy_only=False), 1000)
     usual = (ms >= FIRST_DAY * DAY_MS) & (ms < (LAST_DAY + 1) * DAY_MS)
     inside = pa.array(np.where(usual, ms, 0), pa.int64(), mask=nulls_of(us)).cast(pa.timestamp("ms"))
     texts = pc.binary_replace_slice(inside.cast(pa.string()).cast(pa.binary()), 10, 11, b"T").cast(pa.string())
-    return _where(usual, pa.array(ms, mask=nulls_of(us)), texts, timestamp_text_of_ms)
+    texts = _where(usual, pa.array(ms, mask=nulls_of(us)), texts, timestamp_text_of_ms)
+    if not micros or not rest.any():
+        return texts
+    digits = _each(pa.array(rest), "{:03d}".format)
+    return pc.if_else(pa.array(rest == 0), texts, pc.binary_join_element_wise(texts, digits, ""))
 
 
 def _base64(column: pa.Array) -> pa.Array:

@@ -91,9 +91,12 @@ class Content:
             if image is not None:
                 yield _text(image).encode(), weight
 
+    def rows(self) -> Iterable[bytes]:
+        """What is there now."""
+        return self._rows.elements() if self.view.mode != "upsert" else (value for _, value in self._by_key.values())
+
     def bag(self, inexact: frozenset[str]) -> Bag:
-        live = self._rows.elements() if self.view.mode != "upsert" else (value for _, value in self._by_key.values())
-        return bag_of(live, inexact)
+        return bag_of(self.rows(), inexact)
 
     def compare(self, step: int, answer: Answer) -> Iterator[str]:
         mine, right = self.bag(answer.inexact), bag_of(answer.rows, answer.inexact)

@@ -129,6 +129,31 @@ def test_join(left: list[Rows], right: list[Rows], null_safe: bool, with_residua
     assert run(step_join, node, steps) == twin(definition, steps)
 
 
+@pytest.mark.parametrize("anti", [None, False, True])
+def test_a_row_that_leaves_never_meets_one_that_comes_in_the_same_step(anti: bool | None) -> None:
+    """The condition fails for such a pair, which is in no table of either moment; and for a pair that stays it must fail."""
+    fails = Expression("""CASE WHEN "c1" = "c3" THEN error('[DIVIDE_BY_ZERO] ') ELSE true END""", pa.bool_())
+    node: Node = (
+        Join((0, 1), BOTH, (0,), (0,), (False,), fails)
+        if anti is None
+        else SemiJoin((0, 1), TYPES, anti, (0,), (0,), (False,), fails)
+    )
+    operator = step_join if anti is None else step_semi_join
+    came: list[Rows] = [Counter({(1, "a"): 1, (1, "c"): 2}), Counter({(1, "b"): 1})]
+    exchanged: list[Rows] = [Counter({(1, "a"): -1, (1, "c"): -1}), Counter({(1, "b"): -1, (1, "a"): 1})]
+    after = run(operator, node, [came, exchanged])[-1]
+    assert after == {None: {(1, "c", 1, "a"): 1}, False: {(1, "c"): 1}, True: {}}[anti]
+    with pytest.raises(DataError, match="DIVIDE_BY_ZERO"):
+        run(operator, node, [came, [exchanged[0], Counter({(1, "c"): 1})]])
+    nothing: Rows = Counter()
+    gone_before: list[list[Rows]] = [
+        [nothing, Counter({(1, "a"): 1, (1, "b"): 1})],
+        [nothing, Counter({(1, "a"): -1})],
+        [Counter({(1, "a"): 1}), nothing],
+    ]
+    assert run(operator, node, gone_before)[-1] == {None: {(1, "a", 1, "b"): 1}, False: {(1, "a"): 1}, True: {}}[anti]
+
+
 def semi(left: Rows, right: Rows, *, anti: bool, null_safe: bool, with_residual: bool) -> Rows:
     def matches(a: tuple[Any, ...]) -> bool:
         return any(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -31,7 +32,7 @@ from engine.model.circuit import (
 from engine.run.exchange import to_buffer
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
-from tests.engine.zsets import TYPES, Rows, histories, to_table
+from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
 
 LONG, TEXT = TYPES
 MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
@@ -165,3 +166,48 @@ def test_an_error_in_one_task_stops_all_later_ones_and_names_the_view() -> None:
     key_in_two_partitions = to_table([(1, "a", False, 0, 0), (1, "b", False, 1, 0)], MESSAGE)
     with pytest.raises(DataError, match="source right, step 0"):
         machine.step({"right": key_in_two_partitions})
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_one_column_may_be_compared_with_two_of_the_other_side(workers: int) -> None:
+    """ON l.a = r.x AND l.a = r.y, in a join and in an anti-join. One of the sides, or none, is placed by a part of the key."""
+    two = (LONG, LONG)
+    nodes = (
+        Source((), two, "l", retracts=True),
+        Source((), two, "r", retracts=True),
+        Join((0, 1), (*two, *two), (0, 0), (0, 1), (False, False)),
+        View((2,), (*two, *two), "both", ("a", "b", "x", "y"), False),
+        Output((3,), (), "both", "changelog", ("a", "b", "x", "y")),
+        SemiJoin((0, 1), two, True, (0, 0), (0, 1), (False, False)),
+        View((5,), two, "none", ("a", "b"), False),
+        Output((6,), (), "none", "changelog", ("a", "b")),
+        Distinct((1,), two),
+        SemiJoin((0, 8), two, False, (1, 1), (0, 1), (False, False)),
+        View((9,), two, "some", ("a", "b"), False),
+        Output((10,), (), "some", "changelog", ("a", "b")),
+    )
+    machine = InProcess(Circuit(nodes), workers, {"both": 1, "none": 1, "some": 1})
+    found: dict[str, Counter[str]] = {"both": Counter(), "none": Counter(), "some": Counter()}
+    left: Rows = Counter()
+    right: Rows = Counter()
+    for step in range(3):
+        changes: list[Rows] = [
+            Counter({(key, key % 3): (-1 if step == 2 and key == 1 else 1) for key in range(4)}),
+            Counter({(x, y): (-1 if step == 2 and x == 2 else 1) for x in range(3) for y in range(x, 3)}),
+        ]
+        left, right = plus(left, changes[0]), plus(right, changes[1])
+        written = machine.step({"l": to_table(changes[0], two), "r": to_table(changes[1], two)})
+        for handle, table in written.items():
+            for value in table.column("value").to_pylist():
+                change = json.loads(value)
+                for image, weight in ((change["before"], -1), (change["after"], 1)):
+                    if image is not None:
+                        found[handle][json.dumps(list(image.values()))] += weight
+        pairs = [(l, r, n * m) for l, n in left.items() for r, m in right.items() if l[0] == r[0] == r[1]]  # noqa: E741
+        matched = {r[0] for r in right if r[0] == r[1]}
+        expected: dict[str, Counter[str]] = {
+            "both": Counter({json.dumps([*one, *other]): n for one, other, n in pairs}),
+            "none": Counter({json.dumps(row): n for row, n in left.items() if row[0] not in matched}),
+            "some": Counter({json.dumps(row): n for row, n in left.items() if row[1] in matched}),
+        }
+        assert {handle: +rows for handle, rows in found.items()} == expected

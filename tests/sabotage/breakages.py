@@ -9,6 +9,7 @@ from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
+from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
@@ -25,4 +26,5 @@ BREAKAGES: tuple[Breakage, ...] = (
     *STORAGE,
     *TOP_K_BREAKAGES,
     *WINDOWS,
+    *COMBINATIONS,
 )

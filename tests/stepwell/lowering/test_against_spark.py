@@ -41,6 +41,9 @@ QUERIES: dict[str, Query] = {
         "SELECT a, count(*) FILTER (WHERE b > 1) AS n, sum(b) FILTER (WHERE s = 'x') AS total, count(a, b) AS both "
         "FROM t GROUP BY a"
     ),
+    "extremes by nested keys": (
+        "SELECT max(b) AS top, min(s) AS low, count(*) AS n FROM t GROUP BY array(a, b % 2), named_struct('x', s, 'y', array(s))"
+    ),
     "one count distinct": "SELECT a, count(DISTINCT b) AS n, sum(DISTINCT b) AS total, max(b) AS top FROM t GROUP BY a",
     "count distinct of two columns": "SELECT a, count(DISTINCT b, s) AS n FROM t GROUP BY a",
     "several count distinct": (
@@ -89,6 +92,7 @@ QUERIES: dict[str, Query] = {
     "join": "SELECT t.b, u.c FROM t JOIN u ON t.a + 1 = u.a AND t.b > u.c",
     "join on doubles": "SELECT t.a, u.c FROM t JOIN u ON t.d = u.d",
     "join on two keys": "SELECT t.b, u.c, t.d FROM t JOIN u ON t.a = u.a AND t.s = u.s",
+    "join of one column with two": "SELECT t.b, u.c FROM t JOIN u ON t.a = u.a AND t.a = u.c",
     "null-safe join": "SELECT t.b, u.c FROM t JOIN u ON t.a <=> u.a",
     "cross join": "SELECT t.a, u.c FROM t CROSS JOIN u WHERE t.b < u.c",
     "self-join": "SELECT x.a, y.s FROM t x JOIN t y ON x.a = y.b",

@@ -1,0 +1,140 @@
+"""Spark's batch answer after each step of a case, by few jobs: the answers of all views after all steps are one union."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from tests.fuzz.cases import Case, Source, View, contents
+from tests.fuzz.terms import Unduplicated, frame
+from tests.fuzz.values import arrow_column
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    # Tiny inputs: to compile a plan would take longer than to run it. And the expressions' reference is Spark's interpreter.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@dataclass(frozen=True)
+class Raised:
+    """Spark's error, in place of the rows. `condition`: the class of the error."""
+
+    condition: str
+    text: str
+
+
+Rows = list[str]
+Answers = dict[tuple[int, str], Rows | Raised]
+"""By step and view. A row is JSON."""
+
+
+class Batch:
+    """A session whose jobs are tiny."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark.newSession()
+        for name, value in SETTINGS.items():
+            self.spark.conf.set(name, value)
+
+    def answers(self, case: Case) -> Answers:
+        frames = dict(self._frames(case))
+        try:
+            return self._collected(frames)
+        except (PySparkException, Py4JJavaError):
+            return self._one_by_one(frames)
+
+    def _frames(self, case: Case) -> Iterator[tuple[tuple[int, str], DataFrame]]:
+        tables = {source.name: self._versions(source, case) for source in case.sources}
+        for step in case.compared:
+            for source in case.sources:
+                self._at(tables[source.name], source, step).createOrReplaceTempView(source.name)
+            for view in case.views:
+                made = self.frame(view, spread=True)
+                made.createOrReplaceTempView(view.name)
+                if not view.temporary:
+                    text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+                    yield (step, view.name), made.select(text.alias("row"))
+
+    def frame(self, view: View, *, spread: bool = False) -> DataFrame:
+        """`spread`: all rows of which a view may hold any."""
+        query = view.query
+        if spread and view.any_of is not None:
+            assert isinstance(query, Unduplicated)
+            query = query.query
+        if view.as_frame:
+            made: DataFrame = eval(frame(query), {"spark": self.spark, "F": F})
+            return made
+        return self.spark.sql(query.sql)
+
+    def _versions(self, source: Source, case: Case) -> DataFrame:
+        """Every row with the step from which on and the one before which it is there."""
+        steps = contents(case)[source.name]
+        rows: list[tuple[Any, ...]] = []
+        for key in {key for step in steps for key in step}:
+            counts = [step[key] for step in steps]
+            for copy in range(max(counts)):
+                there = [count > copy for count in counts]
+                edges = [i for i, now in enumerate(there) if now != (i > 0 and there[i - 1])] + [len(there)]
+                spans = zip(edges[::2], edges[1::2], strict=False)
+                rows += [(*key[1], first, end) for first, end in spans]
+        columns = list(zip(*rows, strict=True)) or [()] * (len(source.columns) + 2)
+        arrays = [arrow_column(list(c), t) for c, t in zip(columns, source.types, strict=False)]
+        arrays += [pa.array(c, pa.int32()) for c in columns[-2:]]
+        names = [name for name, _, _ in source.columns]
+        schema = StructType.fromDDL(f"{source.ddl}, first int, beyond int")
+        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, [*names, "first", "beyond"]), schema).coalesce(1)
+
+    def _at(self, versions: DataFrame, source: Source, step: int) -> DataFrame:
+        """The table after a step, of which the optimiser sees as much as Stepwell's does: the types."""
+        names = [name for name, _, _ in source.columns]
+        rows = versions.where(f"first <= {step} AND {step} < beyond").select(*names)._jdf
+        opaque = self.spark._jsparkSession.internalCreateDataFrame(rows.queryExecution().toRdd(), rows.schema(), False)
+        return DataFrame(opaque, self.spark)
+
+    def _collected(self, frames: Mapping[tuple[int, str], DataFrame]) -> Answers:
+        whole: DataFrame | None = None
+        for number, each in enumerate(frames.values()):
+            numbered = each.select(F.lit(number).alias("n"), "row")
+            whole = numbered if whole is None else whole.unionAll(numbered)
+        found: defaultdict[int, Rows] = defaultdict(list)
+        if whole is not None:
+            for number, row in whole.collect():
+                found[number].append(row)
+        return {key: found[number] for number, key in enumerate(frames)}
+
+    def _one_by_one(self, frames: Mapping[tuple[int, str], DataFrame]) -> Answers:
+        found: Answers = {}
+        for key, each in frames.items():
+            try:
+                found[key] = [row[0] for row in each.collect()]
+            except (PySparkException, Py4JJavaError) as error:
+                found[key] = Raised(condition_of(error), str(error).split("\n")[0])
+        return found
+
+
+def condition_of(error: Exception) -> str:
+    """The class of Spark's error, or the Java class."""
+    if isinstance(error, PySparkException):
+        return str(error.getCondition() or type(error).__name__)
+    return str(error.java_exception.getClass().getName()) if isinstance(error, Py4JJavaError) else type(error).__name__
+
+
+def raised(answers: Answers, steps: Sequence[int]) -> dict[str, tuple[int, Raised]]:
+    """The views for which Spark raises, with the first step at which it does."""
+    found: dict[str, tuple[int, Raised]] = {}
+    for (step, view), answer in answers.items():
+        if isinstance(answer, Raised) and step in steps:
+            found.setdefault(view, (step, answer))
+    return found

@@ -1,0 +1,315 @@
+"""One case, judged: every view after every compared step is Spark's batch answer; the messages of an output make the view; the bytes do not
+depend on workers, moves, restarts and crashes.
+
+A view that Stepwell refuses by name is left out and counted. If Spark raises for a view, the step must stop with an error of the data that names
+it; then the case goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.errors import DataError
+from engine.model.circuit import Circuit
+from engine.run.sources import SourceTable
+from io_kafka.formats import SourceFormat
+from stepwell.catalyst.types import arrow_schema
+from stepwell.errors import OwnMistake, ProjectError, UnsupportedError
+from stepwell.lowering.driver import survey
+from stepwell.planning.plans import ResolvedProject
+from stepwell.project.definitions import quiet_spark
+from tests.end_to_end.oracle_rows import Content, Watched
+from tests.end_to_end.oracle_topics import Message
+from tests.fuzz.answers import Answers, Batch, Raised, raised
+from tests.fuzz.cases import Case, View, case_of, without_transients, without_views
+from tests.fuzz.compare import difference, one_of_each
+from tests.fuzz.machine import Machine, Story
+from tests.fuzz.terms import frame
+from tests.stepwell.expressions.edges import DDL
+from tests.stepwell.lowering.projects import Workbench, output
+
+SUM_OVERFLOWS = ("ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION")
+"""Spark raises them also for a sum whose parts are too large in the order in which it adds them. Ours is exact, whatever the order."""
+
+
+class Wrong(AssertionError):
+    """A defect. `kind` says of which sort, so that a smaller case is only taken for the same one if it is of that sort."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+class Invalid(Exception):
+    """Spark does not analyse the case. A mistake of the fuzzer, or of the reducer, which tries things."""
+
+
+class _RaisesAtOnce(Exception):
+    """Spark's optimiser evaluates a constant of this view, and raises."""
+
+
+@dataclass
+class Tally:
+    """What was judged."""
+
+    cases: int = 0
+    views: int = 0
+    steps: int = 0
+    answers: int = 0
+    rows: int = 0
+    raised: int = 0
+    invalid: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    constructs: Counter[str] = field(default_factory=Counter)
+    nodes: set[type] = field(default_factory=set)
+    expressions: set[str] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cases} projects, {self.views} views, {self.steps} steps, {self.answers} answers of {self.rows} rows compared; "
+            f"{self.raised} views raise, {sum(self.refused.values())} are refused, {self.invalid} projects are no projects of Spark's"
+        )
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A case's project. `types`: the columns of each view, with Spark's names of their types."""
+
+    project: ResolvedProject
+    types: Mapping[str, Mapping[str, str]]
+
+
+class Judge:
+    """Has the sessions. `tally` counts over all cases."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark, self.batch, self.tally = spark, Batch(spark), Tally()
+        self.edge: DataFrame = self.batch.spark.createDataFrame([], DDL)
+
+    def case(self, seed: int, featured: tuple[str, ...] = ()) -> Case:
+        case, used = case_of(seed, self.edge, featured)
+        self.tally.expressions |= used
+        return case
+
+    def check(self, case: Case) -> None:
+        """Raises Wrong, or Invalid."""
+        with quiet_spark():
+            try:
+                self._check(case)
+            except PySparkException as error:
+                raise Invalid(str(error)) from error
+
+    def _check(self, case: Case) -> None:
+        self.tally.cases += 1
+        case, resolved, circuit, first = self._settled(case)
+        answers = self.batch.answers(case)
+        for view, (step, answer) in raised(answers, case.compared).items():
+            if answer.condition not in SUM_OVERFLOWS or not _adds(case):
+                raise Wrong("no error", f"{view} after step {step}: Spark raises {answer.condition}, {answer.text}")
+        self.tally.nodes |= {type(node) for node in circuit.nodes}
+        self.tally.constructs.update(view.construct for view in case.views)
+        self.tally.views += len(case.views)
+        self.tally.steps += len(case.steps)
+        self._compare(case, resolved, first, answers)
+        for number in range(1, len(case.runs)):
+            self._same_bytes(case, first, self._run(case, resolved, circuit, number), number)
+
+    def _settled(self, case: Case) -> tuple[Case, Resolved, Circuit, Story]:
+        """The case without the views for which Spark raises, and its first run."""
+        while True:
+            case, resolved, circuit = self._supported(case)
+            try:
+                return case, resolved, circuit, self._machine(case, resolved, circuit, 0).story()
+            except DataError as error:
+                case = self._without_failing(case, error)
+            except AssertionError as error:
+                raise Wrong("assertion", f"run 0: {error}") from error
+            except Exception as error:
+                raise Wrong(type(error).__name__, f"run 0: {error}") from error
+
+    def _without_failing(self, case: Case, error: DataError) -> Case:
+        """Spark must raise after the same step, for the view that the error names."""
+        assert error.step is not None, f"the error names no step: {error}"
+        answers = self.batch.answers(replace(case, compared=(error.step,)))
+        bad = raised(answers, (error.step,))
+        named = next((view.name for view in case.views if error.owner == f"view {view.name}"), None)
+        if named in bad:
+            self.tally.raised += len(bad)
+            return without_views(case, set(bad))
+        # A row that a step both adds and takes away is evaluated all the same: then it is left out.
+        plainer = without_transients(case)
+        if plainer != case and not bad:
+            return plainer
+        raise Wrong("raises", f"Spark raises in {sorted(bad)}, and Stepwell says: {error}") from error
+
+    def kinds(self, case: Case) -> set[type]:
+        """The kinds of nodes in the circuit of what is not refused."""
+        with quiet_spark():
+            return {type(node) for node in self._supported(case)[2].nodes}
+
+    def runnable(self, case: Case) -> Case:
+        """The case without the views that are refused, and without those for which Spark raises."""
+        with quiet_spark():
+            case, _, _ = self._supported(case)
+            return without_views(case, set(raised(self.batch.answers(case), case.compared)))
+
+    # The project
+
+    def _supported(self, case: Case) -> tuple[Case, Resolved, Circuit]:
+        """The case without the views that are refused, and without those for which Spark raises when it folds a constant. An append output that
+        is refused becomes a changelog."""
+        while True:
+            try:
+                resolved = self._resolve(case)
+            except _RaisesAtOnce as error:
+                self.tally.raised += 1
+                case = without_views(case, {str(error)})
+                continue
+            lowered = survey(resolved.project)
+            if not lowered.errors:
+                return case, resolved, lowered.circuit
+            refused: set[str] = set()
+            for error in lowered.errors:
+                case = self._refusal(case, error, refused)
+            case = without_views(case, refused)
+
+    def _refusal(self, case: Case, error: ProjectError, refused: set[str]) -> Case:
+        if isinstance(error, OwnMistake) or not isinstance(error, UnsupportedError) or error.view is None:
+            raise Wrong("mistake", str(error)) from error
+        if "an append output cannot take rows back" in error.message:
+            views = tuple(replace(v, mode="changelog") if v.name == error.view else v for v in case.views)
+            return replace(case, views=views)
+        self.tally.refused[error.message] += 1
+        refused.add(error.view)
+        return case
+
+    def _resolve(self, case: Case) -> Resolved:
+        bench = Workbench(self.spark)
+        bench.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        types: dict[str, Mapping[str, str]] = {}
+        for source in case.sources:
+            bench.source(source.name, source.ddl, source.mode, source.key)
+        for view in case.views:
+            if view.temporary:
+                _frame(view, bench.spark).createOrReplaceTempView(view.name)
+                continue
+            made = None if view.mode is None else output(view.name, view.mode, view.key)
+            try:
+                bench.view(view.name, partial(_frame, view), output=made)
+            except AnalysisException:
+                raise
+            except PySparkException as error:
+                raise _RaisesAtOnce(view.name) from error
+            schema = bench.views[-1].schema
+            types[view.name] = {f.name: f.dataType.simpleString() for f in schema.fields}
+        return Resolved(bench.project(), types)
+
+    # The steps
+
+    def _run(self, case: Case, resolved: Resolved, circuit: Circuit, number: int) -> Story:
+        try:
+            return self._machine(case, resolved, circuit, number).story()
+        except DataError as error:
+            raise Wrong("raises", f"Spark has an answer, and run {number} says: {error}") from error
+        except AssertionError as error:
+            raise Wrong("assertion", f"run {number}: {error}") from error
+        except Exception as error:
+            raise Wrong(type(error).__name__, f"run {number}: {error}") from error
+
+    def _machine(self, case: Case, resolved: Resolved, circuit: Circuit, number: int) -> Machine:
+        tables = {
+            s.handle: SourceTable(s.handle, s.topic, SourceFormat(s.handle, arrow_schema(s.schema), s.mode, s.key))
+            for s in resolved.project.sources
+        }
+        return Machine(case, case.runs[number], circuit, tables)
+
+    # The comparison
+
+    def _compare(self, case: Case, resolved: Resolved, story: Story, answers: Answers) -> None:
+        folds = {v.name: Content(Watched(v.name, v.name, v.mode)) for v in case.views if v.mode is not None}
+        for step, written in enumerate(story.messages):
+            for name, content in folds.items():
+                for fault in content.take(step, list(_numbered(written, name))):
+                    if not _is_of_milliseconds(fault, resolved.types[name]):
+                        raise Wrong("messages", fault)
+            if step not in case.compared:
+                continue
+            for view in case.views:
+                if view.temporary:
+                    continue
+                sparks = answers[step, view.name]
+                if isinstance(sparks, Raised):
+                    continue
+                self.tally.answers += 1
+                self.tally.rows += len(sparks)
+                types = resolved.types[view.name]
+                if view.name in folds:
+                    _equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types)
+                if view.name in story.contents[step]:
+                    _equal(view, step, "a query reads", story.contents[step][view.name], sparks, types)
+
+    def _same_bytes(self, case: Case, first: Story, other: Story, number: int) -> None:
+        for step, (one, two) in enumerate(zip(first.messages, other.messages, strict=True)):
+            for name in one:
+                if one[name] != two[name]:
+                    text = f"{name} in step {step}: run 0 wrote {_shown(one[name])}, run {number} {_shown(two[name])}"
+                    raise Wrong("bytes", text)
+        for step in case.compared:
+            for name, rows in first.contents[step].items():
+                if sorted(rows) != sorted(other.contents[step][name]):
+                    raise Wrong("content", f"{name} after step {step}: {rows} and {other.contents[step][name]}")
+
+
+def _frame(view: View, spark: SparkSession) -> DataFrame:
+    if view.as_frame:
+        made: DataFrame = eval(frame(view.query), {"spark": spark, "F": F})
+        return made
+    return spark.sql(view.query.sql)
+
+
+def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
+    """Whether rows that differ by microseconds explain it, for messages have milliseconds."""
+    return ("nothing changes" in fault or "both added and taken away" in fault) and any(
+        "timestamp" in t for t in types.values()
+    )
+
+
+def _adds(case: Case) -> bool:
+    """Whether a view has a sum."""
+    return any("sum(" in text or "avg(" in text for text in map(text_of, case.views))
+
+
+def text_of(view: View) -> str:
+    return frame(view.query) if view.as_frame else view.query.sql
+
+
+def _numbered(written: Mapping[str, object], name: str) -> Iterator[tuple[int, Message]]:
+    table = written.get(name)
+    if table is None:
+        return
+    columns = (table.column(c).to_pylist() for c in ("partition", "key", "value"))  # type: ignore[attr-defined]
+    for offset, (partition, key, value) in enumerate(zip(*columns, strict=True)):
+        yield partition, Message(offset, key, value, ())
+
+
+def _equal(view: View, step: int, who: str, ours: list[bytes], sparks: list[str], types: Mapping[str, str]) -> None:
+    if view.any_of is not None:
+        extra, missing = one_of_each(ours, sparks, types, view.any_of)
+    else:
+        extra, missing = difference(ours, sparks, types, dict(view.loose))
+    if extra or missing:
+        raise Wrong(
+            "rows",
+            f"{view.name} after step {step}: {who} {len(ours)} rows, Spark has {len(sparks)}\n  too many: {extra[:5]}\n  missing: {missing[:5]}",
+        )
+
+
+def _shown(table: object) -> str:
+    return str(table.to_pylist()[:6])  # type: ignore[attr-defined]

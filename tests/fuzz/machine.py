@@ -1,0 +1,166 @@
+"""Runs a case in this process: real messages, real decoding, all workers with their exchange, state in memory.
+
+Between two steps the state may be reopened, slots may move, workers may join or leave, and a step may be lost and run again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+from base.slots import SLOTS, SlotSet
+from engine.analysis.content import content_of
+from engine.model.circuit import Circuit, View
+from engine.model.placement import Placement
+from engine.operators.base import StepContext
+from engine.rows import zset
+from engine.run.in_process import InProcess
+from engine.run.sources import SourceTable, read_sources
+from engine.state import trace
+from engine.state.store import DictStore
+from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.formats import OutputFormat, encode
+from io_kafka.offsets import OffsetRange
+from io_kafka.step_log.digest import canonical
+from tests.engine.test_moves import move_state
+from tests.fuzz.cases import Case, Run, Step
+
+RANGE_SLOTS = 512
+"""Of the ranges that change their owner."""
+
+
+@dataclass
+class Story:
+    """What came of each step: the messages of every output in canonical order, and the content of every kept view as JSON."""
+
+    messages: list[dict[str, pa.Table]] = field(default_factory=list)
+    contents: list[dict[str, list[bytes]]] = field(default_factory=list)
+
+
+class Machine:
+    """`tables`: how the messages of each source are decoded, by name."""
+
+    def __init__(self, case: Case, run: Run, circuit: Circuit, tables: Mapping[str, SourceTable]) -> None:
+        self.case, self.run, self.circuit, self.tables = case, run, circuit, tables
+        self.chance = random.Random(run.seed)
+        self.partitions = {view.name: view.partitions for view in case.views if view.mode is not None}
+        self.inner = InProcess(circuit, run.workers[0], self.partitions)
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.before: tuple[list[dict[bytes, bytes]], Placement, dict[tuple[str, int], int]] | None = None
+
+    def story(self) -> Story:
+        """Raises what a step raises."""
+        told = Story()
+        with self._buckets():
+            for number in range(len(self.case.steps)):
+                self._prepare(number, told)
+                told.messages.append(self._step(number))
+                told.contents.append(self._contents() if number in self.case.compared else {})
+        return told
+
+    @contextmanager
+    def _buckets(self) -> Iterator[None]:
+        if self.run.bucket_rows is None:
+            yield
+            return
+        with patch.object(trace, "BUCKET_ROWS_MAX", self.run.bucket_rows):
+            yield
+
+    def _prepare(self, number: int, told: Story) -> None:
+        match self.run.events[number]:
+            case "restart":
+                self._reopen([dict(store.records) for store in self.inner.stores], self.inner.placement)
+            case "crash" if self.before is not None:
+                records, placement, self.offsets = self.before
+                self._reopen(records, placement)
+                self.inner.steps = number - 1
+                again = self._step(number - 1)
+                assert again == told.messages[number - 1], f"step {number - 1} has other output when it is replayed"
+            case "move":
+                self._place(self.run.workers[number], shuffle=True)
+        if len(self.inner.stores) != self.run.workers[number]:
+            self._place(self.run.workers[number], shuffle=False)
+        self.before = [dict(s.records) for s in self.inner.stores], self.inner.placement, dict(self.offsets)
+
+    def _reopen(self, records: list[dict[bytes, bytes]], placement: Placement) -> None:
+        """What is not in the records is lost."""
+        steps = self.inner.steps
+        self.inner = InProcess(self.circuit, len(records), self.partitions)
+        self.inner.stores = [DictStore() for _ in records]
+        for store, mine in zip(self.inner.stores, records, strict=True):
+            store.records = dict(mine)
+        self.inner.placement, self.inner.steps = placement, steps
+
+    def _place(self, workers: int, shuffle: bool) -> None:
+        """Gives slots to other workers, and what lies in them with them."""
+        inner = self.inner
+        while len(inner.stores) < workers:
+            inner.stores.append(DictStore())
+        every = range(len(inner.stores))
+        owned = {worker: inner.placement.owned.get(worker, SlotSet(())) for worker in every}
+        inner.placement = Placement(0, owned, {})
+        ranges: dict[int, list[tuple[int, int]]] = {worker: [] for worker in every}
+        for first in range(0, SLOTS, RANGE_SLOTS):
+            owner = next(worker for worker, slots in owned.items() if first in slots)
+            leaves = owner >= workers or (shuffle and (first == 0 or self.chance.random() < 0.5))
+            new = not shuffle and self.chance.random() < 1 / workers
+            ranges[self.chance.randrange(workers) if leaves or new else owner].append((first, first + RANGE_SLOTS))
+        move_state(inner, Placement(0, {worker: SlotSet.of(mine) for worker, mine in ranges.items()}, {}))
+        assert not any(store.records for store in inner.stores[workers:]), "a worker that has left keeps state"
+        del inner.stores[workers:]
+        inner.placement = Placement(0, {w: inner.placement.owned[w] for w in range(workers)}, {})
+
+    def _step(self, number: int) -> dict[str, pa.Table]:
+        batches = list(self._batches(self.case.steps[number]))
+        readers = [self.chance.randrange(len(self.inner.stores)) for _ in batches]
+        read = []
+        for worker in range(len(self.inner.stores)):
+            mine = [batch for batch, reader in zip(batches, readers, strict=True) if reader == worker]
+            read.append(read_sources(self.circuit, self.tables, mine, {}, number)[0])
+        return {handle: canonical(table) for handle, table in self.inner.step_of(read).items()}
+
+    def _batches(self, step: Step) -> Iterator[RawBatch]:
+        for source in self.case.sources:
+            for partition in range(source.partitions):
+                mine = [m for m in step if (m.source, m.partition) == (source.name, partition)]
+                start = self.offsets.get((source.name, partition), 0)
+                end = self.offsets[source.name, partition] = start + len(mine)
+                keys = pa.array([m.key(source) for m in mine], pa.binary())
+                values = pa.array([m.value(source) for m in mine], pa.binary())
+                offsets = pa.array(range(start, end), pa.int64())
+                yield raw_batch(OffsetRange(source.name, partition, start, end), keys, values, offsets)
+
+    def _contents(self) -> dict[str, list[bytes]]:
+        """What queries read, summed over the workers."""
+        inner, found = self.inner, {}
+        for index, node in enumerate(self.circuit.nodes):
+            if not isinstance(node, View) or not node.kept:
+                continue
+            rows: list[bytes] = []
+            for worker, store in enumerate(inner.stores):
+                owns = 0 in inner.placement.owned[worker]
+
+                def context_of(at: int, store: DictStore = store, owns: bool = owns) -> StepContext:
+                    places = inner.plan.input_places
+                    return StepContext(store, inner.steps, at, inner.append_only[at], places[at], owns_keyless=owns)
+
+                rows += json_rows(content_of(self.circuit, index, context_of), node)
+            found[node.name] = rows
+        return found
+
+
+def json_rows(content: pa.Table, node: View) -> list[bytes]:
+    weights = content.columns[-1].to_numpy()
+    assert (weights >= 0).all(), f"view {node.name} holds a row of negative weight"
+    rows = zset.take_rows(content, np.repeat(np.arange(content.num_rows), weights))
+    if rows.num_rows == 0:
+        return []
+    schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, node.types, strict=True)])
+    encoded = encode(OutputFormat(node.name, schema, "append", ()), rows)
+    return [value.as_py() for value in encoded.column("value")]

@@ -1,0 +1,85 @@
+"""Mistakes that only a combination of constructs, sources and workers shows: projects that the fuzzer found notice them."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+KEPT = "tests/fuzz/test_fuzz.py::test_a_kept_project_has_sparks_answers"
+TEST_STAGES, TEST_OPERATORS = "tests/engine/test_stages.py", "tests/engine/test_operators.py"
+SEMI_JOIN = "engine/operators/semi_join.py"
+
+COMBINATIONS = (
+    Breakage(
+        "union-lies-where-its-first-input-does",
+        "A union says that its rows lie as those of its first input do, so what is above it exchanges nothing.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/operators/linear.py",
+                "    alike = all(placement == inputs[0] for placement in inputs)",
+                "    alike = inputs[0] is not None",
+            ),
+        ),
+        (f"{KEPT}[union-placed-by-its-second-input]",),
+    ),
+    Breakage(
+        "retractions-of-the-first-input-alone",
+        "What a join or union takes back because of its second input does not count as taken back.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/analysis/retraction.py",
+                "next((origins[i] for i in node.inputs if origins[i] is not None), None)",
+                "next((origins[i] for i in node.inputs[:1] if origins[i] is not None), None)",
+            ),
+        ),
+        (f"{KEPT}[retractions-of-the-second-input]",),
+    ),
+    Breakage(
+        "summary-of-not-in-stays",
+        "What NOT IN knows of its right side lies in another slot than its rows, and stays behind when they move.",
+        "7 one owner",
+        (
+            Edit(
+                SEMI_JOIN,
+                "append(pa.table(delta), np.zeros(1, np.uint64))",
+                "append(pa.table(delta), np.full(1, 1 << 63, np.uint64))",
+            ),
+        ),
+        (f"{KEPT}[not-in-while-slots-move]",),
+    ),
+    Breakage(
+        "one-column-compared-with-one",
+        "The place of a join's side is looked up by its column, although the column is compared with two of the other side.",
+        "3 placement independence",
+        (
+            Edit(
+                "engine/operators/base.py",
+                "return PlacedKey(tuple(left), place), PlacedKey(tuple(right), place)",
+                "return PlacedKey(tuple(left), tuple(map(tuple(left).index, left_place))), PlacedKey(tuple(right), place)",
+            ),
+        ),
+        (f"{TEST_STAGES}::test_one_column_may_be_compared_with_two_of_the_other_side",),
+    ),
+    Breakage(
+        "condition-of-rows-that-never-met",
+        "An anti-join evaluates its condition for a row that leaves and one that comes in the same step.",
+        "no silence",
+        (Edit(SEMI_JOIN, "right_trace, ~touched_leaves) > 0", "right_trace) > 0"),),
+        (f"{TEST_OPERATORS}::test_a_row_that_leaves_never_meets_one_that_comes_in_the_same_step[True]",),
+        tells="DIVIDE_BY_ZERO",
+    ),
+    Breakage(
+        "keys-to-the-millisecond",
+        "Two keys of an upsert topic that differ by a microsecond have the same message key.",
+        "whole upsert topics",
+        (
+            Edit(
+                "io_kafka/formats/encode.py",
+                "record(list(output.key), key, micros=True)",
+                "record(list(output.key), key)",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_encode.py::test_keys_that_differ_by_a_microsecond_have_different_texts",),
+    ),
+)
