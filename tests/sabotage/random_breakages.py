@@ -55,8 +55,8 @@ COMBINATIONS = (
         (
             Edit(
                 "engine/operators/base.py",
-                "return PlacedKey(tuple(left), place), PlacedKey(tuple(right), place)",
-                "return PlacedKey(tuple(left), tuple(map(tuple(left).index, left_place))), PlacedKey(tuple(right), place)",
+                "        return replace(keys[0], place=place), replace(keys[1], place=place)\n",
+                "        return keys[0], replace(keys[1], place=place)\n",
             ),
         ),
         (f"{TEST_STAGES}::test_one_column_may_be_compared_with_two_of_the_other_side",),
