@@ -82,11 +82,13 @@ def _run(predicate: Expression | None, outputs: Sequence[Expression], table: pa.
     visible = pa.table(columns, names=table.column_names) if columns else pa.table({"none": pa.nulls(table.num_rows)})
     items = [f"CAST({output.sql} AS {duck_type(output.type)}) AS r{index}" for index, output in enumerate(outputs)]
     where = "" if predicate is None else f" WHERE {predicate.sql}"
-    connection = _connection()
+    connection, known = _connection()
+    sql = f"SELECT {', '.join(items) or '1'} FROM input_rows{where}"
+    expression_functions.register_generic(connection, sql, known)
     relation = "input_rows"
     connection.register(relation, visible)
     try:
-        result = connection.sql(f"SELECT {', '.join(items) or '1'} FROM {relation}{where}").to_arrow_table()
+        result = connection.sql(sql).to_arrow_table()
     finally:
         connection.unregister(relation)
     return [
@@ -106,12 +108,12 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 # DuckDB's binding (nanobind) prints a list of leaks if its objects outlive the interpreter. Objects that the collector has frozen, as a
 # service does while steps run, are not freed at the end of the process, so they are thawed there, however the process ends.
 atexit.register(gc.unfreeze)
-_connections: dict[tuple[int, int], duckdb.DuckDBPyConnection] = {}
-"""The connections by process and thread. Workers may be threads of one process in tests, and only one thread at a time may use a
-connection."""
+_connections: dict[tuple[int, int], tuple[duckdb.DuckDBPyConnection, set[str]]] = {}
+"""The connections by process and thread, with the names of the generic functions that each knows. Workers may be threads of one process in
+tests, and only one thread at a time may use a connection."""
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
+def _connection() -> tuple[duckdb.DuckDBPyConnection, set[str]]:
     """This thread's connection. A forked process makes its own and does not close the one that it inherited: DuckDB's threads do not survive a
     fork, and closing would wait for them."""
     owner = os.getpid(), threading.get_ident()
@@ -120,20 +122,22 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("PRAGMA disable_optimizer")
     expression_functions.register(connection)
-    _connections[owner] = connection
+    _connections[owner] = connection, set()
     atexit.register(_close, owner)  # else its binding tells whoever ends the process of leaks
-    return connection
+    return _connections[owner]
 
 
 def _close(owner: tuple[int, int]) -> None:
     if owner[0] == os.getpid() and (known := _connections.pop(owner, None)) is not None:
-        known.close()
+        known[0].close()
 
 
 # What DuckDB says, and Spark's name for it. An error that our own SQL or functions raise begins with the name in brackets.
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ?(.*)", re.DOTALL)
 _TRANSLATIONS = (
     (re.compile(r"[Dd]ivision by zero"), "DIVIDE_BY_ZERO"),
+    (re.compile(r"Map keys must be unique"), "DUPLICATED_MAP_KEY"),
+    (re.compile(r"Map keys can not be NULL"), "NULL_MAP_KEY"),
     (re.compile(r"Overflow in \w+ of DECIMAL|to (type )?DECIMAL"), "NUMERIC_VALUE_OUT_OF_RANGE"),
     (re.compile(r"Overflow in \w+ of INT(8|16)\b"), "BINARY_ARITHMETIC_OVERFLOW"),
     (re.compile(r"Overflow in "), "ARITHMETIC_OVERFLOW"),

@@ -23,6 +23,7 @@ from engine.model.circuit import (
     Expression,
     FinalAggregate,
     Frame,
+    Generate,
     Join,
     JoinPartials,
     LastByKey,
@@ -33,6 +34,7 @@ from engine.model.circuit import (
     Output,
     PartialAggregate,
     SemiJoin,
+    Sessions,
     SortKey,
     Source,
     TopK,
@@ -53,6 +55,7 @@ PARTITIONS = {
     "matched": 1, "beside": 2,
     "numbered": 2, "running": 1,
     "spreads": 2, "lists": 3,
+    "elements": 1, "places": 2, "sessions": 1, "visits": 2,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -107,6 +110,8 @@ def every_kind() -> Circuit:
     _windows(make, left, log)
     _values(make, left, "lists")
     _values(make, log, "spreads")
+    _generated(make, left, log)
+    _sessions(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -197,6 +202,35 @@ def _values(make: _Nodes, below: int, name: str) -> None:
     types = (TEXT, *(call.type for call in calls))
     made = make.add(Aggregate((mapped,), types, (0,), calls))
     make.view(made, name, ("word", "all", "median", "spread", "least"), "upsert", (0,), derived=True)
+
+
+def _generated(make: _Nodes, left: int, log: int) -> None:
+    """A row for each of two elements, of which one is null for some rows; and with the position beside it, over rows that retract."""
+    list_ = Expression(
+        "CASE WHEN c1 IS DISTINCT FROM '' THEN [c0, length(c1)] END", pa.list_(pa.field("element", LONG))
+    )
+    for below, name, outer in ((left, "elements", False), (log, "places", True)):
+        lists = make.add(Map((below,), (LONG, list_.type), None, (column(0, LONG), list_)))
+        types = (LONG, pa.int32(), LONG) if outer else (LONG, LONG)
+        elements = make.add(Generate((lists,), types, (0,), 1, outer, False, outer))
+        names = ("id", "place", "element") if outer else ("id", "element")
+        make.view(elements, name, names, "changelog" if outer else "append")
+
+
+def _sessions(make: _Nodes, left: int, log: int) -> None:
+    """Rows within one second of each other are one session of their word; over rows that only grow, and rows that retract."""
+    moment = pa.timestamp("us", "UTC")
+    range_ = pa.struct([pa.field("start", moment), pa.field("end", moment)])
+    bounds = '"start" := make_timestamp(c0 * 1000000), "end" := make_timestamp(c0 * 1000000 + 1000000)'
+    present = Expression("c0 IS NOT NULL", pa.bool_())
+    for below, name in ((left, "sessions"), (log, "visits")):
+        own = make.add(
+            Map((below,), (TEXT, range_), present, (column(1, TEXT), Expression(f"struct_pack({bounds})", range_)))
+        )
+        merged = make.add(Sessions((own,), (TEXT, range_), (0,), 1))
+        seconds = tuple(Expression(f"epoch_us(struct_extract(c1, '{end}'))", LONG) for end in ("start", "end"))
+        plain = make.add(Map((merged,), (TEXT, LONG, LONG), None, (column(0, TEXT), *seconds)))
+        make.view(plain, name, ("word", "start", "end"), "changelog")
 
 
 @dataclass(frozen=True)

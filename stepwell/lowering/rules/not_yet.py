@@ -15,10 +15,6 @@ from stepwell.lowering.errors import UnsupportedPlan
 _ELSEWHERE = "Compute this part outside and read the result from a topic"
 
 CONSTRUCTS: Mapping[str, tuple[str, str]] = {
-    "Generate": (
-        "several rows made of one (explode, LATERAL VIEW, EXCEPT ALL, INTERSECT ALL) are not supported yet",
-        "Use EXCEPT or INTERSECT without ALL; write exploded rows to the topic as messages of their own",
-    ),
     "Tail": ("tail() is not supported yet", "Leave it out and take the last rows where you read the view"),
     "Sample": ("TABLESAMPLE picks rows at random; a replay would pick others", "Filter by a hash of a key instead"),
     "MapPartitions": ("Python or Scala functions over rows are not supported yet", _ELSEWHERE),
