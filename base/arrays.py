@@ -21,3 +21,10 @@ def filled(column: pa.Array, value: Any) -> pa.Array:
     """The column with `value` in place of its nulls. (`fill_null` makes a scalar and a copy even if there are none, which takes a hundred
     times as long as to ask.)"""
     return column.fill_null(value) if column.null_count else column
+
+
+def as_lists(maps: pa.Array) -> pa.Array:
+    """Maps as lists of their entries, which are structs of key and value. A map keeps the order of its entries, which Spark's functions show. So
+    maps whose entries have another order are other values."""
+    kind = maps.type
+    return maps.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))

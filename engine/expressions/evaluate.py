@@ -151,6 +151,7 @@ class _Connection:
         self._duck = duckdb.connect(config=_SETTINGS)
         self._duck.execute("PRAGMA disable_optimizer")
         expression_functions.register(self._duck)
+        self._known: set[str] = set()  # the generic functions that were registered
         self._statements: OrderedDict[tuple[_Query, pa.Schema], tuple[str, _Rows]] = OrderedDict()
         self._prepared = 0
 
@@ -174,6 +175,7 @@ class _Connection:
             self._duck.unregister(f"{oldest}_rows")
         self._prepared += 1
         name, rows = f"s{self._prepared}", _Rows(table)
+        expression_functions.register_generic(self._duck, " ".join(query), self._known)
         self._duck.register(f"{name}_rows", rows)
         try:
             self._duck.execute(f"PREPARE {name} AS SELECT {query[0]} FROM {name}_rows{query[1]}")
@@ -211,6 +213,8 @@ def _close(owner: tuple[int, int]) -> None:
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ?(.*)", re.DOTALL)
 _TRANSLATIONS = (
     (re.compile(r"[Dd]ivision by zero"), "DIVIDE_BY_ZERO"),
+    (re.compile(r"Map keys must be unique"), "DUPLICATED_MAP_KEY"),
+    (re.compile(r"Map keys can not be NULL"), "NULL_MAP_KEY"),
     (re.compile(r"Overflow in \w+ of DECIMAL|to (type )?DECIMAL"), "NUMERIC_VALUE_OUT_OF_RANGE"),
     (re.compile(r"Overflow in \w+ of INT(8|16)\b"), "BINARY_ARITHMETIC_OVERFLOW"),
     (re.compile(r"Overflow in "), "ARITHMETIC_OVERFLOW"),

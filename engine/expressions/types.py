@@ -29,6 +29,8 @@ _NAMES: dict[pa.DataType, str] = {
     pa.month_day_nano_interval(): "INTEGER",  # of months; only inside an expression
     pa.null(): "INTEGER",  # any type will do, because all values are null
 }
+ATOMIC: dict[str, pa.DataType] = {str(type_): type_ for type_ in _NAMES}
+"""The types without details, by their text."""
 
 
 def duck_type(type_: pa.DataType) -> str:
@@ -39,6 +41,8 @@ def duck_type(type_: pa.DataType) -> str:
         return f"DECIMAL({type_.precision},{type_.scale})"
     if pa.types.is_list(type_):
         return f"{duck_type(type_.value_type)}[]"
+    if pa.types.is_map(type_):
+        return f"MAP({duck_type(type_.key_type)}, {duck_type(type_.item_type)})"
     if pa.types.is_struct(type_):
         return "STRUCT(" + ", ".join(f"{quote_name(f.name)} {duck_type(f.type)}" for f in type_) + ")"
     raise AssertionError(f"{type_} has no DuckDB type, but stepwell.catalyst.types accepts it")
@@ -56,6 +60,8 @@ def inside(type_: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_list(type_):
         return pa.list_(pa.field("element", inside(type_.value_type)))
+    if pa.types.is_map(type_):
+        return pa.map_(inside(type_.key_type), inside(type_.item_type))
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(field.name, inside(field.type)) for field in type_])
     return type_
@@ -71,6 +77,6 @@ def relabel(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def _relabel(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if pa.types.is_list(type_) or pa.types.is_struct(type_):
+    if pa.types.is_nested(type_):
         return array.cast(type_) if array.type != type_ else array
     return array.view(type_)

@@ -167,6 +167,30 @@ class ScalarMap(NodeBase):
 
 
 @dataclass(frozen=True)
+class Generate(NodeBase):
+    """Several rows made of one: a row for each element of the list or map in the column `collection`. The output has the columns `kept` of the
+    input, then the position in the list (int32, from 0) if `position` is set, then the element. With `fields`, the element is a struct whose
+    fields are columns of their own; a map's element is its key and its value. With `outer`, a row whose list is null or empty gives one
+    row, with nulls in place of what is made of an element."""
+
+    kept: tuple[Column, ...]
+    collection: Column
+    position: bool
+    fields: bool
+    outer: bool
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert _columns_exist((*self.kept, self.collection), rows)
+        list_ = rows[self.collection]
+        element = pa.struct([("key", list_.key_type), ("value", list_.item_type)]) if pa.types.is_map(list_) else None
+        element = list_.value_type if element is None else element
+        made = tuple(field.type for field in element) if self.fields else (element,)
+        position = (pa.int32(),) if self.position else ()
+        assert self.types == (*(rows[column] for column in self.kept), *position, *made)
+
+
+@dataclass(frozen=True)
 class Union(NodeBase):
     """The sum of the inputs (UNION ALL). Their types are equal."""
 
@@ -446,6 +470,21 @@ class Window(NodeBase):
 
 
 @dataclass(frozen=True)
+class Sessions(NodeBase):
+    """The rows of the input, in which the time range in the column `window` (a struct of two timestamps) is replaced by that of the row's
+    session. The ranges of rows with equal `key` columns that touch or overlap are one session."""
+
+    key: tuple[Column, ...]
+    window: Column
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert list(inputs) == [self.types] and _columns_exist((*self.key, self.window), self.types)
+        window = self.types[self.window]
+        assert pa.types.is_struct(window) and window.num_fields == 2 and self.window not in self.key
+        assert all(pa.types.is_timestamp(field.type) for field in window)
+
+
+@dataclass(frozen=True)
 class View(NodeBase):
     """A materialized view or table: its content, under its name. `names`: the columns' names.
 
@@ -487,8 +526,8 @@ class Output(NodeBase):
 
 Node = (
     Source | LastByKey | Constant | Map | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
-    | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | View
-    | Output
+    | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
+    | Sessions | View | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 

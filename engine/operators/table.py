@@ -10,6 +10,7 @@ from engine.model.circuit import Node, NodeBase
 from engine.operators.aggregate import AGGREGATE
 from engine.operators.descriptor import N, Operator
 from engine.operators.distinct import DEDUPLICATE, DISTINCT
+from engine.operators.generate import GENERATE
 from engine.operators.join import JOIN
 from engine.operators.last_by_key import LAST_BY_KEY
 from engine.operators.linear import CONSTANT, MAP, REPLICATE, UNION
@@ -18,6 +19,7 @@ from engine.operators.output import OUTPUT
 from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
 from engine.operators.scalar import SCALAR_MAP, SCALAR_VALUE
 from engine.operators.semi_join import SEMI_JOIN
+from engine.operators.sessions import SESSIONS
 from engine.operators.source import SOURCE
 from engine.operators.top_k import TOP_K
 from engine.operators.view import VIEW
@@ -43,6 +45,8 @@ OPERATORS: tuple[Operator[Any], ...] = (
     FINAL_AGGREGATE,
     TOP_K,
     WINDOW,
+    GENERATE,
+    SESSIONS,
     VIEW,
     OUTPUT,
 )

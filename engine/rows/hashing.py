@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from base.arrays import Int64s, UInt64s, filled
+from base.arrays import Int64s, UInt64s, as_lists, filled
 from base.slots import SLOT_BITS
 
 Hashes = UInt64s
@@ -95,6 +95,8 @@ def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
+    if pa.types.is_map(column.type):
+        column = as_lists(column)
     if pa.types.is_struct(column.type):
         flat.append(column.is_valid())
         for field in column.flatten():
@@ -154,6 +156,8 @@ def _mix(values: Hashes) -> Hashes:
 
 
 def _hash_column(column: pa.Array) -> Hashes:
+    if pa.types.is_map(column.type):
+        column = as_lists(column)
     kind = column.type
     if pa.types.is_struct(kind):
         hashes = hash_columns(column.flatten(), len(column), seed=1)

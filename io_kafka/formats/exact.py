@@ -134,6 +134,22 @@ def _struct(column: str, kind: pa.StructType) -> Reader:
     return read
 
 
+def _map(column: str, kind: pa.MapType) -> Reader:
+    """Members in their order. A name that is repeated is an entry of its own each time, as Spark has it."""
+    if kind.key_type != pa.string():
+        raise TypeError(f"{column}: the keys of a map in JSON are strings, not {kind.key_type}")
+    item = reader(f"{column}[]", kind.item_type)
+
+    def read(node: Node) -> list[tuple[str, Any]] | None:
+        if node is None:
+            return None
+        if not isinstance(node, Members):
+            raise _refused(column, node, "an object")
+        return [(name, item(value)) for name, value in node]
+
+    return read
+
+
 def _list(column: str, kind: pa.ListType) -> Reader:
     item = reader(f"{column}[]", kind.value_type)
 
@@ -165,6 +181,8 @@ def reader(column: str, kind: pa.DataType) -> Reader:
         return _decimal(column, kind)
     if pa.types.is_struct(kind):
         return _struct(column, kind)
+    if pa.types.is_map(kind):
+        return _map(column, kind)
     if pa.types.is_list(kind):
         return _list(column, kind)
     if pa.types.is_timestamp(kind):

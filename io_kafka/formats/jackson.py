@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"true|false|null|NaN|Infinity|[+-]INF|[+-]Infinity")
 _RUN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 _HEX4 = re.compile(r"[0-9a-fA-F]{4}")
-_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "/": "/", "\\": "\\", "'": "'"}
+ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "/": "/", "\\": "\\", "'": "'"}
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 # Java's decoder replaces an encoded surrogate by one U+FFFD, Python's by one per byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -175,7 +175,7 @@ def _string(text: str, at: int, quote: str) -> tuple[str, int]:
         at = match.end()
         char = text[at : at + 1]
         if char == quote:
-            return _without_lone_surrogates("".join(parts)), at + 1
+            return without_lone_surrogates("".join(parts)), at + 1
         if char != "\\":
             raise _unexpected(text, at, "a string goes on")
         escape = text[at + 1 : at + 2]
@@ -185,14 +185,19 @@ def _string(text: str, at: int, quote: str) -> tuple[str, int]:
                 raise _unexpected(text, at, "\\u needs four hexadecimal digits")
             parts.append(chr(int(code.group(), 16)))
             at += 6
-        elif escape in _ESCAPES and escape:
-            parts.append(_ESCAPES[escape])
+        elif escape in ESCAPES and escape:
+            parts.append(ESCAPES[escape])
             at += 2
         else:
             raise _unexpected(text, at, "an unknown escape")
 
 
-def _without_lone_surrogates(text: str) -> str:
+def joined_surrogates(text: str) -> str:
+    """Joins surrogate pairs, and keeps lone surrogates."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def without_lone_surrogates(text: str) -> str:
     """Joins surrogate pairs; a lone surrogate becomes '?', as when Java encodes it."""
     if text.isascii():
         return text

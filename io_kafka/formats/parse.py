@@ -93,6 +93,8 @@ def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) 
 
 def _parse_unusual(values: pa.Array, schema: pa.Schema, reader: RowReader | None) -> Parsed:
     """The same without the extension."""
+    if any(_has_map(field.type) for field in schema):  # pyarrow.json cannot read maps
+        return parse_slowly(values, schema, reader)
     batches: list[pa.RecordBatch] = []
     places: list[Int64s] = []
     slow = _refused_outright(values)
@@ -115,6 +117,12 @@ def _parse_unusual(values: pa.Array, schema: pa.Schema, reader: RowReader | None
         else:
             todo += np.array_split(rows, PIECES)
     return _merged(values, reader or row_reader(schema), batches, places, np.sort(np.concatenate(late)))
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and any(_has_map(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _merged(

@@ -27,6 +27,8 @@ def check_type(handle: str, column: str, kind: pa.DataType) -> None:
     if pa.types.is_struct(kind):
         for index in range(kind.num_fields):
             check_type(handle, f"{column}.{kind.field(index).name}", kind.field(index).type)
+    elif pa.types.is_map(kind) and kind.key_type == pa.string():
+        check_type(handle, f"{column}[]", kind.item_type)
     elif pa.types.is_list(kind):
         check_type(handle, f"{column}[]", kind.value_type)
     elif not (

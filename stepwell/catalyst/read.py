@@ -5,8 +5,10 @@
 - the evaluation mode of casts and arithmetic, because `try_add(a, b)` and `a + b` have the same JSON. The field `evalMode` is "ANSI",
   "TRY" or "LEGACY";
 - the values of an `InSet`, which become `Literal` children after the operand;
+- the options of `from_json` and `to_json`. The latter arrives as a call of Java code, and becomes the expression `StructsToJson` again;
 - the escape character of LIKE and the patterns of LIKE ALL;
 - the values of a PIVOT, which become `Literal` trees in the field `pivotColumnValues`;
+- whether an Aggregate groups by a session window: its field `sessionWindow` has the column's expression id;
 - literals of binary, date, timestamp, array and struct type.
 
 `toJSON` also writes null for a sequence of Vectors (`Expand.projections`; whether it holds Vectors depends on the optimiser's rules that
@@ -20,7 +22,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.java_gateway import JavaObject, get_field, is_instance_of
 from pyspark import SparkContext
 
 from stepwell.catalyst.tree import TreeNode, parse
@@ -29,11 +31,18 @@ _MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDi
 _SUMS = frozenset({"Sum"})
 _ESCAPES = frozenset({"Like"})
 _PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
+SESSION_WINDOW = "session_window"
+"""The name that Spark gives to the column of a session window."""
+SESSION_METADATA = "spark.sessionWindow"
+"""The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
+_JSON_READERS = frozenset({"JsonToStructs"})
+_JSON_WRITER = "StructsToJsonEvaluator("  # how the JSON shows the object on which to_json is called
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Fields that toJSON may write as null although they are never null.
 _SEQUENCES = {"Expand": "projections", "Generate": "unrequiredChildIndex"}
 # The JSON of these is a text for people, or the name of a Java object.
-_RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz"})
+_RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz", "interval"})
+_DAY_US = 86_400_000_000
 
 
 def read(java: Any) -> TreeNode:
@@ -66,8 +75,30 @@ def _lossy(node: TreeNode) -> bool:
         or node.kind in _PATTERNS
         or node.kind == "InSet"
         or node.kind == "PivotFirst"
+        or node.kind in _JSON_READERS
+        or _writes_json(node)
+        or _may_group_by_sessions(node)
         or _has_lost_sequence(node)
     )
+
+
+def _writes_json(node: TreeNode) -> bool:
+    target = node.children[0] if node.kind == "Invoke" and node.children else None
+    return target is not None and target.kind == "Literal" and str(target["value"]).startswith(_JSON_WRITER)
+
+
+def _may_group_by_sessions(node: TreeNode) -> bool:
+    return node.kind == "Aggregate" and any(
+        key.kind == "AttributeReference" and key["name"] == SESSION_WINDOW for key in node["groupingExpressions"]
+    )
+
+
+def _session_window(java: Any) -> int | None:
+    """The id of the session window by which the JVM's Aggregate groups."""
+    for key in _items(java.groupingExpressions()):
+        if key.getClass().getSimpleName() == "AttributeReference" and key.metadata().contains(SESSION_METADATA):
+            return int(key.exprId().id())
+    return None
 
 
 def _has_lost_sequence(node: TreeNode) -> bool:
@@ -102,6 +133,9 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
         return node
     if node.kind == "Literal":
         return _literal(node["dataType"], java.value(), java.dataType())
+    if _writes_json(node):
+        value = _complete(node.children[1], java.children().apply(1))
+        return TreeNode("StructsToJson", {"options": _pairs(java.targetObject().value().options())}, (value,))
     new: dict[int, TreeNode] = {}
     below = java.children()
     for index, child in enumerate(node.children):
@@ -126,6 +160,10 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
         fields["escapeChar"] = str(java.escapeChar())
     if node.kind in _PATTERNS:
         fields["patterns"] = [None if p is None else p.toString() for p in _items(java.patterns())]
+    if _may_group_by_sessions(node):
+        fields["sessionWindow"] = _session_window(java)
+    if node.kind in _JSON_READERS:
+        fields["options"] = _pairs(java.options())
     if node.kind == "InSet":
         children += _set_members(java)
     if node.kind == "PivotFirst":
@@ -160,6 +198,11 @@ def _java_trees(values: Iterable[Any]) -> list[Any]:
         elif _is_a(value, "scala.collection.IterableOnce"):
             found += _java_trees(_items(value))
     return found
+
+
+def _pairs(options: Any) -> dict[str, str]:
+    """A Scala map of texts."""
+    return dict(sorted((pair._1(), pair._2()) for pair in _items(options)))
 
 
 def _is_a(value: JavaObject, name: str) -> bool:
@@ -198,6 +241,8 @@ def _pivot_values(java: Any) -> list[TreeNode]:
 
 def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:
     """A literal from the JVM's internal value: days, microseconds or bytes. A nested literal becomes the expression that builds it."""
+    if type_ == "interval" and value is not None:
+        return _calendar_interval(value)
     if value is None or isinstance(type_, str):
         plain = value if value is None or isinstance(value, bytes) else _plain(type_, value)
         return TreeNode("Literal", {"value": plain, "dataType": type_}, ())
@@ -216,7 +261,31 @@ def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:
             name = TreeNode("Literal", {"value": field["name"], "dataType": "string"}, ())
             children = (*children, name, _literal(field["type"], item, inner))
         return TreeNode("CreateNamedStruct", {}, children)
+    if type_["type"] == "map":
+        parts = (
+            (value.keyArray(), "keyType", java_type.keyType()),
+            (value.valueArray(), "valueType", java_type.valueType()),
+        )
+        keys, values = (
+            [None if part.isNullAt(i) else part.get(i, inner) for i in range(part.numElements())]
+            for part, _, inner in parts
+        )
+        children = ()
+        for key, item in zip(keys, values, strict=True):
+            pair = (
+                _literal(type_[name], cell, inner) for cell, (_, name, inner) in zip((key, item), parts, strict=True)
+            )
+            children = (*children, *pair)
+        return TreeNode("CreateMap", {"dataType": type_}, children)
     return TreeNode("Literal", {"value": str(value), "dataType": type_}, ())
+
+
+def _calendar_interval(value: Any) -> TreeNode:
+    """An interval of months, days and microseconds. Without months it is a day-time interval, for a day has 24 hours in UTC."""
+    months, days, us = (get_field(value, name) for name in ("months", "days", "microseconds"))
+    if months:
+        return TreeNode("Literal", {"value": value.toString(), "dataType": "interval"}, ())
+    return TreeNode("Literal", {"value": str(days * _DAY_US + us), "dataType": "interval day to second"}, ())
 
 
 def _plain(type_: str, value: Any) -> Any:

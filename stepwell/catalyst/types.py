@@ -77,6 +77,8 @@ def _nested(spark: dict[str, Any]) -> pa.DataType:
             return pa.list_(pa.field("element", arrow_type(spark["elementType"])))
         case "struct":
             return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in spark["fields"]])
+        case "map":
+            return pa.map_(arrow_type(spark["keyType"]), arrow_type(spark["valueType"]))
         case other:
             raise UnsupportedType(str(other))
 

@@ -352,6 +352,9 @@ def catalyst_type(type_: pa.DataType) -> Any:
     """The type in the form of Catalyst's trees: the inverse of `arrow_type`. Raises UnsupportedType for a type that no column can have."""
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_map(type_):
+        kinds = {"keyType": catalyst_type(type_.key_type), "valueType": catalyst_type(type_.item_type)}
+        return {"type": "map", **kinds, "valueContainsNull": True}
     if pa.types.is_list(type_):
         return {"type": "array", "elementType": catalyst_type(type_.value_type), "containsNull": True}
     if pa.types.is_struct(type_):

@@ -124,6 +124,7 @@ def flow_plan(
     refusals.check_analysed(analysed, analysed_json, view, location)
     optimised = optimise()
     tree = read(optimised)
+    refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
     leaves = mark_leaves(tree, optimised, spark, view, location)
     return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from stepwell.catalyst.read import column_metadata
-from stepwell.catalyst.tree import parse, walk_all
+from stepwell.catalyst.read import SESSION_METADATA, SESSION_WINDOW, column_metadata
+from stepwell.catalyst.tree import TreeNode, parse, walk_all
 from stepwell.errors import Location, ProjectError, UnsupportedError, raise_all
 
 AUTO_CDC_TODAY = (
@@ -91,11 +91,8 @@ _RECURSION_TODAY = (
     "Write the query for a fixed depth, as a UNION ALL of one SELECT for each level; or compute the closure in a service "
     "between two topics."
 )
-_SESSION_WINDOW = "session_window"
-_SESSION_METADATA = "spark.sessionWindow"
-"""The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
 _SESSION_TODAY = (
-    "window(ts, '10 minutes') gives windows of fixed length. Sessions can be computed in a service between two topics."
+    "Group by session_window(ts, gap) and plain columns in a view of its own, and compute the rest in a view over it."
 )
 
 
@@ -118,20 +115,30 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         found += [
             UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
         ]
-    if _has_session_window(analysed, text):
-        message = "session_window() is not supported yet"
-        found.append(UnsupportedError(message, _SESSION_TODAY, view=view, location=location))
     raise_all(found)
 
 
-def _has_session_window(analysed: Any, text: str) -> bool:
-    """Whether the query has a session window. While Spark analyses a query, it replaces session_window(ts, gap) by a struct of each row's
-    own start and end. It merges the sessions only in its physical plan. If the struct were run, every row would be a separate session."""
-    if f'"{_SESSION_WINDOW}"' not in text:
-        return False
+def check_sessions(analysed: Any, text: str, optimised: Any, tree: TreeNode, view: str, location: Location) -> None:
+    """Refuses a session window that is not merged. While Spark analyses a query, it replaces session_window(ts, gap) by a struct of each row's
+    own start and end. It merges the sessions only in its physical plan, where an Aggregate groups by the column. `tree` is the optimised
+    plan, and `text` is the `toJSON` of the analysed one.
+
+    Every such column must have one Aggregate. Otherwise every row would be a session of its own, or sessions would be merged twice."""
+    if f'"{SESSION_WINDOW}"' not in text:
+        return
+    written = _session_windows(analysed, parse(text))
+    made = _session_windows(optimised, tree)
+    merged = [node["sessionWindow"] for node in walk_all(tree) if node.get("sessionWindow") is not None]
+    if len(merged) < len(written) or sorted(made) != sorted(merged):
+        message = "session_window() in this form is not supported"
+        raise UnsupportedError(message, _SESSION_TODAY, view=view, location=location)
+
+
+def _session_windows(java: Any, tree: TreeNode) -> list[int]:
+    """The expression ids of the structs that stand for session windows in the JVM's plan, whose tree is `tree`."""
     candidates = [
-        node
-        for node in walk_all(parse(text))
-        if node.kind == "Alias" and node["name"] == _SESSION_WINDOW and node.children[0].kind == "CreateNamedStruct"
+        node["exprId"]["id"]
+        for node in walk_all(tree)
+        if node.kind == "Alias" and node["name"] == SESSION_WINDOW and node.children[0].kind == "CreateNamedStruct"
     ]
-    return any(_SESSION_METADATA in column_metadata(analysed, node["exprId"]["id"]) for node in candidates)
+    return [identifier for identifier in candidates if SESSION_METADATA in column_metadata(java, identifier)]

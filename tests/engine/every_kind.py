@@ -23,6 +23,7 @@ from engine.model.circuit import (
     Expression,
     FinalAggregate,
     Frame,
+    Generate,
     Join,
     JoinPartials,
     LastByKey,
@@ -36,6 +37,7 @@ from engine.model.circuit import (
     ScalarMap,
     ScalarValue,
     SemiJoin,
+    Sessions,
     SortKey,
     Source,
     TopK,
@@ -58,6 +60,7 @@ PARTITIONS = {
     "spreads": 2, "lists": 3,
     "often": 1, "counted": 2, "turned": 1, "three": 1, "between": 2, "common": 1,
     "whole": 1,
+    "elements": 1, "places": 2, "sessions": 1, "visits": 2,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -114,6 +117,8 @@ def every_kind() -> Circuit:
     _values(make, log, "spreads")
     _replicas(make, left, log)
     _values_of_subqueries(make, left, log)
+    _generated(make, left, log)
+    _sessions(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -233,6 +238,35 @@ def _values_of_subqueries(make: _Nodes, left: int, log: int) -> None:
     make.view(
         make.add(FinalAggregate((partials,), (LONG, LONG), (), calls, (LONG,), 0)), "whole", ("n", "total"), "changelog"
     )
+
+
+def _generated(make: _Nodes, left: int, log: int) -> None:
+    """A row for each of two elements, of which one is null for some rows; and with the position beside it, over rows that retract."""
+    list_ = Expression(
+        "CASE WHEN c1 IS DISTINCT FROM '' THEN [c0, length(c1)] END", pa.list_(pa.field("element", LONG))
+    )
+    for below, name, outer in ((left, "elements", False), (log, "places", True)):
+        lists = make.add(Map((below,), (LONG, list_.type), None, (column(0, LONG), list_)))
+        types = (LONG, pa.int32(), LONG) if outer else (LONG, LONG)
+        elements = make.add(Generate((lists,), types, (0,), 1, outer, False, outer))
+        names = ("id", "place", "element") if outer else ("id", "element")
+        make.view(elements, name, names, "changelog" if outer else "append")
+
+
+def _sessions(make: _Nodes, left: int, log: int) -> None:
+    """Rows within one second of each other are one session of their word; over rows that only grow, and rows that retract."""
+    moment = pa.timestamp("us", "UTC")
+    range_ = pa.struct([pa.field("start", moment), pa.field("end", moment)])
+    bounds = '"start" := make_timestamp(c0 * 1000000), "end" := make_timestamp(c0 * 1000000 + 1000000)'
+    present = Expression("c0 IS NOT NULL", pa.bool_())
+    for below, name in ((left, "sessions"), (log, "visits")):
+        own = make.add(
+            Map((below,), (TEXT, range_), present, (column(1, TEXT), Expression(f"struct_pack({bounds})", range_)))
+        )
+        merged = make.add(Sessions((own,), (TEXT, range_), (0,), 1))
+        seconds = tuple(Expression(f"epoch_us(struct_extract(c1, '{end}'))", LONG) for end in ("start", "end"))
+        plain = make.add(Map((merged,), (TEXT, LONG, LONG), None, (column(0, TEXT), *seconds)))
+        make.view(plain, name, ("word", "start", "end"), "changelog")
 
 
 @dataclass(frozen=True)

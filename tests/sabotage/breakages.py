@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.front_end_breakages import FRONT_END
+from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
@@ -21,6 +22,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *MIGRATION,
     *KAFKA,
     *ENGINE,
+    *GENERATED,
     *FRONT_END,
     *TEXT,
     *STORAGE,

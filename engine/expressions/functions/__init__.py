@@ -7,12 +7,17 @@ Python row by row (0.3 to 2 us per row).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import duckdb
 
-from engine.expressions.functions import decimals, floats, patterns, strings, times, written
+from engine.expressions.functions import arrays, decimals, floats, json_texts, patterns, strings, times, written
 from engine.expressions.functions.function import Failure, Function
+from engine.expressions.functions.generic_function import GenericFunction, body_of
+from engine.expressions.generic import duck_name, functions_named
+from engine.expressions.types import duck_type
 
-__all__ = ["FUNCTIONS", "Failure", "Function", "register"]
+__all__ = ["FUNCTIONS", "GENERIC", "Failure", "Function", "register", "register_generic"]
 
 FUNCTIONS: tuple[Function, ...] = (
     *decimals.FUNCTIONS,
@@ -21,7 +26,11 @@ FUNCTIONS: tuple[Function, ...] = (
     *patterns.FUNCTIONS,
     *times.FUNCTIONS,
     *written.FUNCTIONS,
+    *json_texts.FUNCTIONS,
 )
+
+GENERIC: Mapping[str, GenericFunction] = {**json_texts.GENERIC, **arrays.GENERIC}
+"""The functions that take any type (see engine/expressions/generic.py), by name."""
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
@@ -35,3 +44,18 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
             type="arrow",
             null_handling="special",
         )
+
+
+def register_generic(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -> None:
+    """Makes the functions known that the SQL names for its types, unless they are in `known`, to which they are added."""
+    for name, signature in functions_named(sql):
+        if name not in known:
+            connection.create_function(
+                duck_name(name),
+                body_of(GENERIC[signature.function], signature),
+                [duckdb.sqltype(duck_type(argument)) for argument in signature.arguments],
+                duckdb.sqltype(duck_type(signature.result)),
+                type="arrow",
+                null_handling="special",
+            )
+            known.add(name)

@@ -3,13 +3,15 @@
 Guarantees: an expression that `emit` accepts has Spark's value for every row, and raises where Spark raises. (tests/stepwell/expressions
 compares the two on edge values.) `emit` refuses an expression that it does not know, and names it.
 
-`TABLE` has one entry for each expression class. A rule gets the node and the fragments of its children, in Spark's order.
+`TABLE` has one entry for each expression class. A rule gets the node and the fragments of its children, in Spark's order. `HIGHER_ORDER` has
+the classes that take a function.
 docs/contributing.md says how to add a rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -18,16 +20,25 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType
 from stepwell.lowering.expressions import (
     arithmetic,
+    arrays,
     casts,
     comparison,
     conditional,
     dates,
+    json_texts,
+    lambdas,
     leaves,
+    maps,
     mathematics,
     nested,
     strings,
 )  # fmt: skip
+from stepwell.lowering.expressions import (
+    tried as tried_,
+)
 from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
+from stepwell.lowering.expressions.lambdas import Bound, HigherOrderRule, Scope
+from stepwell.lowering.expressions.tried import is_tried, tried
 
 __all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
 
@@ -44,7 +55,13 @@ TABLE: dict[str, Rule] = {
     **dates.TABLE,
     **mathematics.TABLE,
     **nested.TABLE,
+    **json_texts.TABLE,
+    **arrays.TABLE,
+    **maps.TABLE,
+    **tried_.TABLE,
 }
+
+HIGHER_ORDER: dict[str, HigherOrderRule] = {**lambdas.HIGHER_ORDER, **maps.HIGHER_ORDER}
 
 
 def emit(tree: TreeNode, resolve: Resolve) -> Expression:
@@ -52,20 +69,24 @@ def emit(tree: TreeNode, resolve: Resolve) -> Expression:
     return fragment_of(tree, resolve).expression
 
 
-def fragment_of(node: TreeNode, resolve: Resolve) -> Fragment:
-    """As `emit`, with what a parent needs to know of the expression."""
+def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyType({})) -> Fragment:
+    """As `emit`, with what a parent needs to know of the expression. `bound`: the variables of the lambdas around it."""
     if node.kind == "AttributeReference":
         column, type_ = resolve(node["exprId"]["id"])
         return Fragment(f"c{column}", type_, column=column)
+    if node.kind == "NamedLambdaVariable":
+        return bound[node["exprId"]["id"]]
+    higher_order = HIGHER_ORDER.get(node.kind)
     rule = TABLE.get(node.kind)
-    if rule is None:
+    if rule is None and higher_order is None:
         raise UnsupportedExpression(node.kind, "", "write it with supported functions; docs/sql.md lists them")
-    if node.get("evalMode") not in (None, "ANSI"):
-        raise UnsupportedExpression(
-            node.kind, f"{node['evalMode']} mode", "use CASE to guard instead of try_ functions"
-        )
-    arguments = tuple(fragment_of(child, resolve) for child in node.children)
+    if node.get("evalMode") not in (None, "ANSI") and not is_tried(node):
+        raise UnsupportedExpression(node.kind, f"{node['evalMode']} mode", "use CASE to guard")
     try:
-        return rule(node, arguments)
+        if higher_order is not None:
+            return higher_order(node, Scope(lambda tree, inner: fragment_of(tree, resolve, inner), bound))
+        assert rule is not None
+        arguments = tuple(fragment_of(child, resolve, bound) for child in node.children)
+        return tried(rule, node, arguments) if is_tried(node) else rule(node, arguments)
     except UnsupportedType as error:
         raise UnsupportedExpression(node.kind, error.name, "cast to a supported type") from error

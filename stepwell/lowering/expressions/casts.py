@@ -243,11 +243,20 @@ _RULES: dict[tuple[str, str], Callable[[Fragment, pa.DataType], Fragment]] = {
 }
 
 
+def _levels(type_: pa.DataType) -> int:
+    return 1 + _levels(type_.value_type) if pa.types.is_list(type_) else 0
+
+
 def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
     if operand.type == target:
         return operand
     if pa.types.is_null(operand.type):
         return _plain(operand, target)
+    if pa.types.is_list(operand.type) and pa.types.is_list(target):
+        name = f"y{_levels(target)}"  # lists within have another name
+        element = convert(node, Fragment(name, operand.type.value_type), target.value_type)
+        sql = f"list_transform({operand.sql}, lambda {name}: {element.sql})"
+        return derived(cast(sql, target), target, operand, element)
     rule = _RULES.get((kind(operand.type), kind(target)))
     if rule is None:
         raise unsupported(node, f"{operand.type} to {target}", "cast in the producer, or by way of another type")

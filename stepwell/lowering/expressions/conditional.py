@@ -85,6 +85,7 @@ TABLE: dict[str, Rule] = {
     "Alias": _pass,
     "KnownNotNull": _pass,
     "KnownNullable": _pass,
+    "KnownNotContainsNull": _pass,
     "KnownFloatingPointNormalized": _pass,
     "IsNaN": _is_nan,
     "NaNvl": _nanvl,

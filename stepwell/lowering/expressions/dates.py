@@ -201,8 +201,6 @@ def _from_unix_time(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
 
 
 def _get_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    if not node.get("failOnError", True):
-        raise unsupported(node, "a try_ function", "guard with CASE")
     written, pattern = arguments
     _pattern(node, pattern, reading=True)
     return call("spark_parse_timestamp", arrow_type(node["dataType"]), written, pattern, raises=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.expressions.generic import function_name
 from engine.expressions.types import duck_type
 from engine.model.circuit import Column, Expression
 from stepwell.catalyst.tree import TreeNode
@@ -107,6 +108,14 @@ def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: b
     written = ", ".join(operand if isinstance(operand, str) else operand.sql for operand in operands)
     fragments = [operand for operand in operands if isinstance(operand, Fragment)]
     return derived(f"{function}({written})", type_, *fragments, raises=raises)
+
+
+def generic(
+    function: str, type_: pa.DataType, *operands: Fragment, constants: Any = None, raises: bool = False
+) -> Fragment:
+    """A call of a function that takes any type (see engine/expressions/generic.py), for the operands' types."""
+    name = function_name(function, [operand.type for operand in operands], type_, constants)
+    return call(name, type_, *operands, raises=raises)
 
 
 def floor_divide(sql: str, by: int) -> str:

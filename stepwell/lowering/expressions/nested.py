@@ -18,6 +18,7 @@ from stepwell.lowering.expressions.fragment import (
     text,
     unsupported,
 )  # fmt: skip
+from stepwell.lowering.expressions.maps import value_at
 
 INT, BOOL = pa.int32(), pa.bool_()
 INDEX = failure("INVALID_ARRAY_INDEX", "The index is out of bounds of the array.")
@@ -68,6 +69,8 @@ def _item(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _element_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """element_at(arr, i), which counts from 1, or from the end if i is negative. `split_part` returns an empty string beyond the ends."""
     array, index = arguments[:2]
+    if pa.types.is_map(array.type):
+        return value_at(array, index)
     type_ = array.type.value_type
     default = node.get("defaultValueOutOfBound")
     beyond = ELEMENT if node["failOnError"] else "NULL"
@@ -81,7 +84,8 @@ def _element_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _size(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
-    size = f"CAST(len({operand.sql}) AS INTEGER)"
+    function = "cardinality" if pa.types.is_map(operand.type) else "len"
+    size = f"CAST({function}({operand.sql}) AS INTEGER)"
     return derived(f"COALESCE({size}, -1)" if node.get("legacySizeOfNull") else size, INT, operand)
 
 

@@ -32,7 +32,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
-from stepwell.lowering.rules import deduplicate
+from stepwell.lowering.rules import deduplicate, sessions
 from stepwell.lowering.rules.aggregate_calls import read_calls
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
@@ -52,6 +52,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         # Spark writes a key as a literal if it is constant in every row. Such a key distinguishes no rows.
         kept = deduplicate.by_key(context, child, [expression_id(key) for key in grouping if key.kind != "Literal"])
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
+    if node.get("sessionWindow") is not None:
+        child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"])
     type_of = partial(_type_of, context, child)
     calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order, node.children[0])
     if needs_order(node) and not order:

@@ -46,14 +46,6 @@ CONSTRUCTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def refuse_generate(node: TreeNode) -> NoReturn:
-    raise UnsupportedPlan(
-        node.kind,
-        "several rows made of one (explode, LATERAL VIEW) are not supported yet",
-        "Write exploded rows to the topic as messages of their own",
-    )
-
-
 def lower(context: Lowering, node: TreeNode) -> NoReturn:
     text, remedy = CONSTRUCTS[node.kind]
     raise UnsupportedPlan(node.kind, text, remedy)

@@ -9,7 +9,6 @@ from engine.model.circuit import Replicate
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation
-from stepwell.lowering.rules import not_yet
 from stepwell.lowering.trees import attribute, expression_id
 
 REPLICATE_ROWS = "ReplicateRows"
@@ -17,8 +16,6 @@ REPLICATE_ROWS = "ReplicateRows"
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     generator = node["generator"]
-    if generator.kind != REPLICATE_ROWS:
-        not_yet.refuse_generate(node)
     child = context.lower(node.children[0])
     times, *values = generator.children
     outputs = [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-MIXED_ROWS = 67
+MIXED_ROWS = 71
 """It is prime, and more than any column has values: each column is walked through with a stride of its own. All begin with null, so two columns
 of equally many values are never null in different rows of these."""
 
@@ -170,6 +170,25 @@ _STRUCTS: list[dict[str, Any] | None] = [
     {"a": 2, "b": "y"},
     {"a": 1, "b": "X"},
 ]
+_JSON = [
+    None, "", " ", "null", "{}", '{"a":1}', '{"a":1} x', '{"a":"x","b":2}', "[1]", '[{"a":1},{"a":"x","b":null}]', "abc", '{"a":1', '{"a":1,"b":tru}', '{"b":"\\q","a":1}',
+    '{"a":1,"c":{"d":tru}}', '{"a":1,"c":{"d":1', '{"c":{"d":"x","e":2},"a":1}', '{"l":[1,"x",3],"a":1}', '{"l":[1,{"a":7},[1]],"a":1}', '{"l":[1,2,,],"a":1}', '{"a":1,"l":[1,2,x]}',
+    '{"ls":[{"d":1},{"d":"x","e":3},4],"a":1}', '{"ls":[{"d":1},{"d":"x","e":3}],"a":1}', '{"a":"","b":"","dt":"","ts":"","d":""}', '{"b":{"x":[1.50,2,"é\\n"]}}', '{"a":1,"a":"x"}',
+    '{"a":"x","a":2}', '{"A":1}', '{"a":1}{"a":2}', '{"c":{"d":1,},"a":1}', '{"c":{"d":1 "e":2},"a":1}', '{"l":[1 2],"a":1}', '{"l":[1,tru],"a":1}', '{"c":null,"l":null,"ls":[null]}',
+    '{"ts":"2020-01-01T01:02:03Z","dt":"2020-01-01","o":true,"d":1.5e3,"m":"1.234","x":"YWI="}', '{"ts":5,"dt":"x","o":"true","d":"NaN","m":1e9,"x":"?"}', '{"a":1.0,"d":1e400}', '{"a":99999999999,"b":1e3}',
+    '{"b":"x', "{'a':1,'b':'it''s'}", '{"b":"\\u00e9\\ud83d\\ude00\\/","a":-0}', '[1,null,2]', '[null]', '[]', '["x",1.50]', '[[1],[2,"x"]]', '[[1,2],[3]]', '[1,2', '[1] x', '"x"', "5", "-", "NaN",
+    '{"a": 1, "b" : "y" , " a ":3}', '{"x":{"y":[[1,2],{"z":null}]},"b":null}', '{"l":[[1,2],["a",null]]}', '{"a":01}', '{"a":1.}', '{"l":[01],"a":1}', '{"l":[1.,2],"a":1}', '{"l":[-],"a":1}', '{"l":["\\q"],"a":1}',
+    '{"c":{"d":1,"d":"x","e":5},"a":1}', '{"c":{d:1},"a":1}', '{"c":{"d" 1},"a":1}', '{"c":[1],"l":{"a":1},"a":2}',
+]  # fmt: skip
+
+_MAPS: list[list[tuple[str, Any]] | None] = [
+    None,
+    [],
+    [("a", 1)],
+    [("a", 1), ("b", None)],
+    [("b", 2), ("a", 0)],
+    [("", 5), ("é", -1), ("zz", 3)],
+]
 
 # name -> Arrow type, values, stride. Two columns of one type have different strides, so that they meet in other pairs.
 COLUMNS: dict[str, tuple[pa.DataType, list[Any], int]] = {
@@ -193,6 +212,8 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any], int]] = {
     "nt": (pa.timestamp("us"), [None if v is None else _us(v) for v in _TIMESTAMPS], 1),
     "iv": (pa.duration("us"), _DURATIONS, 1), "iv2": (pa.duration("us"), _DURATIONS, 4),
     "arr": (pa.list_(pa.field("element", pa.int32())), _ARRAYS, 1), "arrs": (pa.list_(pa.field("element", pa.string())), _TEXTS, 1),
+    "js": (pa.string(), _JSON, 1),
+    "mp": (pa.map_(pa.string(), pa.int32()), _MAPS, 1),
     "st": (pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())]), _STRUCTS, 1),
 }  # fmt: skip
 
@@ -202,7 +223,7 @@ DDL = (
     "b tinyint, b2 tinyint, sh smallint, sh2 smallint, i int, j int, k int, l bigint, l2 bigint, n bigint, f float, f2 float, d double, e double, "
     "m decimal(10,2), m2 decimal(10,2), w decimal(38,10), w2 decimal(38,10), h decimal(38,0), q decimal(5,5), s string, u string, num string, mom string, "
     "x binary, x2 binary, o boolean, p boolean, dt date, dt2 date, ts timestamp, ts2 timestamp, nt timestamp_ntz, iv interval day to second, "
-    "iv2 interval day to second, arr array<int>, arrs array<string>, st struct<a: int, b: string>"
+    "iv2 interval day to second, arr array<int>, arrs array<string>, js string, mp map<string, int>, st struct<a: int, b: string>"
 )
 
 

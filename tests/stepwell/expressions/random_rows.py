@@ -17,11 +17,15 @@ from tests.base.text import corpus
 from tests.stepwell.expressions import (
     edges,
     test_arithmetic,
+    test_arrays,
     test_casts,
     test_dates,
+    test_json,
     test_logic,
+    test_maps,
     test_mathematics,
     test_strings,
+    test_tried,
 )
 
 _WIDE = Context(prec=60)
@@ -30,13 +34,19 @@ DAY_US = 86_400_000_000
 _DAYS_OF_YEARS_1_TO_9999 = (-719_162, 2_932_896)
 
 _PATTERNS_QUOTED = [sql.replace("''", "\\'") for sql in test_dates.CASES]
+_MODULES = (
+    test_arithmetic,
+    test_arrays,
+    test_casts,
+    test_json,
+    test_logic,
+    test_maps,
+    test_mathematics,
+    test_strings,
+    test_tried,
+)
 EXPRESSIONS: tuple[str, ...] = tuple(
-    dict.fromkeys(
-        [
-            *_PATTERNS_QUOTED,
-            *(c for m in (test_arithmetic, test_casts, test_logic, test_mathematics, test_strings) for c in m.CASES),
-        ]
-    )
+    dict.fromkeys([*_PATTERNS_QUOTED, *(sql for module in _MODULES for sql in module.CASES)])
 )
 
 _ALPHABET = st.sampled_from(
@@ -115,6 +125,11 @@ def _present(name: str, kind: pa.DataType) -> st.SearchStrategy[Any]:
         return _MICROS
     if pa.types.is_duration(kind):
         return _integers(64) | _MICROS
+    if pa.types.is_map(kind):
+        keys = _present("", kind.key_type)
+        return st.dictionaries(keys, values_of("", kind.item_type), max_size=4).map(
+            lambda entries: list(entries.items())
+        )
     if pa.types.is_list(kind):
         return st.lists(values_of("", kind.value_type), max_size=4)
     if pa.types.is_struct(kind):

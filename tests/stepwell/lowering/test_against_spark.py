@@ -390,6 +390,63 @@ QUERIES: dict[str, Query] = {
         "SELECT sum(b) AS x, a, s, grouping(a) + grouping(s) AS level FROM t GROUP BY ROLLUP (a, s) HAVING grouping(a) = 0 AND sum(b) > 1"
     ),
     "one group in two columns": "SELECT a, a AS again, s, sum(b) AS total FROM t WHERE s IN (SELECT s FROM u) GROUP BY a, s",
+    "explode": "SELECT a, x FROM t LATERAL VIEW explode(array(a, b, 7L)) e AS x",
+    "explode, outer": "SELECT a, s, x FROM t LATERAL VIEW OUTER explode(filter(array(a, b), y -> y > 1)) e AS x",
+    "explode alone": "SELECT explode(split(s, '')) AS x FROM t",
+    "positions": "SELECT p, x, b FROM t LATERAL VIEW posexplode(sequence(0L, b)) e AS p, x WHERE x > 0",
+    "positions, outer": "SELECT a, p, x FROM t LATERAL VIEW OUTER posexplode(if(a > 1, array(b, d), NULL)) e AS p, x",
+    "inline": "SELECT a, p, q FROM t LATERAL VIEW inline(array(named_struct('p', b, 'q', s), NULL)) e",
+    "inline, outer": "SELECT a, p FROM t LATERAL VIEW OUTER inline(if(a > 1, array(named_struct('p', b)), NULL)) e",
+    "stack": "SELECT a, x, y FROM t LATERAL VIEW stack(2, a, s, b) e AS x, y",
+    "explode of explode": (
+        "SELECT a, x, y FROM t LATERAL VIEW explode(array(a, b)) e AS x LATERAL VIEW explode(array(x, b)) f AS y"
+    ),
+    "lateral join of a generator": "SELECT t.a, e.col FROM t, LATERAL explode(array(t.a, t.b)) e WHERE e.col > 0",
+    "lateral left join of a generator": "SELECT t.a, e.x FROM t LEFT JOIN LATERAL explode(filter(array(t.a, t.b), y -> y > 1)) e(x)",
+    "counts of exploded": "SELECT x, count(*) AS n, sum(a) AS total FROM t LATERAL VIEW explode(array(a, b)) e AS x GROUP BY x",
+    "join of exploded": "SELECT x, u.c FROM (SELECT explode(array(a, b)) AS x FROM t) JOIN u ON x = u.a",
+    "explode of an aggregate": (
+        "SELECT a, x FROM (SELECT a, count(*) AS n FROM t GROUP BY a) LATERAL VIEW explode(sequence(1L, n)) e AS x"
+    ),
+    "explode of constants": "SELECT a, explode(array(1, 2)) AS x FROM t",
+    "json members": (
+        "SELECT a, x, y FROM t LATERAL VIEW json_tuple(concat('{\"a\":', b, ',\"s\":\"', s, '\"}'), 'a', 's') e AS x, y"
+    ),
+    "json": "SELECT j.a + 1 AS x, to_json(j) AS y FROM (SELECT from_json(concat('{\"a\":', b, '}'), 'a BIGINT') AS j FROM t)",
+    "sliding windows": (
+        "SELECT unix_micros(window.start) AS x, unix_micros(window.end) AS y, count(*) AS n FROM (SELECT timestamp_seconds(a) AS ts FROM t) "
+        "GROUP BY window(ts, '4 seconds', '2 seconds')"
+    ),
+    "sliding windows that leave gaps out": (
+        "SELECT unix_micros(window.start) AS x, s, sum(b) AS n FROM (SELECT timestamp_seconds(a) AS ts, s, b FROM t) "
+        "GROUP BY window(ts, '3 seconds', '2 seconds', '1 second'), s"
+    ),
+    "sessions": (
+        "SELECT unix_micros(session_window.start) AS x, unix_micros(session_window.end) AS y, count(*) AS n, sum(b) AS total "
+        "FROM (SELECT timestamp_seconds(a * b) AS ts, b FROM t) GROUP BY session_window(ts, '2 seconds')"
+    ),
+    "sessions by keys": (
+        "SELECT d, s, unix_micros(session_window.start) AS x, unix_micros(session_window.end) AS y, max(a) AS top, count(DISTINCT a) AS n "
+        "FROM (SELECT timestamp_seconds(a * b) AS ts, a, s, d FROM t) GROUP BY s, session_window(ts, '1 second'), d"
+    ),
+    "sessions with gaps of their own": (
+        "SELECT a + 1 AS g, unix_micros(session_window.start) AS x, unix_micros(session_window.end) AS y, count(*) AS n "
+        "FROM (SELECT timestamp_seconds(b) AS ts, a, s FROM t) GROUP BY a + 1, session_window(ts, "
+        "CASE WHEN s = 'x' THEN '4 seconds' WHEN s = 'y' THEN '0 seconds' ELSE '1 second' END)"
+    ),
+    "sessions of sessions": (
+        "SELECT unix_micros(session_window.start) AS x, count(*) AS n FROM (SELECT session_window.start AS ts FROM "
+        "(SELECT timestamp_seconds(a) AS ts, s FROM t) "
+        "GROUP BY s, session_window(ts, '1 second')) GROUP BY session_window(ts, '2 seconds')"
+    ),
+    "maps": (
+        "SELECT m['x'] AS x, array_join(map_keys(m), ',') AS k, to_json(m) AS j, n "
+        "FROM (SELECT a AS n, map(coalesce(s, 'null'), b) AS m FROM t)"
+    ),
+    "explode of maps": "SELECT a, k, v FROM t LATERAL VIEW explode(map('b', b, coalesce(s, ''), a)) e AS k, v",
+    "explode of maps with positions, outer": (
+        "SELECT p, k, v FROM t LATERAL VIEW OUTER posexplode(if(a > 1, map('b', b), NULL)) e AS p, k, v"
+    ),
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),

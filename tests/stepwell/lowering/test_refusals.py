@@ -23,10 +23,10 @@ REFUSED = {
     ),
     "SELECT a, sum(b) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS x FROM t": "a RANGE frame at a distance",
     "SELECT a, max(arr) OVER (PARTITION BY a ORDER BY b) AS x FROM t": "max of list<element: int32>",
-    "SELECT a, x FROM t LATERAL VIEW explode(arr) AS x": "explode",
     "SELECT a FROM t WHERE b > (SELECT max(soundex(s)) FROM u)": "SoundEx",
     "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE soundex(s) = 'x')": "SoundEx",
-    "SELECT to_json(struct(a, s)) AS j FROM t": "the function to_json",
+    "SELECT url_encode(s) AS x FROM t": "the function url_encode",
+    "SELECT a, map_zip_with(map(a, s), map(a, s), (k, x, y) -> x) AS m FROM t": "MapZipWith",
     "SELECT url_encode(s) AS x, parse_url(s, 'HOST') AS y FROM t": "one of the functions parse_url, url_encode",
     "SELECT a, histogram_numeric(b, 3) AS h FROM t GROUP BY a": "the aggregate function histogram_numeric",
     "SELECT a, hll_sketch_agg(b) AS h, count(DISTINCT s), count(DISTINCT ts) FROM t GROUP BY a": "the aggregate function hll_sketch_agg",
@@ -34,7 +34,6 @@ REFUSED = {
     "SELECT a, median(make_dt_interval(b)) AS p FROM t GROUP BY a": "a percentile of an interval",
     "SELECT a, max(struct(d)) AS p FROM t GROUP BY a": "has floating-point values inside",
     "SELECT a, collect_set(struct(d)) AS p FROM t GROUP BY a": "has floating-point values inside",
-    "SELECT a, map(a, s) AS m FROM t": "column m has the type map",
     "SELECT a, INTERVAL '1' MONTH AS m FROM t": "column m has the type interval month",
     "SELECT a, NULL AS m FROM t": "column m has the type void",
     "SELECT a, try_sum(b) AS x FROM t GROUP BY a": "sum in TRY mode",
@@ -59,16 +58,15 @@ def test_a_refusal_names_the_construct_the_view_and_its_line(spark: SparkSession
 
 
 SESSIONS = (
-    "SELECT session_window(ts, '10 seconds').start AS x, count(*) AS n FROM t GROUP BY session_window(ts, '10 seconds')",
-    "SELECT session_window AS w, a, count(*) AS n FROM t GROUP BY a, session_window(ts, CASE WHEN a = 1 THEN '5 s' ELSE '9 s' END)",
-    "SELECT a FROM t WHERE b IN (SELECT count(*) FROM t GROUP BY session_window(ts, '1 hour'))",
-    "WITH w AS (SELECT session_window(ts, '1 hour') AS w, count(*) AS n FROM t GROUP BY 1) SELECT x.n FROM w x JOIN w y ON x.n = y.n",
+    "SELECT session_window(ts, '10 seconds') AS w FROM t",
+    "SELECT session_window.start AS x, count(DISTINCT a) AS m, count(DISTINCT b) AS n FROM t GROUP BY session_window(ts, '1 hour')",
 )
+"""Forms in which no one Aggregate of the optimised plan groups by the window."""
 
 
 @pytest.mark.parametrize("query", SESSIONS)
-def test_session_windows_are_refused_before_their_placeholder_can_run(spark: SparkSession, query: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"views\.sql:1: v: session_window\(\) is not supported yet"):
+def test_session_windows_are_refused_where_their_placeholder_would_run(spark: SparkSession, query: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"views\.sql:1: v: session_window\(\) in this form is not supported"):
         Workbench(spark).tables("t").view("v", query)
 
 
@@ -79,8 +77,8 @@ def test_a_column_that_is_only_called_session_window_is_none(spark: SparkSession
 
 def test_all_that_cannot_be_replayed_in_a_view_is_found_at_once(spark: SparkSession) -> None:
     with pytest.raises(ProjectErrors) as raised:
-        Workbench(spark).tables("t").view("v", f"SELECT rand() AS x, uuid() AS y, {SESSIONS[0][7:]}")
-    assert [error.message.split("()")[0] for error in raised.value.errors] == ["rand", "uuid", "session_window"]
+        Workbench(spark).tables("t").view("v", "SELECT rand() AS x, uuid() AS y FROM t")
+    assert [error.message.split("()")[0] for error in raised.value.errors] == ["rand", "uuid"]
 
 
 def test_a_recursive_query_is_called_so(spark: SparkSession) -> None:

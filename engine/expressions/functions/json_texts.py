@@ -1,0 +1,143 @@
+"""from_json, to_json, get_json_object and json_tuple. The reading and the writing are those of messages (io_kafka/formats)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import as_lists, filled
+from base.text.columns import nulls_of
+from engine.expressions.functions.function import Failure, each, shown
+from engine.expressions.functions.generic_function import GenericFunction
+from engine.expressions.generic import Signature
+from io_kafka.formats import permissive, render
+from io_kafka.formats.jackson import Malformed, Members, Node
+
+PATHS_KEPT_MAX = 1024  # of parsed paths: most views have one as a constant
+
+
+def _from_json(signature: Signature, texts: pa.Array) -> pa.Array:
+    """Constants: `fail` (mode FAILFAST), and `corrupt`, the field that keeps a malformed text, or null."""
+    kind, corrupt = signature.result, signature.constants["corrupt"]
+    fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    asked = kind if corrupt is None else pa.struct([field for field in fields if field.name != corrupt])
+    values, malformed = permissive.read(texts, asked)
+    _refuse_repeated(values)
+    if signature.constants["fail"] and malformed.any():
+        text = texts[int(np.flatnonzero(malformed)[0])].as_py()
+        raise Failure("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", f"malformed JSON: {shown(text)}")
+    if corrupt is None:
+        return values
+    kept = pc.if_else(pa.array(malformed), texts, pa.scalar(None, pa.string()))
+    columns = dict(zip([field.name for field in asked], values.flatten(), strict=True))
+    columns[corrupt] = kept
+    mask = pa.array(nulls_of(values)) if values.null_count else None
+    return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields, mask=mask)
+
+
+def _refuse_repeated(values: pa.Array) -> None:
+    """Raises for an object with two members of one name that was read as a map. Spark makes a map of both, which no map of DuckDB's can hold."""
+    kind = values.type
+    if pa.types.is_map(kind):
+        entries = as_lists(values)
+        keys, items = pc.list_flatten(entries).flatten()
+        rows = np.repeat(
+            np.arange(len(values)), filled(pc.list_value_length(entries), 0).to_numpy(zero_copy_only=False)
+        )
+        codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        pairs = rows * (len(keys) + 1) + codes
+        if len(np.unique(pairs)) < len(pairs):
+            raise Failure("DUPLICATED_MAP_KEY", "an object with two members of one name is read as a map")
+        _refuse_repeated(items)
+    elif pa.types.is_list(kind):
+        _refuse_repeated(pc.list_flatten(values))
+    elif pa.types.is_struct(kind):
+        for field in values.flatten():
+            _refuse_repeated(field)
+
+
+def _to_json(signature: Signature, values: pa.Array) -> pa.Array:
+    """Constants: `nulls`, whether fields that are null are written."""
+    return render.texts(values, nulls=signature.constants["nulls"])
+
+
+_STEP = re.compile(r"\.\s*([^.\[]+)|\s*\['\s*([^']+)'\]|\[\s*([0-9]+)\]")
+_WILDCARD = re.compile(r"\s*\.\*|\s*\['\*'\]|\[\*\]")
+INDEX_MAX = 2**63 - 1
+
+
+@lru_cache(maxsize=PATHS_KEPT_MAX)
+def path_steps(path: str) -> tuple[str | int, ...] | None:
+    """The names and indices of a path such as `$.a['b'][0]`; None if it is none. Blanks are ignored where Spark's parser
+    ignores them. Raises ValueError for a path with a wildcard."""
+    if not path.startswith("$"):
+        return None
+    at, steps = 1, list[str | int]()
+    while path[at:].strip():
+        if _WILDCARD.match(path, at):
+            raise ValueError("a wildcard")
+        step = _STEP.match(path, at)
+        if step is None:
+            return None
+        name = step[1] if step[1] is not None else step[2]
+        if name is None and int(step[3]) > INDEX_MAX:
+            return None
+        steps.append(name if name is not None else int(step[3]))
+        at = step.end()
+    return tuple(steps)
+
+
+def _object(text: str, path: str) -> str | None:
+    try:
+        steps = path_steps(path)
+    except ValueError as error:
+        raise Failure("UNSUPPORTED_PATH", f"the path {shown(path)} has a wildcard, which is not supported") from error
+    if steps is None:
+        return None
+    try:
+        found = _found(permissive.first_value(text), steps)
+        return None if found is None else permissive.shown_text(found[0])
+    except Malformed:
+        return None
+
+
+def _found(node: Node, steps: tuple[str | int, ...]) -> tuple[Node] | None:
+    """What is at the end of the path. Of several members of one name the first counts that is not null and has the rest of the path."""
+    if not steps:
+        return (node,)
+    first, rest = steps[0], steps[1:]
+    if isinstance(node, Members):
+        candidates = (_found(value, rest) for name, value in node if name == first and value is not None)
+        return next((found for found in candidates if found is not None), None)
+    if isinstance(node, list) and isinstance(first, int) and first < len(node):
+        return _found(cast("list[Node]", node)[first], rest)
+    return None
+
+
+def _tuple(signature: Signature, texts: pa.Array) -> pa.Array:
+    """Constants: the names of the members. The result is a list of their values, as many as there are names."""
+    names: list[str] = signature.constants
+    return pa.array([_members(text, names) for text in texts.to_pylist()], signature.result)
+
+
+def _members(text: str | None, names: list[str]) -> list[str | None]:
+    values: dict[str, str | None] = dict.fromkeys(names)
+    try:
+        root = None if text is None else permissive.first_value(text)
+        for name, value in root if isinstance(root, Members) else ():
+            if name in values and value is not None:
+                values[name] = permissive.shown_text(value)
+    except Malformed:
+        return [None] * len(names)
+    return [values[name] for name in names]
+
+
+FUNCTIONS = (each("spark_get_json_object", "VARCHAR VARCHAR", "VARCHAR", _object),)
+
+GENERIC: Mapping[str, GenericFunction] = {"from_json": _from_json, "to_json": _to_json, "json_tuple": _tuple}

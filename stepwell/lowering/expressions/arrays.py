@@ -1,0 +1,152 @@
+"""Functions over whole arrays. Access to parts of arrays and structs is in `nested.py`, and functions that take a function in `lambdas.py`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.expressions.types import quote_name
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    cast,
+    derived,
+    failure,
+    generic,
+    literal_value,
+    strict,
+    unsupported,
+)  # fmt: skip
+from stepwell.lowering.expressions.lambdas import sorted_list
+
+BOOL, LONG = pa.bool_(), pa.int64()
+ELEMENTS_MAX = 2**31 - 16  # of one array: Java's limit for arrays, as Spark has it
+ZERO_START = failure("INVALID_PARAMETER_VALUE.START", "The start of slice is 0: the first element has index 1.")
+NEGATIVE_LENGTH = failure("INVALID_PARAMETER_VALUE.LENGTH", "The length of slice is negative.")
+ZERO_INDEX = failure("INVALID_INDEX_OF_ZERO", "The index 0 is invalid: the first element has index 1.")
+TOO_LONG = failure("COLLECTION_SIZE_LIMIT_EXCEEDED", "The array would have too many elements.")
+NO_WAY = failure("INVALID_SEQUENCE", "The step of sequence does not lead from its start to its end.")
+
+
+def _present(*operands: Fragment) -> str:
+    return " AND ".join(f"{operand.sql} IS NOT NULL" for operand in operands)
+
+
+def _compared(function: str, result: pa.DataType | None = None) -> Rule:
+    """The rule of a function that compares elements. It is null if an operand is."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        array = arguments[0]
+        if pa.types.is_nested(array.type.value_type):
+            raise unsupported(node, f"elements of type {array.type.value_type}", "use arrays of plain values")
+        return generic(function, array.type if result is None else result, *arguments)
+
+    return strict(rule)
+
+
+def _slice(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    array, start, length = arguments
+    at, size, count = (cast(sql, LONG) for sql in (start.sql, length.sql, f"len({array.sql})"))
+    first = f"CASE WHEN {at} > 0 THEN {at} ELSE {count} + {at} + 1 END"
+    taken = f"CASE WHEN {first} < 1 OR {first} > {count} THEN [] ELSE list_slice({array.sql}, {first}, {first} + {size} - 1) END"
+    sql = (
+        f"CASE WHEN NOT ({_present(*arguments)}) THEN NULL WHEN {at} = 0 THEN {ZERO_START} WHEN {size} < 0 THEN {NEGATIVE_LENGTH} "
+        f"ELSE {taken} END"
+    )
+    return derived(cast(sql, array.type), array.type, *arguments, raises=True)
+
+
+def _flatten(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    (arrays,) = arguments
+    type_ = arrays.type.value_type
+    nulls = f"len(list_filter({arrays.sql}, lambda x: x IS NULL)) > 0"
+    return derived(cast(f"CASE WHEN {nulls} THEN NULL ELSE flatten({arrays.sql}) END", type_), type_, arrays)
+
+
+def _sequence(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    if not all(pa.types.is_integer(argument.type) for argument in arguments):
+        raise unsupported(node, f"a sequence of type {arguments[0].type}", "make a sequence of numbers, and add them")
+    type_ = pa.list_(pa.field("element", arguments[0].type))
+    start, stop = (
+        f"CAST({argument.sql} AS HUGEINT)" for argument in arguments[:2]
+    )  # their difference may need 65 bits
+    step = cast(arguments[2].sql, LONG) if len(arguments) > 2 else f"(CASE WHEN {start} <= {stop} THEN 1 ELSE -1 END)"
+    wrong = (
+        f"({step} = 0 AND {start} <> {stop}) OR ({step} > 0 AND {start} > {stop}) OR ({step} < 0 AND {start} < {stop})"
+    )
+    count = f"(CASE WHEN {start} = {stop} THEN 1 ELSE abs(({stop} - {start}) // {step}) + 1 END)"
+    first = cast(arguments[0].sql, LONG)
+    made = f"list_transform(range(CAST({count} AS BIGINT)), lambda x: {first} + x * {step})"
+    sql = (
+        f"CASE WHEN NOT ({_present(*arguments)}) THEN NULL WHEN {wrong} THEN {NO_WAY} WHEN {count} > {ELEMENTS_MAX} THEN {TOO_LONG} "
+        f"ELSE {made} END"
+    )
+    return derived(cast(sql, type_), type_, *arguments, raises=True)
+
+
+def _repeat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    element, count = arguments
+    type_ = pa.list_(pa.field("element", element.type))
+    made = f"list_transform(range(greatest({cast(count.sql, LONG)}, 0)), lambda x: {element.sql})"
+    sql = f"CASE WHEN {count.sql} > {ELEMENTS_MAX} THEN {TOO_LONG} WHEN {count.sql} IS NOT NULL THEN {made} END"
+    return derived(cast(sql, type_), type_, *arguments, raises=True)
+
+
+def _sort(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """sort_array: nulls come first if it ascends, last if it descends."""
+    ascending = bool(literal_value(node, arguments[1], "the order"))
+    return sorted_list(node, arguments[0], ascending=ascending, nulls_last=not ascending)
+
+
+def _zip(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    names = [str(name["value"]) if isinstance(name, TreeNode) else str(name) for name in node["names"]]
+    struct = pa.struct([pa.field(name, a.type.value_type) for name, a in zip(names, arguments, strict=True)])
+    type_ = pa.list_(pa.field("element", struct))
+    if len({name.lower() for name in names}) < len(names):
+        raise unsupported(node, f"two fields of one name in {names}", "give each array a name of its own")
+    members = ", ".join(f"{quote_name(name)} := struct_extract(x, {at + 1})" for at, name in enumerate(names))
+    zipped = f"list_transform(list_zip({', '.join(a.sql for a in arguments)}), lambda x: struct_pack({members}))"
+    return derived(cast(f"CASE WHEN {_present(*arguments)} THEN {zipped} END", type_), type_, *arguments)
+
+
+def _insert(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """array_insert: positions count from 1, or from the end. A position beyond an end is reached by nulls."""
+    array, position, item = arguments
+    if node.get("legacyNegativeIndex"):
+        raise unsupported(node, "spark.sql.legacy.negativeIndexInArrayInsert", "leave the setting as it is")
+    at, count = cast(position.sql, LONG), f"len({array.sql})"
+    nothing = cast("NULL", array.type.value_type)
+
+    def nulls(number: str) -> str:
+        return f"list_transform(range({number}), lambda x: {nothing})"
+
+    one = f"[{item.sql}]"
+    end = f"({count} + {at} + 1)"  # the number of elements before the new one
+    branches = (
+        f"WHEN {at} > {count} THEN list_concat({array.sql}, {nulls(f'{at} - {count} - 1')}, {one}) "
+        f"WHEN {at} > 0 THEN list_concat(list_slice({array.sql}, 1, {at} - 1), {one}, list_slice({array.sql}, {at}, {count})) "
+        f"WHEN {end} >= 0 THEN list_concat(list_slice({array.sql}, 1, {end}), {one}, list_slice({array.sql}, {end} + 1, {count})) "
+        f"ELSE list_concat({one}, {nulls(f'-({end})')}, {array.sql})"
+    )
+    long = f"abs({at}) > {ELEMENTS_MAX}"
+    sql = f"CASE WHEN NOT ({_present(array, position)}) THEN NULL WHEN {at} = 0 THEN {ZERO_INDEX} WHEN {long} THEN {TOO_LONG} {branches} END"
+    raises = not (position.literal and position.value)
+    return derived(cast(sql, array.type), array.type, *arguments, raises=raises)
+
+
+TABLE: dict[str, Rule] = {
+    "ArrayDistinct": _compared("array_distinct"),
+    "ArrayUnion": _compared("array_union"),
+    "ArrayIntersect": _compared("array_intersect"),
+    "ArrayExcept": _compared("array_except"),
+    "ArrayRemove": _compared("array_remove"),
+    "ArrayPosition": _compared("array_position", LONG),
+    "ArraysOverlap": _compared("arrays_overlap", BOOL),
+    "Slice": strict(_slice),
+    "Flatten": _flatten,
+    "Sequence": strict(_sequence),
+    "ArrayRepeat": _repeat,
+    "SortArray": _sort,
+    "ArraysZip": strict(_zip),
+    "ArrayInsert": _insert,
+}

@@ -1,0 +1,98 @@
+"""from_json, to_json and get_json_object. `JsonTuple` is a generator, and its rule is in rules/generate.py."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.expressions.functions.json_texts import path_steps
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_type
+from stepwell.lowering.expressions.fragment import Fragment, Rule, call, generic, literal_value, unsupported
+
+CORRUPT_RECORD = "_corrupt_record"
+_READ_OPTIONS = frozenset({"mode", "columnnameofcorruptrecord"})
+_WRITE_OPTIONS = frozenset({"ignorenullfields"})
+_OPTION = "leave the option out, and convert the value in the view"
+
+
+def _options(node: TreeNode, known: frozenset[str]) -> dict[str, str]:
+    """The options by their names in small letters, as Spark looks them up."""
+    options = {name.lower(): value for name, value in node["options"].items()}
+    for name in node["options"]:
+        if name.lower() not in known:
+            raise unsupported(node, f"the option {name}", _OPTION)
+    return options
+
+
+def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    options = _options(node, _READ_OPTIONS)
+    mode = options.get("mode", "PERMISSIVE").upper()
+    if mode not in ("PERMISSIVE", "FAILFAST"):
+        raise unsupported(node, f"mode {mode}", "use PERMISSIVE or FAILFAST")
+    type_ = arrow_type(node["schema"])
+    _refuse_twins(node, type_)
+    corrupt = options.get("columnnameofcorruptrecord", node.get("corrupt") or CORRUPT_RECORD)
+    kept = pa.types.is_struct(type_) and type_.get_field_index(corrupt) >= 0
+    if kept and type_.field(corrupt).type != pa.string():
+        raise unsupported(node, f"{corrupt} of type {type_.field(corrupt).type}", "declare it as STRING")
+    raises = mode == "FAILFAST" or bool(_map_keys(type_))
+    constants = {"fail": mode == "FAILFAST", "corrupt": corrupt if kept else None}
+    return generic("from_json", type_, *arguments, constants=constants, raises=raises)
+
+
+def _refuse_twins(node: TreeNode, type_: pa.DataType) -> None:
+    """DuckDB does not distinguish names of fields by case."""
+    if pa.types.is_struct(type_):
+        names = [field.name.lower() for field in type_]
+        if len(set(names)) < len(names):
+            raise unsupported(node, f"two fields of one name in {[f.name for f in type_]}", "read one of them")
+        for field in type_:
+            _refuse_twins(node, field.type)
+    elif pa.types.is_map(type_):
+        if type_.key_type != pa.string():
+            raise unsupported(node, f"a map with keys of type {type_.key_type}", "declare the keys as STRING")
+        _refuse_twins(node, type_.item_type)
+    elif pa.types.is_list(type_):
+        _refuse_twins(node, type_.value_type)
+
+
+def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    options = _options(node, _WRITE_OPTIONS)
+    if any(key != pa.string() for key in _map_keys(arguments[0].type)):
+        raise unsupported(node, "a map whose keys are not strings", "cast the keys with transform_keys")
+    nulls = options.get("ignorenullfields", str(node.get("ignore_nulls", True))).lower() == "false"
+    return generic("to_json", pa.string(), *arguments, constants={"nulls": nulls})
+
+
+def _map_keys(type_: pa.DataType) -> list[pa.DataType]:
+    """The types of the keys of all maps in a type."""
+    own = [type_.key_type] if pa.types.is_map(type_) else []
+    inner = [type_.field(i).type for i in range(type_.num_fields)] if pa.types.is_nested(type_) else []
+    return [*own, *(key for part in inner for key in _map_keys(part))]
+
+
+def _get_json_object(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    path = arguments[1]
+    if path.literal and path.value is not None:
+        try:
+            path_steps(path.value)
+        except ValueError as error:
+            raise unsupported(
+                node, f"{error} in the path {path.value}", "read it with from_json and an array"
+            ) from error
+    return call("spark_get_json_object", pa.string(), *arguments, raises=not path.literal)
+
+
+def _json_tuple(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """The members as a list, which rules/generate.py takes apart."""
+    text, *names = arguments
+    constants = [literal_value(node, name, "a member's name") for name in names]
+    return generic("json_tuple", pa.list_(pa.field("element", pa.string())), text, constants=constants)
+
+
+TABLE: dict[str, Rule] = {
+    "JsonToStructs": _from_json,
+    "StructsToJson": _to_json,
+    "JsonTuple": _json_tuple,
+    "GetJsonObject": _get_json_object,
+}

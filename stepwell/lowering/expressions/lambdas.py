@@ -1,0 +1,185 @@
+"""Functions that take a function: transform, filter, exists, forall, aggregate, zip_with, and array_sort without a comparator of the user's.
+
+DuckDB's lambdas compute them for whole columns, and see the columns around them. Their parameters are named `x0`, `x1`, ... by depth, because
+Catalyst's ids of lambda variables differ between sessions, and an expression's SQL is a part of the circuit.
+
+Where Spark stops at the first element that decides (exists, forall), a function that can fail must not be called for the later ones. Then the
+elements are reduced one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import Fragment, cast, derived, unsupported
+
+BOOL = pa.bool_()
+Bound = Mapping[int, Fragment]
+"""The values of lambda variables, by their expression ids."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where an expression stands: `emit` gives the fragment of a tree in which the variables of `bound` may occur."""
+
+    emit: Callable[[TreeNode, Bound], Fragment]
+    bound: Bound
+
+    def value(self, tree: TreeNode) -> Fragment:
+        return self.emit(tree, self.bound)
+
+    def fresh(self, count: int) -> list[str]:
+        """Names of parameters that no lambda around uses."""
+        return [f"x{len(self.bound) + i}" for i in range(count)]
+
+    def body(self, function: TreeNode, values: Sequence[Fragment]) -> Fragment:
+        """The body of a LambdaFunction, whose variables have these values."""
+        body, *variables = function.children
+        bound = {variable["exprId"]["id"]: value for variable, value in zip(variables, values, strict=False)}
+        # The number of variables names the parameters of the lambdas within, and no lambda has more than two names of its own.
+        spare = {-len(self.bound) - i: _SPARE for i in range(1, PARAMETERS_MAX + 1 - len(bound))}
+        return self.emit(body, {**self.bound, **bound, **spare})
+
+
+PARAMETERS_MAX = 2  # of one lambda
+_SPARE = Fragment("NULL", pa.null())
+
+HigherOrderRule = Callable[[TreeNode, Scope], Fragment]
+
+
+def _list(element: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", element))
+
+
+def _over(scope: Scope, function: TreeNode, element: pa.DataType) -> tuple[str, Fragment]:
+    """(parameters, body) of a function of an element and, if it takes two, the position from 0."""
+    item, place = scope.fresh(2)
+    indexed = len(function.children) > 2
+    values = [Fragment(item, element), Fragment(f"CAST({place} - 1 AS INTEGER)", pa.int32())]
+    body = scope.body(function, values if indexed else values[:1])
+    return f"{item}, {place}" if indexed else item, body
+
+
+def _transform(node: TreeNode, scope: Scope) -> Fragment:
+    array = scope.value(node.children[0])
+    parameters, body = _over(scope, node.children[1], array.type.value_type)
+    type_ = _list(body.type)
+    return derived(cast(f"list_transform({array.sql}, lambda {parameters}: {body.sql})", type_), type_, array, body)
+
+
+def _filter(node: TreeNode, scope: Scope) -> Fragment:
+    array = scope.value(node.children[0])
+    parameters, body = _over(scope, node.children[1], array.type.value_type)
+    sql = f"list_filter({array.sql}, lambda {parameters}: {body.sql})"
+    return derived(cast(sql, array.type), array.type, array, body)
+
+
+def _decided(stops_at: str, otherwise: str) -> HigherOrderRule:
+    """exists stops at true, forall at false. If nothing stops them, a null among the answers makes the result null."""
+
+    def rule(node: TreeNode, scope: Scope) -> Fragment:
+        array = scope.value(node.children[0])
+        item, _ = scope.fresh(2)
+        if not scope.body(node.children[1], [Fragment(item, array.type.value_type)]).raises:
+            body = scope.body(node.children[1], [Fragment(item, array.type.value_type)])
+            answers = f"list_transform({array.sql}, lambda {item}: {body.sql})"
+            nulls = f"len(list_filter({answers}, lambda {item}: {item} IS NULL)) > 0"
+            found = f"list_contains({answers}, {stops_at})"
+            sql = f"CASE WHEN {array.sql} IS NULL THEN NULL WHEN {found} THEN {stops_at} WHEN {nulls} THEN NULL ELSE {otherwise} END"
+            return derived(cast(sql, BOOL), BOOL, array, body)
+
+        def step(state: str, element: Fragment) -> Fragment:
+            body = scope.body(node.children[1], [element])
+            joined = f"{state} OR {body.sql}" if stops_at == "TRUE" else f"{state} AND {body.sql}"
+            return derived(f"(CASE WHEN {state} IS {stops_at} THEN {stops_at} ELSE {joined} END)", BOOL, body)
+
+        return _reduced(scope, array, Fragment(otherwise, BOOL), step)
+
+    return rule
+
+
+def _reduced(scope: Scope, array: Fragment, zero: Fragment, step: Callable[[str, Fragment], Fragment]) -> Fragment:
+    """The elements of `array` merged into `zero` one after the other. DuckDB reduces only to the type of the elements, so an element is
+    wrapped in a struct beside a state, and the state too."""
+    state, element = scope.fresh(2)
+    type_ = pa.struct([pa.field("a", zero.type), pa.field("e", array.type.value_type)])
+    merged = step(f"{state}.a", Fragment(f"{element}.e", array.type.value_type))
+    if merged.type != zero.type:
+        raise AssertionError(f"Spark casts the start and the merge to one type, not {zero.type} and {merged.type}")
+
+    def packed(a: str, e: str) -> str:
+        return cast(f"struct_pack(a := {a}, e := {e})", type_)
+
+    wrapped = f"list_transform({array.sql}, lambda {element}: {packed('NULL', element)})"
+    reduced = (
+        f"list_reduce({wrapped}, lambda {state}, {element}: {packed(merged.sql, 'NULL')}, {packed(zero.sql, 'NULL')})"
+    )
+    sql = f"CASE WHEN {array.sql} IS NOT NULL THEN struct_extract({reduced}, 'a') END"
+    return derived(cast(sql, zero.type), zero.type, array, zero, merged)
+
+
+def _aggregate(node: TreeNode, scope: Scope) -> Fragment:
+    argument, start, merge, finish = node.children
+    array, zero = scope.value(argument), scope.value(start)
+
+    def step(state: str, element: Fragment) -> Fragment:
+        return scope.body(merge, [Fragment(state, zero.type), element])
+
+    total = _reduced(scope, array, zero, step)
+    if finish.children[0].kind == "NamedLambdaVariable":
+        return total
+    (name,) = scope.fresh(1)
+    body = scope.body(finish, [Fragment(name, zero.type)])
+    sql = f"CASE WHEN {array.sql} IS NOT NULL THEN list_extract(list_transform([{total.sql}], lambda {name}: {body.sql}), 1) END"
+    return derived(cast(sql, body.type), body.type, total, body)
+
+
+def _zip_with(node: TreeNode, scope: Scope) -> Fragment:
+    left, right = (scope.value(child) for child in node.children[:2])
+    (pair,) = scope.fresh(1)
+    values = [
+        Fragment(cast(f"struct_extract({pair}, {place})", side.type.value_type), side.type.value_type)
+        for place, side in ((1, left), (2, right))
+    ]
+    body = scope.body(node.children[2], values)
+    type_ = _list(body.type)
+    mapped = f"list_transform(list_zip({left.sql}, {right.sql}), lambda {pair}: {body.sql})"
+    sql = f"CASE WHEN {left.sql} IS NOT NULL AND {right.sql} IS NOT NULL THEN {mapped} END"
+    return derived(cast(sql, type_), type_, left, right, body)
+
+
+def _array_sort(node: TreeNode, scope: Scope) -> Fragment:
+    """Without a comparator Spark makes one: nulls last, then ascending."""
+    array = scope.value(node.children[0])
+    if not _is_default(node.children[1]):
+        raise unsupported(node, "a comparator", "sort by a value: put it first in a struct, and use array_sort")
+    return sorted_list(node, array, ascending=True, nulls_last=True)
+
+
+def _is_default(function: TreeNode) -> bool:
+    """`if(left IS NULL AND right IS NULL, 0, if(left IS NULL, 1, ...))`, which no user writes with variables of these names."""
+    body, left, right = function.children
+    return body.kind == "If" and (left["name"], right["name"]) == ("left", "right")
+
+
+def sorted_list(node: TreeNode, array: Fragment, *, ascending: bool, nulls_last: bool) -> Fragment:
+    element = array.type.value_type
+    if pa.types.is_nested(element):
+        raise unsupported(node, f"elements of type {element}", "sort arrays of plain values")
+    order = f"'{'ASC' if ascending else 'DESC'}', 'NULLS {'LAST' if nulls_last else 'FIRST'}'"
+    return derived(cast(f"list_sort({array.sql}, {order})", array.type), array.type, array)
+
+
+HIGHER_ORDER: dict[str, HigherOrderRule] = {
+    "ArrayTransform": _transform,
+    "ArrayFilter": _filter,
+    "ArrayExists": _decided("TRUE", "FALSE"),
+    "ArrayForAll": _decided("FALSE", "TRUE"),
+    "ArrayAggregate": _aggregate,
+    "ZipWith": _zip_with,
+    "ArraySort": _array_sort,
+}

@@ -1,0 +1,31 @@
+"""session_window: Spark replaces it by a struct of each row's own range, and merges the ranges only in its physical plan. Here a Sessions node
+below the Aggregate merges them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.circuit import Sessions
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.keys import normal
+from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.trees import expression_id, substitute
+
+
+def merged(
+    context: Lowering, child: Relation, grouping: Sequence[TreeNode], window: int
+) -> tuple[Relation, list[TreeNode]]:
+    """The child of an Aggregate with sessions in its column `window`, and the grouping expressions over it. The other grouping expressions are
+    the key of the sessions."""
+    keys = []
+    for tree in grouping:
+        if tree.kind != "AttributeReference" or expression_id(tree) != window:
+            values = {output.id: output.tree for output in child.outputs}
+            keys.append(normal(tree, context.type_of(substitute(tree, values), child)))
+    below, columns = context.compute(child, keys)
+    place = next(place for place, output in enumerate(below.outputs) if output.id == window)
+    types = context.builder.types(below.node)
+    relation = context.add(Sessions((below.node,), types, columns, place), below.columns)
+    outputs = tuple(Output(output.id, relation.outputs[at].tree) for at, output in enumerate(below.outputs))
+    return Relation(relation.node, relation.columns, outputs), list(grouping)
