@@ -25,9 +25,9 @@ from storage import records
 from storage.environments import Reader, Writer
 from storage.identity import Identity
 
-FORMAT = 4
+FORMAT = 5
 """In format 1 the undo log was not compressed; in format 2 no record was stored in parts; in format 3 records lay in shards, whose number was
-fixed, and a database did not say which of them it owned."""
+fixed, and a database did not say which of them it owned; in format 4 distinct values of nested types had another form."""
 
 # Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
 # p parts (parts.py).
