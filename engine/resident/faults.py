@@ -18,6 +18,8 @@ from engine import errors as of_engine
 from engine.errors import TaskLost
 from engine.expressions.evaluate import ExpressionError
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
+from engine.operators.aggregate_values import ListTooLong
+from engine.operators.scalar import TooManyRows
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
 from io_kafka.formats.spec import FormatError
@@ -34,6 +36,8 @@ REGISTERED: Mapping[str, type[Fault]] = {
         ExpressionError,
         NegativeCount,
         ResultOverflow,
+        ListTooLong,
+        TooManyRows,
         FormatError,
         of_kafka.BadOption,
         of_kafka.BrokerUnreachable,

@@ -34,6 +34,10 @@ def _edge_types() -> dict[str, str]:
 EDGE_TYPES = _edge_types()
 
 
+_PARAMETERS = re.compile(r"(\w+|\([\w\s,]+\))\s*->")
+"""Of lambda functions. Their names are no columns, even if a column has the same one."""
+
+
 @dataclass(frozen=True)
 class Template:
     """`text` has a place for each of the operands, whose types these are. `case`: the text that it was made of."""
@@ -47,11 +51,12 @@ class Template:
 def template_of(case: str, type_: str) -> Template:
     operands: list[str] = []
     places: dict[str, int] = {}
+    own = {name for names in _PARAMETERS.findall(case) for name in re.findall(r"\w+", names)}
 
     def piece(found: re.Match[str]) -> str:
         word = found[0]
         called = case[found.end() :].lstrip().startswith("(")
-        if word not in EDGE_TYPES or called:
+        if word not in EDGE_TYPES or called or word in own:
             return word.replace("{", "{{").replace("}", "}}")
         if word not in places:
             places[word] = len(operands)

@@ -426,7 +426,7 @@ QUERIES: dict[str, Query] = {
         "FROM (SELECT timestamp_seconds(a * b) AS ts, b FROM t) GROUP BY session_window(ts, '2 seconds')"
     ),
     "sessions by keys": (
-        "SELECT d, s, unix_micros(session_window.start) AS x, unix_micros(session_window.end) AS y, max(a) AS top, count(DISTINCT a) AS n "
+        "SELECT d, s, unix_micros(session_window.start) AS x, unix_micros(session_window.end) AS y, max(a) AS top, count(a) AS n "
         "FROM (SELECT timestamp_seconds(a * b) AS ts, a, s, d FROM t) GROUP BY s, session_window(ts, '1 second'), d"
     ),
     "sessions with gaps of their own": (
