@@ -268,12 +268,20 @@ def over_calls(m: Maker) -> Made:
 
 def windowed(m: Maker) -> Made:
     """GROUP BY window(ts, ...)."""
+    return _by_time(m, "window", ("'10 minutes'", "'1 day'", "'1 hour', '20 minutes'"))
+
+
+def sessions(m: Maker) -> Made:
+    """GROUP BY session_window(ts, gap)."""
+    return _by_time(m, "session_window", ("'10 minutes'", "'1 day'", "'400 days'"))
+
+
+def _by_time(m: Maker, function: str, sizes: Sequence[str]) -> Made:
     source, scope, _ = m.source()
     moment = m.expr.column(scope, "timestamp")
     if moment is None:
         return aggregate(m)
-    size = m.chance.choice(("'10 minutes'", "'1 day'", "'1 hour', '20 minutes'"))
-    window = Expr(f"window({{0}}, {size})", "struct", (Expr(moment.sql, moment.type),))
+    window = Expr(f"{function}({{0}}, {m.chance.choice(sizes)})", "struct", (Expr(moment.sql, moment.type),))
     start = Expr("{0}.start", "timestamp", (window,))
     calls = [call(m, scope) for _ in range(2)]
     return m.made([(start, Column("", "timestamp")), *calls], source, [start], group=(window,))
@@ -543,6 +551,7 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "expression over calls": over_calls,
     "grouping sets": grouping_sets,
     "window(ts)": windowed,
+    "session_window(ts)": sessions,
     "inner join": _join("INNER"),
     "left join": _join("LEFT"),
     "right join": _join("RIGHT"),
