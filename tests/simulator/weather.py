@@ -50,8 +50,10 @@ RARE: tuple[tuple[str, ...], ...] = (
     ("copy.sent",),
     ("stage.inside",),
     ("absorb.inside", "joined"),
-    ("release.inside", "absorb.done"),
+    ("release.inside", "absorb.done", "compact.copied"),
     ("release.done", "cut.done", "born"),
+    ("compact.copied", "release.inside"),
+    ("compact.copied", "compact.exchanged", "release.done"),
     ("settle.completed", "bury.renamed"),
     (),
 )
