@@ -67,6 +67,7 @@ def _passes(judge: Judge, seed: int, seconds: float, folder: Path | None) -> boo
         text += f"{described(small)}\n{found}\n"
         print(text, flush=True)
         if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{seed}.sql").write_text(text)
             (folder / f"{seed}.case").write_text(written(small))
         return False

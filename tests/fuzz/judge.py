@@ -172,6 +172,11 @@ class Judge:
                 self.tally.raised += 1
                 case = without_views(case, {str(error)})
                 continue
+            except UnsupportedError as error:  # while Spark plans the view
+                names: set[str] = set()
+                case = self._refusal(case, error, names)
+                case = without_views(case, names)
+                continue
             lowered = survey(resolved.project)
             if not lowered.errors:
                 return case, resolved, lowered.circuit
