@@ -39,14 +39,9 @@ def is_ordered(type_: pa.DataType) -> bool:
 
 
 def encode(values: pa.Array) -> pa.Array:
-    """Canonical values without nulls, as int64 or binary in their order. (The binary of nested values shows only
-    whether they are equal.)"""
+    """Canonical values without nulls, as int64 or binary in their order. Nested values have another form (order_bytes.py)."""
     if has_codes(values.type):
         return pa.array(codes_of(values))
-    if pa.types.is_nested(values.type):
-        # Arrow has no kernel that writes nested values as bytes. Only count(distinct struct) comes here, so Python
-        # handles the rows one by one.
-        return pa.array([repr(value).encode() for value in values.to_pylist()], pa.binary())
     if pa.types.is_decimal(values.type):
         low, high = decimal_words(values)
         words = np.stack([high.view(np.uint64) ^ _SIGN, low], axis=1).astype(">u8")

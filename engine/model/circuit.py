@@ -182,12 +182,17 @@ class Generate(NodeBase):
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
         assert _columns_exist((*self.kept, self.collection), rows)
-        list_ = rows[self.collection]
-        element = pa.struct([("key", list_.key_type), ("value", list_.item_type)]) if pa.types.is_map(list_) else None
-        element = list_.value_type if element is None else element
-        made = tuple(field.type for field in element) if self.fields else (element,)
-        position = (pa.int32(),) if self.position else ()
-        assert self.types == (*(rows[column] for column in self.kept), *position, *made)
+        made = self.made(rows[self.collection], position=self.position, fields=self.fields)
+        assert self.types == (*(rows[column] for column in self.kept), *made)
+
+    @staticmethod
+    def made(collection: pa.DataType, *, position: bool, fields: bool) -> Types:
+        """The types of the columns that are made of a list or map of this type."""
+        if pa.types.is_map(collection):
+            element = pa.struct([("key", collection.key_type), ("value", collection.item_type)])
+        else:
+            element = collection.value_type
+        return (*((pa.int32(),) if position else ()), *((field.type for field in element) if fields else (element,)))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
 from stepwell.lowering.trees import (
     always_true,
@@ -246,7 +246,7 @@ class Lowering:
         the same, so that the added columns are visible only to the node that needs them."""
         kept = relation.outputs
         by_id = {output.id: position for position, output in reversed(list(enumerate(kept)))}
-        references = tuple(Output(output.id, attribute(output.id, "", None)) for output in kept)
+        references = tuple(passed_on(kept))
         extra: list[Output] = []
         positions: list[int] = []
         for tree in trees:

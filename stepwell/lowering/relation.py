@@ -6,10 +6,11 @@ and columns that nothing reads are never computed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.trees import expression_id
+from stepwell.lowering.trees import attribute, expression_id
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +19,11 @@ class Output:
 
     id: int
     tree: TreeNode  # reads only columns of the relation's circuit node
+
+
+def passed_on(outputs: Iterable[Output]) -> list[Output]:
+    """Projections that only pass on these outputs."""
+    return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
 
 
 @dataclass(frozen=True, eq=False)

@@ -252,7 +252,7 @@ def _has_frame(query: Query) -> bool:
 
 
 class _Writer:
-    """The producer of one source, who knows what is in the table."""
+    """The producer of one source. It knows what is in the table."""
 
     def __init__(self, chance: random.Random, source: Source, pools: dict[str, list[Value]]) -> None:
         self.chance, self.source, self.pools = chance, source, pools

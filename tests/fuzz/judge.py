@@ -8,7 +8,7 @@ it; then the case goes on without it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -173,17 +173,18 @@ class Judge:
                 case = without_views(case, {str(error)})
                 continue
             except UnsupportedError as error:  # while Spark plans the view
-                names: set[str] = set()
-                case = self._refusal(case, error, names)
-                case = without_views(case, names)
+                case = self._without_refused(case, [error])
                 continue
             lowered = survey(resolved.project)
             if not lowered.errors:
                 return case, resolved, lowered.circuit
-            refused: set[str] = set()
-            for error in lowered.errors:
-                case = self._refusal(case, error, refused)
-            case = without_views(case, refused)
+            case = self._without_refused(case, lowered.errors)
+
+    def _without_refused(self, case: Case, errors: Sequence[ProjectError]) -> Case:
+        refused: set[str] = set()
+        for error in errors:
+            case = self._refusal(case, error, refused)
+        return without_views(case, refused)
 
     def _refusal(self, case: Case, error: ProjectError, refused: set[str]) -> Case:
         if isinstance(error, OwnMistake) or not isinstance(error, UnsupportedError) or error.view is None:

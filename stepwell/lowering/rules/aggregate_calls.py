@@ -12,9 +12,6 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written, struct
 from stepwell.lowering.trees import canonical, expression_id
 
-_TOP_REMEDY = (
-    "Use max_by(x, y) for one value, or collect_list(struct(y, x)) and take what you need where you read the view"
-)
 _SKETCH_REMEDY = "A sketch cannot take a row back: use approx_count_distinct, percentile_approx or count with GROUP BY, which are exact here"
 _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("HistogramNumeric", "ApproxTopK"), "Group by the value, or by its range, and count"),

@@ -15,7 +15,7 @@ from engine.model.circuit import Generate
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.rules import replicate
 from stepwell.lowering.trees import attribute, expression_id, literal
 
@@ -51,13 +51,10 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if context.refusals and not (pa.types.is_list(list_) or pa.types.is_map(list_)):
         raise UnsupportedPlan(node.kind, context.refusals[-1].text, context.refusals[-1].remedy)
     kept_columns = tuple(place for place in range(len(child.outputs)) if place not in left_out)
-    element = pa.struct([("key", list_.key_type), ("value", list_.item_type)]) if pa.types.is_map(list_) else None
-    element = list_.value_type if element is None else element
     fields = fields or pa.types.is_map(list_)
-    types = [context.builder.types(below.node)[place] for place in kept_columns]
-    types += [pa.int32()] if position else []
-    types += [field.type for field in element] if fields else [element]
-    generate = Generate((below.node,), tuple(types), kept_columns, collection, position, fields, bool(node["outer"]))
+    kept_types = (context.builder.types(below.node)[place] for place in kept_columns)
+    types = (*kept_types, *Generate.made(list_, position=position, fields=fields))
+    generate = Generate((below.node,), types, kept_columns, collection, position, fields, bool(node["outer"]))
     return context.add(generate, [*(output.id for output in kept), *(identifier for identifier, _ in made)])
 
 
@@ -84,7 +81,7 @@ def _members(
     below, (place,) = context.compute(child, [generator])
     list_ = attribute(below.columns[place], "", {"type": "array", "elementType": "string", "containsNull": True})
     whole = Relation(below.node, below.columns, (*below.outputs, Output(below.columns[place], list_)))
-    outputs = [Output(output.id, attribute(output.id, "", None)) for output in kept]
+    outputs = passed_on(kept)
     for at, (identifier, _) in enumerate(made):
         item = TreeNode("GetArrayItem", {"failOnError": False}, (list_, literal(str(at), "integer")))
         outputs.append(Output(identifier, item))

@@ -8,7 +8,7 @@ same key and meet on one worker. The result is correct, but a note is made becau
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.model.circuit import Expression, Join, OuterJoin, SemiJoin
@@ -16,7 +16,7 @@ from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import (
@@ -81,7 +81,7 @@ def _with_values(
     values = (Output(new, attribute(value, "", None)) for value, new in added.items())
     columns = {value: attribute(new, "", None) for value, new in added.items()}
     residual = tuple(substitute(tree, columns) for tree in condition.residual)
-    widened = context.project(right, (*_same(right.outputs), *values))
+    widened = context.project(right, (*passed_on(right.outputs), *values))
     return widened, replace(condition, residual=residual), frozenset(added.values())
 
 
@@ -103,7 +103,7 @@ def _by_type(
             return outer(context, left, right, condition, kind)
         case "RightOuter":
             exchanged = outer(context, right, left, condition.exchanged(), "LeftOuter")
-            return context.project(exchanged, _same(left.outputs + right.outputs))
+            return context.project(exchanged, passed_on(left.outputs + right.outputs))
     raise UnsupportedPlan("Join", f"a join of the type {kind} is not supported", _OTHER_REMEDY)
 
 
@@ -149,7 +149,7 @@ def without_match(context: Lowering, left: Relation, right: Relation, condition:
     found = semi(context, left, right, condition, anti=True)
     types = ((output.id, catalyst_type(context.type_of(output.tree, right))) for output in right.outputs)
     nulls = (Output(identifier, literal(None, type_)) for identifier, type_ in types)
-    return context.project(found, (*_same(found.outputs), *nulls))
+    return context.project(found, (*passed_on(found.outputs), *nulls))
 
 
 def _only_without_match(context: Lowering, condition: Condition) -> bool:
@@ -184,7 +184,7 @@ def existence(context: Lowering, left: Relation, right: Relation, condition: Con
     marked = []
     for anti, value in ((False, "true"), (True, "false")):
         found = semi(context, left, right, condition, anti=anti)
-        marked.append(context.project(found, (*_same(found.outputs), Output(exists, literal(value, "boolean")))))
+        marked.append(context.project(found, (*passed_on(found.outputs), Output(exists, literal(value, "boolean")))))
     return unite(context, marked)
 
 
@@ -200,11 +200,6 @@ def _sides(
     rest = conjunction(tuple(residual))
     expression = None if rest is None else context.emit_over((left, right), rest)
     return Sides(left, right, left_key, right_key, null_safe, expression)
-
-
-def _same(outputs: Iterable[Output]) -> list[Output]:
-    """Projections that only pass on these outputs."""
-    return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
 
 
 def _ids(relation: Relation) -> frozenset[int]:

@@ -24,7 +24,7 @@ from engine.model.circuit import SortKey, TopK
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.rules.transparent import FORGET_ORDER
 from stepwell.lowering.trees import attribute, expression_id, literal, references, unalias
 
@@ -151,7 +151,7 @@ def _sorted(context: Lowering, sort: TreeNode) -> Ordered:
             identifier = context.fresh()
             hidden.append(Output(identifier, tree))
         keys.append(Key(identifier, _is(item["direction"], "Ascending"), _is(item["nullOrdering"], "NullsFirst")))
-    outputs = (*_references(child.outputs), *hidden)
+    outputs = (*passed_on(child.outputs), *hidden)
     return Ordered(context.project(child, outputs), tuple(keys), len(hidden))
 
 
@@ -163,10 +163,6 @@ def _projected(context: Lowering, below: Ordered, project: TreeNode) -> Ordered:
     hidden = [Output(identifier, attribute(identifier, "", None)) for identifier in dropped]
     keys = tuple(replace(key, id=kept.get(key.id, key.id)) for key in below.keys)
     return Ordered(context.project(below.relation, (*outputs, *hidden)), keys, len(hidden))
-
-
-def _references(outputs: tuple[Output, ...]) -> list[Output]:
-    return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
 
 
 def _is(value: object, name: str) -> bool:

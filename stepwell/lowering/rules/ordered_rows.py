@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.trees import attribute, expression_id, unalias
 
 _KEEP_ORDER = frozenset({"Project", "Filter", "SubqueryAlias"})
@@ -33,13 +33,13 @@ def in_order(context: Lowering, node: TreeNode) -> tuple[Relation, Sequence[Tree
         return context.lower(node.children[0]), ()
     relation = context.lower(below.children[0])
     keys = [Output(context.fresh(), item.children[0]) for item in below["order"]]
-    relation = context.project(relation, (*_same(relation.outputs), *keys))
+    relation = context.project(relation, (*passed_on(relation.outputs), *keys))
     for above in reversed(between):
         if above.kind == "Filter":
             relation = context.filter(relation, above["condition"])
         elif above.kind == "Project":
             outputs = [Output(expression_id(item), unalias(item)) for item in above["projectList"]]
-            relation = context.project(relation, (*outputs, *_same(keys)))
+            relation = context.project(relation, (*outputs, *passed_on(keys)))
     references = [attribute(key.id, "", None) for key in keys]
     order = [_over(item, reference) for item, reference in zip(below["order"], references, strict=True)]
     return relation, order
@@ -52,10 +52,6 @@ def needs_order(node: TreeNode) -> bool:
         for item in node["aggregateExpressions"]
         for part in item.walk()
     )
-
-
-def _same(outputs: Sequence[Output]) -> list[Output]:
-    return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
 
 
 def _over(item: TreeNode, key: TreeNode) -> TreeNode:

@@ -8,32 +8,8 @@ import pytest
 
 from stepwell.catalyst.read import read
 from stepwell.lowering.expressions import HIGHER_ORDER, TABLE
-from tests.stepwell.expressions import (
-    test_arithmetic,
-    test_arrays,
-    test_casts,
-    test_dates,
-    test_json,
-    test_logic,
-    test_maps,
-    test_mathematics,
-    test_strings,
-    test_tried,
-)
+from tests.stepwell.expressions import random_rows
 from tests.stepwell.expressions.harness import Oracle
-
-MODULES = (
-    test_arithmetic,
-    test_arrays,
-    test_casts,
-    test_dates,
-    test_json,
-    test_logic,
-    test_maps,
-    test_mathematics,
-    test_strings,
-    test_tried,
-)
 
 MARKS = {"JsonTuple", "KnownFloatingPointNormalized", "KnownNotNull", "NormalizeNaNAndZero"}
 """What Spark's optimiser puts around keys of groups and joins and around subqueries, and json_tuple, which makes rows: no expression has them.
@@ -52,7 +28,7 @@ def _kinds(oracle: Oracle, cases: Sequence[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def seen(oracle: Oracle) -> set[str]:
-    cases = [sql.replace("''", "\\'") if module is test_dates else sql for module in MODULES for sql in module.CASES]
+    cases = random_rows.EXPRESSIONS
     windows = [sql for sql in cases if sql.startswith("window(")]  # Spark takes one of them in a query
     others = [sql for sql in cases if sql not in windows]
     parts = [others[at : at + CASES_IN_A_PLAN] for at in range(0, len(others), CASES_IN_A_PLAN)]
