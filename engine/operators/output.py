@@ -6,6 +6,9 @@
 
 The result is a table of messages (partition, key, value) for the writer, and not a Z-set. It is a function of the change alone. The coordinator
 puts the messages of a partition into canonical order.
+
+A row that is retracted and inserted in one step gives no message, so its two changes have to meet on one worker. The same holds for the changes of
+one message key. Otherwise the messages would depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from base.arrays import Int64s
 from engine.errors import DataError
 from engine.model.circuit import Output
 from engine.operators import words
-from engine.operators.arrangement import Arrangement
+from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import net_rows_by_key
@@ -102,10 +105,20 @@ def _images(rows: pa.StructArray, before: Int64s, after: Int64s) -> pa.Table:
     return pa.Table.from_arrays(columns, ["before", "after"])
 
 
+def _arrange(node: Output, inputs: Sequence[Key | None]) -> Arrangement:
+    """Exchanges by the message key, or by the whole row without one, unless the placement keeps equal ones together already. The input of an
+    append topic only inserts, so nothing has to meet there."""
+    (placement,) = inputs
+    together = node.key or tuple(range(len(node.names)))
+    if node.mode == "append" or (placement is not None and set(placement) <= set(together)):
+        return Arrangement((None,), placement)
+    return Arrangement((together,), together)
+
+
 OUTPUT = Operator(
     node=Output,
     step=step_output,
-    arrange=lambda node, inputs: Arrangement((None,), inputs[0]),
+    arrange=_arrange,
     retraction=lambda node: None,
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,

@@ -43,7 +43,7 @@ def column(index: int, kind: pa.DataType) -> Expression:
 
 
 def whole_circuit() -> Circuit:
-    """A circuit with every operator that has state, a view over a view, two sources and three outputs."""
+    """A circuit with every operator that has state, a view over a view, a derived view without its group's key, and two sources."""
     nodes = (
         Source((), TYPES, "left"),
         Source((), MESSAGE, "right", keyed=True),
@@ -64,6 +64,9 @@ def whole_circuit() -> Circuit:
         Aggregate((0,), (pa.int64(),), (), (AggregateCall("count", None, False, pa.int64()),)),
         View((14,), (pa.int64(),), "total", ("n",), True),
         Output((15,), (), "total", "changelog", ("n",)),
+        Map((5,), (pa.int64(),), None, (column(1, pa.int64()),)),
+        View((17,), (pa.int64(),), "counts", ("n",), True, derived=True),
+        Output((18,), (), "counts", "changelog", ("n",)),
     )  # fmt: skip
     return Circuit(nodes)
 
@@ -74,7 +77,7 @@ def messages(changes: list[tuple[int, str | None, bool]], offset: int) -> pa.Tab
 
 
 def run(circuit: Circuit, steps: list[dict[str, pa.Table]], workers: int) -> list[dict[str, list[dict[str, Any]]]]:
-    machine = InProcess(circuit, workers, {"by_word": 3, "rest": 2, "total": 1})
+    machine = InProcess(circuit, workers, {"by_word": 3, "rest": 2, "total": 1, "counts": 2})
     return [{h: canonical(t).to_pylist() for h, t in machine.step(given_).items()} for given_ in steps]
 
 
@@ -93,6 +96,25 @@ def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: 
     alone = run(whole_circuit(), steps, 1)
     for workers in (2, 3, 5):
         assert run(whole_circuit(), steps, workers) == alone
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_a_row_that_leaves_one_worker_and_comes_on_another_gives_no_message(workers: int) -> None:
+    """The view shows only the counts of the groups, and two groups exchange theirs."""
+    count = AggregateCall("count", None, False, pa.int64())
+    nodes = (
+        Source((), TYPES, "left", retracts=True),
+        Aggregate((0,), (LONG, pa.int64()), (0,), (count,)),
+        Map((1,), (pa.int64(),), None, (column(1, pa.int64()),)),
+        View((2,), (pa.int64(),), "counts", ("n",), True, derived=True),
+        Output((3,), (), "counts", "changelog", ("n",)),
+    )
+    machine = InProcess(Circuit(nodes), workers, {"counts": 1})
+    ids = range(2, 22, 2)
+    first = Counter({(i + odd, "a"): 1 + odd for i in ids for odd in (0, 1)})
+    exchanged = Counter({(i + odd, "a"): 1 - 2 * odd for i in ids for odd in (0, 1)})
+    assert machine.step({"left": to_table(first, TYPES)})["counts"].num_rows == 20
+    assert machine.step({"left": to_table(exchanged, TYPES)})["counts"].num_rows == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -706,6 +706,19 @@ ENGINE = (
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),
     ),
     Breakage(
+        "output-not-exchanged",
+        "The output of a view that stores nothing is encoded where its rows are, so that a row that changes its worker is written twice.",
+        "2 determinism",
+        (
+            Edit(
+                "engine/operators/output.py",
+                "    return Arrangement((together,), together)\n",
+                "    return Arrangement((None,), placement)\n",
+            ),
+        ),
+        (f"{TEST_STAGES}::test_a_row_that_leaves_one_worker_and_comes_on_another_gives_no_message",),
+    ),
+    Breakage(
         "equal-rows-written-once",
         "A changelog without a key has one message for rows that are equal.",
         "the batch answer",

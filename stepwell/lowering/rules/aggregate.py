@@ -49,8 +49,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     results = [Output(expression_id(item), pivoted(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
-        # Spark writes a key as a literal if it is constant in every row. Such a key distinguishes no rows.
-        kept = deduplicate.by_key(context, child, [expression_id(key) for key in grouping if key.kind != "Literal"])
+        keys = [expression_id(key) for key in grouping if not _is_constant(key)]
+        kept = deduplicate.by_key(context, child, keys)
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
         child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"])
@@ -206,6 +206,11 @@ def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNod
             firsts += 1
         values[expression_id(item)] = tree
     return values if firsts else {}
+
+
+def _is_constant(key: TreeNode) -> bool:
+    """Whether Spark has put the value of a column that is constant in place of it. Such a key distinguishes no rows."""
+    return all(part.kind != "AttributeReference" for part in key.walk())
 
 
 def _first_argument(tree: TreeNode) -> TreeNode | None:

@@ -86,6 +86,9 @@ QUERIES: dict[str, Query] = {
     "drop duplicates, with a constant key": lambda spark: (
         spark.table("t").groupBy("a").count().selectExpr("a", "count", "1 AS one").dropDuplicates(["a", "one"])
     ),
+    "drop duplicates, with a constant array as a key": lambda spark: (
+        spark.table("t").selectExpr("a", "c", "array(1, 2) AS pair").dropDuplicates(["a", "pair"]).select("a", "pair")
+    ),
     "except": "SELECT a, s FROM t EXCEPT SELECT a, s FROM u",
     "except doubles": "SELECT d FROM t EXCEPT SELECT d FROM u",
     "intersect": "SELECT a, d FROM t INTERSECT SELECT a, d FROM u",
