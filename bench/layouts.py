@@ -1,8 +1,9 @@
 """Measures changes of the number of workers: what they move, how long they take, and what the steps notice of them.
 
-One service reads a topic that holds every key once and then bids over all keys, in steps of STEP_ROWS rows. It starts with two workers. When
-all keys are in the state, the layout is changed to three workers and back, in each mode, while the steps go on as fast as they can. The steps
-before each change are the base to which those during it are compared.
+A service reads a topic that holds every key once and then bids over all keys, in steps of STEP_ROWS rows. It starts with two workers. When
+all keys are in the state, the layout is changed to three workers and back, while the steps go on as fast as they can. The steps before each
+change are the base to which those during it are compared. Each pair of changes has a service of its own, so that none is measured on what
+another one has left behind.
 """
 
 from __future__ import annotations
@@ -31,32 +32,29 @@ from stepwell.service.client import ControlClient
 
 W2 = WORKLOADS["W2"]
 STEP_ROWS = 100_000
-KEYS = 9_000_000
-"""Which have about 1 GB of state in the form of W2 with more columns. Twice as many would take a quarter of an hour to be sent."""
+KEYS = 13_000_000
+"""Which have about 2 GB of state in the form of W2 with more columns."""
 
-AFTER_ROWS = 90_000_000
-"""Bids over all keys. The service must not come to their end before the changes do."""
+AFTER_ROWS = 55_000_000
+"""Bids over all keys. A service must not come to their end before its changes do."""
 
-BASE_STEPS, SETTLING_STEPS = 20, 10
-"""Before each change: those that it is compared to, and those before them that are left out, while caches settle."""
+BASE_STEPS, SETTLING_STEPS = 60, 10
+"""Before each change: those that it is compared to, and those before them that are left out, while caches settle. The base takes as long as two
+checkpoints or more, because a change has some as well."""
 
 CHECKPOINTS = 4
 """After a start: by then a worker has compacted its file (LOOKS_AT_FOLDS in engine/resident/worker.py)."""
 
 CHANGES = (
-    ("live", 3),
-    ("live", 2),
-    ("damion", 3),
-    ("icadd", 2),
-    ("hot", 3),
-    ("hot", 2),
-    ("cold", 3),
-    ("cold", 2),
+    (("live", 3), ("live", 2)),
+    (("damion", 3), ("icadd", 2)),
+    (("hot", 3), ("hot", 2)),
+    (("cold", 3), ("cold", 2)),
 )
-"""The mode, or the protocol of a live change, and the number of workers."""
+"""For each service: the mode, or the protocol of a live change, and the number of workers."""
 
 PAUSED_CHANGES = (("live", 3), ("live", 2))
-"""The same while the steps are paused, so that the state stays as it is and the bytes that have to be moved are known."""
+"""By the last service, while the steps are paused, so that the state stays as it is and the bytes that have to be moved are known."""
 
 WAIT_SECONDS_MAX = 900.0
 LOOK_SECONDS = 0.1
@@ -79,12 +77,13 @@ class Change:
     after_bytes: int
     done: dict[str, Any]
 
-    def row(self) -> dict[str, Any]:
+    def row(self, what: str) -> dict[str, Any]:
         moved, floor = (
             self.done["bytes_moved"],
             (self.before_bytes + self.after_bytes) / 2 * self.done["slots_moved"] / SLOTS,
         )
         return {
+            "what": what,
             "change": f"{self.mode}, to {self.workers} workers",
             "state_mb": round(self.before_bytes / 1e6),
             "after_mb": round(self.after_bytes / 1e6),
@@ -109,28 +108,47 @@ def _measured(bench: Bench, keys: int, after_rows: int) -> list[dict[str, Any]]:
     topic = f"layouts_{keys}"
     bench.make(topic, generate.every_key_then_bids(Shape(bench.shape.seed, keys), keys, after_rows))
     case = Case(W2, STEP_ROWS, keys + after_rows, 0)
-    prepared = ours.prepare(bench, case, bench.start_offsets(topic, case.rows), _wide_project(), topic)
-    arguments = ["--workers", "2", *ours.settings(case)]
-    try:
-        with ours.started(bench, prepared, arguments) as child:
-            service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
-            service.wait(lambda status: status["rows"] > keys)
-            changes = [service.change_between_steps(mode, workers) for mode, workers in CHANGES]
+    rows, others = [], []
+    for changes in CHANGES:
+        prepared = ours.prepare(bench, case, bench.start_offsets(topic, case.rows), _wide_project(), topic)
+        try:
+            measured, more = _of_one_service(bench, case, prepared, keys, changes, is_last=changes is CHANGES[-1])
+        finally:
+            shutil.rmtree(prepared.storage, ignore_errors=True)
+        bench.forget(prepared.output)
+        rows += measured
+        others += more
+    return [*rows, *others]
+
+
+def _of_one_service(
+    bench: Bench, case: Case, prepared: ours.Prepared, keys: int, wanted: Sequence[tuple[str, int]], *, is_last: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(a row for each change, other rows)."""
+    others: list[dict[str, Any]] = []
+    with ours.started(bench, prepared, ["--workers", "2", *ours.settings(case)]) as child:
+        service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
+        service.wait(lambda status: status["rows"] > keys)
+        changes = [service.change_between_steps(mode, workers) for mode, workers in wanted]
+        last = service.wait_steps(1)  # so that each change is followed by a step
+        if is_last:
             service.pause()
-            paused = [service.change(mode, workers).row() for mode, workers in PAUSED_CHANGES]
+            others += [
+                service.change(mode, workers).row("Changes while the steps are paused")
+                for mode, workers in PAUSED_CHANGES
+            ]
             service.resume()
             last = service.wait_checkpoints(1, service.wait_steps(1)["checkpoint_version"])
-            disk = [_disk("after the last one", last, prepared.storage)]
+            others.append(_disk("after the last one", last, prepared.storage))
+        steps = ours.steps_of(bench, prepared.name, prepared.topic)
+    if is_last:
         with ours.started(bench, prepared, ours.settings(case)) as child:
             service = _Service(ControlClient(prepared.storage / STATE_FOLDER), lambda: child.poll() is None)
             last = service.wait_checkpoints(CHECKPOINTS, last["checkpoint_version"])
             service.stop()
-        disk.append(_disk("after a start and a stop", last, prepared.storage))
-        steps = ours.steps_of(bench, prepared.name, topic)
-        rows = [_row(change, steps, base) for change, base in zip(changes, _base(steps, changes), strict=True)]
-        return [*rows, *({"what": "Changes while the steps are paused", **row} for row in paused), *disk]
-    finally:
-        shutil.rmtree(prepared.storage, ignore_errors=True)
+        others.append(_disk("after a start and a stop", last, prepared.storage))
+    bases = _base(steps, changes)
+    return [_row(change, steps, base) for change, base in zip(changes, bases, strict=True)], others
 
 
 class _Service:
@@ -234,13 +252,13 @@ def _row(change: Change, steps: Sequence[Step], base: Sequence[float]) -> dict[s
     ms = _ms(steps[first - 1 : after + 1])
     p99, base_p99 = (float(np.percentile(each, 99)) for each in (ms, base))
     return {
-        "what": "Changes",
-        **change.row(),
+        **change.row("Changes"),
         "step_ms_p50": round(float(np.median(ms)), 1),
         "p99": round(p99, 1),
         "max": round(max(ms), 1),
         "base_p50": round(float(np.median(base)), 1),
         "base_p99": round(base_p99, 1),
         "p99_ratio": round(p99 / base_p99, 2),
+        "max_ratio": round(max(ms) / max(base), 2),
         "rate_ratio": round(float(np.mean(base)) / float(np.mean(ms)), 2),
     }
