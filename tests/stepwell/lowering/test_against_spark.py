@@ -87,7 +87,7 @@ QUERIES: dict[str, Query] = {
         spark.table("t").groupBy("a").count().selectExpr("a", "count", "1 AS one").dropDuplicates(["a", "one"])
     ),
     "drop duplicates, with a constant array as a key": lambda spark: (
-        spark.table("t").selectExpr("a", "c", "array(1, 2) AS pair").dropDuplicates(["a", "pair"]).select("a", "pair")
+        spark.table("t").selectExpr("a", "b", "array(1, 2) AS pair").dropDuplicates(["a", "pair"]).select("a", "pair")
     ),
     "except": "SELECT a, s FROM t EXCEPT SELECT a, s FROM u",
     "except doubles": "SELECT d FROM t EXCEPT SELECT d FROM u",
