@@ -7,8 +7,8 @@
 The result is a table of messages (partition, key, value) for the writer, and not a Z-set. It is a function of the change alone. The coordinator
 puts the messages of a partition into canonical order.
 
-A row that is retracted and inserted in one step gives no message, so its two changes have to meet on one worker. The same holds for the changes of
-one message key. Otherwise the messages would depend on the number of workers.
+A row that is retracted and inserted in one step gives no message, so its two changes have to meet on one worker. The same holds for the
+changes of one message key. Otherwise the messages would depend on the number of workers.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ because the tops of all runs contain the top of the key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,10 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s
-from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.segments import Segment, segments_of
-from engine.state.trace import Trace
+from engine.state.segments import Segment, read, segments_of
+from engine.state.trace import Run, Trace
 
 WIDTH_GROWTH = 4
 """Rows of a run that a round reads, as a multiple of the round before. It keeps the rounds few, and reads at most 4
@@ -77,17 +77,38 @@ def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest
     assert trace.layout.ordered and trace.layout.key == tuple(range(len(trace.layout.types) - 1))
     segments = segments_of(trace, keys, hashes)
     touched = sum(segment.ends_touched for segment in segments)
+    joined = _Joined.of(segments)
     results = _Results(keys.num_rows, trace.layout.types[-1])
     active = np.ones(keys.num_rows, dtype=np.bool_)
     width = 1
     while active.any():
-        parts = [_from_change(change, active)]
-        parts += [_outermost(trace, segment, active, width, highest) for segment in segments]
-        candidates = _concatenate(parts)
-        touched += len(candidates.key) - len(parts[0].key)
+        changed = _from_change(change, active)
+        stored = _outermost(trace, joined, active, width, highest)
+        candidates = _concatenate([changed, stored])
+        touched += len(stored.key)
         active &= ~results.resolve(candidates, highest)
         width *= WIDTH_GROWTH
     return results.found(touched)
+
+
+class _Joined(NamedTuple):
+    """All segments in one: entries bounds[i] to bounds[i + 1] - 1 of `key`, `low` and `high` are those of runs[i]."""
+
+    runs: list[Run]
+    bounds: Int64s
+    key: Int64s
+    low: Int64s
+    high: Int64s
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> _Joined:
+        nothing = np.zeros(0, np.int64)
+        key, low, high = (
+            np.concatenate([nothing, *(getattr(segment, name) for segment in segments)])
+            for name in ("key", "low", "high")
+        )
+        bounds = np.cumsum([0, *(len(segment.key) for segment in segments)])
+        return cls([segment.run for segment in segments], bounds, key, low, high)
 
 
 class _Results:
@@ -154,9 +175,11 @@ def _from_change(change: Change, active: Bools) -> _Candidates:
     return _Candidates(change.key[some], values, np.zeros_like(weights), weights, np.zeros(len(some), np.bool_))
 
 
-def _outermost(trace: Trace, segment: Segment, active: Bools, width: int, highest: bool) -> _Candidates:
-    some = np.flatnonzero(active[segment.key])
-    low, high = segment.low[some], segment.high[some]
+def _outermost(trace: Trace, segments: _Joined, active: Bools, width: int, highest: bool) -> _Candidates:
+    """The outermost `width` rows of each active key in each run. Only the reading itself is done run by run, because a
+    call takes longer than it works on a small run."""
+    some = np.flatnonzero(active[segments.key])
+    low, high = segments.low[some], segments.high[some]
     first = np.maximum(low, high - width) if highest else low
     counts = np.minimum(high - low, width)
     ends = np.cumsum(counts)
@@ -164,11 +187,16 @@ def _outermost(trace: Trace, segment: Segment, active: Bools, width: int, highes
     inner = np.zeros(len(rows), dtype=np.bool_)
     cut = counts < high - low
     inner[((ends - counts) if highest else (ends - 1))[cut]] = True
-    indices = pa.array(rows)
-    width_of_row = len(trace.layout.types)
-    values = zset.take(segment.run.table.column(width_of_row - 1), indices)
-    weights = zset.take(segment.run.table.column(width_of_row), indices).to_numpy()
-    return _Candidates(np.repeat(segment.key[some], counts), values, weights, weights, inner)
+    bounds = np.concatenate([[0], ends])[np.searchsorted(some, segments.bounds)].tolist()
+    value, weight = len(trace.layout.types) - 1, len(trace.layout.types)
+    values = [pa.array([], trace.layout.types[-1])]
+    weights = [np.zeros(0, np.int64)]
+    for run, start, stop in zip(segments.runs, bounds[:-1], bounds[1:], strict=True):
+        if start < stop:
+            values.append(read(run, value, rows[start:stop]))
+            weights.append(read(run, weight, rows[start:stop]).to_numpy())
+    stored = np.concatenate(weights)
+    return _Candidates(np.repeat(segments.key[some], counts), pa.concat_arrays(values), stored, stored, inner)
 
 
 def _concatenate(parts: list[_Candidates]) -> _Candidates:

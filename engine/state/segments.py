@@ -40,9 +40,8 @@ def segments_of(trace: Trace, keys: pa.Table, hashes: Hashes) -> list[Segment]:
         high = np.searchsorted(run.hashes, ascending[start:stop], side="right")
         some = np.flatnonzero(high > low)
         if len(some):
-            segment = Segment(run, order[some + start], low[some], high[some], 2 * len(some))
-            found.append(_without_collisions(trace, segment, keys))
-    return found
+            found.append(Segment(run, order[some + start], low[some], high[some], 2 * len(some)))
+    return _without_collisions(trace, found, keys)
 
 
 def read(run: Run, column: int, rows: Int64s) -> pa.Array:
@@ -65,23 +64,36 @@ def bisect(run: Run, column: int, low: Int64s, high: Int64s, values: pa.Array, *
     return low
 
 
-def _without_collisions(trace: Trace, segment: Segment, keys: pa.Table) -> Segment:
-    """The segment without rows of other keys that have the same hash. Rows of one hash are in the order of their keys,
-    so if the first and the last row have the key, all have it. Otherwise all rows are compared."""
-    first = _has_key(trace, segment.run, segment.low, keys, segment.key)
-    last = _has_key(trace, segment.run, segment.high - 1, keys, segment.key)
-    if (first & last).all():
-        return segment
+def _without_collisions(trace: Trace, segments: list[Segment], keys: pa.Table) -> list[Segment]:
+    """The segments without rows of other keys that have the same hash. Rows of one hash are in the order of their keys,
+    so if the first and the last row have the key, all have it. Otherwise all rows are compared. The ends of all
+    segments are compared at once, because there are many runs, and a call of Arrow takes longer than a small run."""
+    if not segments:
+        return segments
+    ends = [np.concatenate([segment.low, segment.high - 1]) for segment in segments]
+    asked = np.concatenate([np.tile(segment.key, 2) for segment in segments])
+    is_own = _have_keys(trace, [s.run for s in segments], ends, keys, asked)
+    if is_own.all():
+        return segments
+    bounds = np.cumsum([len(rows) for rows in ends])[:-1]
+    parts = zip(segments, np.split(is_own, bounds), strict=True)
+    return [segment if own.all() else _own_rows(trace, segment, own.reshape(2, -1), keys) for segment, own in parts]
+
+
+def _own_rows(trace: Trace, segment: Segment, ends_are_own: Bools, keys: pa.Table) -> Segment:
     low, high = segment.low.copy(), segment.high.copy()
-    for i in np.flatnonzero(~(first & last)).tolist():
+    for i in np.flatnonzero(~ends_are_own.all(axis=0)).tolist():
         rows = np.arange(low[i], high[i])
-        equal = np.flatnonzero(_has_key(trace, segment.run, rows, keys, np.full(len(rows), segment.key[i])))
+        asked = np.full(len(rows), segment.key[i])
+        equal = np.flatnonzero(_have_keys(trace, [segment.run], [rows], keys, asked))
         low[i], high[i] = (rows[equal[0]], rows[equal[-1]] + 1) if len(equal) else (0, 0)
     some = high > low
     return Segment(segment.run, segment.key[some], low[some], high[some], segment.ends_touched)
 
 
-def _has_key(trace: Trace, run: Run, rows: Int64s, keys: pa.Table, key: Int64s) -> Bools:
-    asked = identity_columns([zset.take(column, pa.array(key)) for column in keys.columns])
-    there = identity_columns([read(run, i, rows) for i in trace.layout.key])
-    return zset.equal_rows(asked, there, len(rows))
+def _have_keys(trace: Trace, runs: list[Run], rows: list[Int64s], keys: pa.Table, asked: Int64s) -> Bools:
+    """Whether the rows of the runs, one run after another, have the keys at `asked`."""
+    pairs = list(zip(runs, rows, strict=True))
+    there = [pa.concat_arrays([read(run, i, part) for run, part in pairs]) for i in trace.layout.key]
+    wanted = [zset.take(column, pa.array(asked)) for column in keys.columns]
+    return zset.equal_rows(identity_columns(wanted), identity_columns(there), len(asked))
