@@ -47,7 +47,7 @@ from typing import assert_never
 from base.fault import ExitCode, Fault
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.change import Change, ChangeAction
+from coordinator.change import Bury, Change, ChangeAction, LogChange, Staff
 from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
@@ -312,6 +312,12 @@ class Core:
             return False
         self.checkpoint = Checkpoint.WANTED
         return True
+
+    def request_periodic_checkpoint(self, log: StepLogState) -> bool:
+        """Asks for a checkpoint because the last one was made long ago. It comes after what a change of the layout does as soon as no checkpoint
+        is under way. Where a checkpoint takes as long as the interval between two, the change would otherwise wait for ever."""
+        due = self.change.next(log, self.step, is_folding=False, is_replaying=self.replaying(log))
+        return not isinstance(due, LogChange | Staff | Bury) and self.request_checkpoint()
 
     def request_pause(self) -> None:
         """No step begins after the next boundary. A stop overrides a pause."""

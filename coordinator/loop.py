@@ -213,7 +213,7 @@ class Pipeline:
         checkpoint_at = monotonic()
         while True:
             self._take_requests(core, crew)
-            if monotonic() - checkpoint_at >= interval_s and core.request_checkpoint():
+            if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
                 checkpoint_at = monotonic()
             self._changing.look(core, crew)
             self._write_owner()

@@ -569,6 +569,24 @@ def test_a_run_for_a_change_ends_at_once_where_there_is_none() -> None:
     assert kinds_until_exit(core, log) == ["Exit"]
 
 
+def test_a_change_begins_although_each_checkpoint_takes_as_long_as_the_interval_between_two() -> None:
+    """The next checkpoint is due whenever one is complete."""
+    core, log = opened(), Log(divided=1)
+    assert step_through(core, log, 3)[-1] == Settle(0, False)
+    assert core.request_periodic_checkpoint(log)
+    first = VersionId(1, 1, "c1")
+    assert step_through(core, log, 3)[-1] == Fold(first)
+    core.change.request(Wanted("live", target(0), None), log)
+    assert step_through(core, log, 4)[-1] == Settle(1, False)
+    core.folded({0: (EMPTY, first), 1: (EMPTY, first)})
+    assert isinstance(step_through(core, log, 1)[0], Complete)
+    assert not core.request_periodic_checkpoint(log)
+    action = core.next(log)
+    assert isinstance(action, LogChange)
+    shrink(action, core, log)
+    assert core.request_periodic_checkpoint(log), "a cut does not wait for the end of a fold"
+
+
 # All sequences of requests
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")

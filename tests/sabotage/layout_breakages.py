@@ -18,6 +18,21 @@ ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded"
 
 LAYOUT = (
     Breakage(
+        "checkpoints-before-a-change",
+        "The next checkpoint begins as soon as one is complete. Where each takes as long as the interval, a change waits for ever.",
+        BOUNDED,
+        (
+            Edit(
+                "coordinator/core.py",
+                "        return not isinstance(due, LogChange | Staff | Bury) and self.request_checkpoint()\n",
+                "        return due is not None or self.request_checkpoint()\n",
+            ),
+        ),
+        (
+            "tests/coordinator/test_core.py::test_a_change_begins_although_each_checkpoint_takes_as_long_as_the_interval_between_two",
+        ),
+    ),
+    Breakage(
         "outdated-setting-acted-on",
         "Each start makes the layout what the project's settings say, also if a command has changed it since.",
         SILENCE,
