@@ -24,13 +24,13 @@ def starting_positions(
     A partition that was added to a topic which is being read already begins at its first offset, whatever the source says, so that none of
     its messages is lost."""
     inputs = tuple(inputs)
-    names = sorted({source.table.topic for source in inputs})
+    names = sorted({topic for source in inputs for topic in source.table.topics})
     begin, end = topics.begin_offsets(names), topics.end_offsets(names)
     read_before = {place.topic for place in known}
     positions: dict[TopicPartition, int] = {}
     for source in inputs:
-        wish = "earliest" if source.table.topic in read_before else source.starting_offsets
-        for place in (p for p in begin if p.topic == source.table.topic):
+        for place in filter(source.table.reads, begin):
+            wish = "earliest" if place.topic in read_before else source.starting_offsets
             offset = known.get(place)
             chosen = offset if offset is not None else _start(wish, place, begin[place], end[place])
             # Two tables may read one topic. The earlier position counts for both.

@@ -107,7 +107,7 @@ class PipelineSpec:
     @property
     def input_topics(self) -> tuple[str, ...]:
         """The input topics, each once, in order."""
-        return tuple(sorted({source.table.topic for source in self.inputs}))
+        return tuple(sorted({topic for source in self.inputs for topic in source.table.topics}))
 
     @property
     def on_error(self) -> dict[str, OnError]:

@@ -28,6 +28,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import active, load_definitions, quiet_spark
 from stepwell.project.elements import Definitions, SqlQuery
+from stepwell.project.kafka_reader import KafkaRead, kafka_reads
 from stepwell.project.tables import SourceSpec
 
 RELATIVE_ERROR_MAX = 1e-12
@@ -41,6 +42,9 @@ class TopicMessage(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    timestamp: int = -1
+    timestamp_type: int = -1
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,15 @@ class Comparison:
 
 def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicMessage]]) -> dict[str, DataFrame]:
     """The content of every view, by name. `inputs`: all messages of every topic that a source reads."""
-    with quiet_spark():
+    with quiet_spark(), kafka_reads(lambda read: _records(read, inputs)):
         definitions = load_definitions(resolved.project, resolved.spark)
         spark = definitions.spark
         with active(spark), _streams_as_tables():
             for source in resolved.sources:
-                table = source_table(spark, source, inputs.get(source.topic, ()))
+                if source.format == "record":  # the definitions read it by themselves
+                    continue
+                (topic,) = source.topics
+                table = source_table(spark, source, inputs.get(topic, ()))
                 # Many views read it, so it is computed once.
                 table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
             return _views(spark, resolved, definitions)
@@ -125,6 +132,40 @@ def _streams_as_tables() -> Iterator[None]:
 
 # Sources
 
+_RECORDS = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+def _records(read: KafkaRead, inputs: Mapping[str, Sequence[TopicMessage]]) -> DataFrame:
+    """What Spark's own Kafka source gives for these options, if it reads `inputs` from the offsets that they name. A start by word is the
+    earliest."""
+    options = {name.lower(): value for name, value in read.options.items()}
+    start = options.get("startingoffsets", "")
+    begins = json.loads(start) if start.startswith("{") else {}
+    found = []
+    for topic in options["subscribe"].split(","):
+        places = begins.get(topic.strip(), {})
+        for m in inputs.get(topic.strip(), ()):
+            if m.offset >= places.get(str(m.partition), 0):
+                headers = [{"key": key, "value": value} for key, value in m.headers] or None
+                row = (m.key, m.value, topic.strip(), m.partition, m.offset, m.timestamp, m.timestamp_type, headers)
+                found.append(dict(zip(_RECORDS.names, row, strict=True)))
+    arrow = pa.Table.from_pylist(found, _RECORDS)
+    with_headers = options.get("includeheaders", "false").lower() == "true"
+    frame = read.spark.createDataFrame(arrow).localCheckpoint(eager=True)
+    return frame if with_headers else frame.drop("headers")
+
+
 _MESSAGES = StructType(
     [
         StructField("partition", IntegerType()),
@@ -139,7 +180,7 @@ _CORRUPT = "_stepwell_corrupt"
 
 def source_table(spark: SparkSession, source: SourceSpec, messages: Sequence[TopicMessage]) -> DataFrame:
     """The table that a source's messages represent, as Spark reads them. Malformed messages are left out."""
-    columns = list(zip(*messages, strict=True)) or [()] * len(TopicMessage._fields)
+    columns = list(zip(*(m[:4] for m in messages), strict=True)) or [()] * len(_ARROW_TYPES)
     arrow = pa.table([pa.array(c, t) for c, t in zip(columns, _ARROW_TYPES, strict=True)], _MESSAGES.fieldNames())
     frame = spark.createDataFrame(arrow, _MESSAGES)
     frame = frame.withColumn("text", F.col("value").cast(StringType())).withColumn(

@@ -25,6 +25,18 @@ def offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArr
     return offsets, data
 
 
+def binary_of_lengths(lengths: bytes, data: bytes) -> pa.BinaryArray:
+    """A binary array. `lengths` has one int64 per value, -1 for null; `data` has the values' bytes end to end."""
+    each = np.frombuffer(lengths, np.int64)
+    if len(data) > np.iinfo(np.int32).max:  # the client's own limit on what it queues is far lower
+        raise OverflowError(f"{len(each)} values with {len(data)} bytes in one call")
+    ends = np.zeros(len(each) + 1, np.int32)
+    np.cumsum(np.maximum(each, 0), out=ends[1:])
+    valid = each >= 0
+    nulls = None if valid.all() else pa.array(valid).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), len(each), [nulls, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
 def chunks_of(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 

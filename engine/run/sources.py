@@ -21,17 +21,28 @@ from engine.model.circuit import Circuit, Source
 from engine.model.placement import Placement
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
-from io_kafka.formats import Decoded, SourceFormat, decode
-from io_kafka.offsets import OffsetRange
+from io_kafka.formats import Decoded, RecordFormat, Records, SourceFormat, decode
+from io_kafka.formats.records import TimestampBeyondRange, rows_of
+from io_kafka.offsets import OffsetRange, TopicPartition
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """An input handle: the topic that it reads, and the format in which messages become rows."""
+    """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None means
+    all."""
 
     handle: str
-    topic: str
-    format: SourceFormat
+    topics: tuple[str, ...]
+    format: SourceFormat | RecordFormat
+    partitions: frozenset[TopicPartition] | None = None
+
+    @property
+    def columns_of_records(self) -> tuple[str, ...]:
+        """Which columns of io_kafka/formats/records.py it has."""
+        return tuple(self.format.schema.names) if isinstance(self.format, RecordFormat) else ()
+
+    def reads(self, place: TopicPartition) -> bool:
+        return place.topic in self.topics and (self.partitions is None or place in self.partitions)
 
 
 class Checksum(NamedTuple):
@@ -83,9 +94,11 @@ def read_sources(
         if isinstance(node, Source):
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
+            mine = [batch for batch in batches if batch.num_rows and table.reads(batch.range.where)]
             parts = [
                 zset.as_schema(_decoded(table, messages, on_error, step, report), schema)
-                for messages in _joined([b for b in batches if b.topic == table.topic and b.num_rows])
+                for topic in table.topics
+                for messages in _joined([batch for batch in mine if batch.topic == topic])
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
     return rows, report
@@ -96,17 +109,7 @@ def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) 
     return [r for r in ranges if r.length and placement.reader_of(r.topic, r.partition) == worker]
 
 
-class _Messages(NamedTuple):
-    """Messages of one topic, in the order of partitions and offsets, as `decode` takes them."""
-
-    topic: str
-    keys: pa.Array
-    values: pa.Array
-    partitions: pa.Array
-    offsets: pa.Array
-
-
-def _joined(batches: Sequence[RawBatch]) -> Iterator[_Messages]:
+def _joined(batches: Sequence[RawBatch]) -> Iterator[Records]:
     """The messages of these batches of one topic, of several partitions at once as long as they are few: each call of the decoder costs as
     much as some hundred messages."""
     waiting: list[RawBatch] = []
@@ -122,16 +125,26 @@ def _joined(batches: Sequence[RawBatch]) -> Iterator[_Messages]:
         yield _messages(waiting)
 
 
-def _messages(batches: Sequence[RawBatch]) -> _Messages:
+def _messages(batches: Sequence[RawBatch]) -> Records:
     partitions = np.repeat(np.array([b.partition for b in batches], np.int32), [b.num_rows for b in batches])
-    columns = ([b.keys for b in batches], [b.values for b in batches], [b.offsets for b in batches])
-    keys, values, offsets = (each[0] if len(each) == 1 else pa.concat_arrays(each) for each in columns)
-    return _Messages(batches[0].topic, keys, values, pa.array(partitions), offsets)
+    columns = [
+        [b.keys for b in batches], [b.values for b in batches], [b.offsets for b in batches], [b.extras for b in batches]
+    ]  # fmt: skip
+    keys, values, offsets, extras = (each[0] if len(each) == 1 else pa.concat_arrays(each) for each in columns)
+    return Records(batches[0].topic, keys, values, pa.array(partitions), offsets, extras)
 
 
 def _decoded(
-    table: SourceTable, messages: _Messages, on_error: Mapping[str, OnError], step: int, report: SourceReport
+    table: SourceTable, messages: Records, on_error: Mapping[str, OnError], step: int, report: SourceReport
 ) -> pa.Table:
+    if isinstance(table.format, RecordFormat):
+        try:
+            return rows_of(table.format, messages)
+        except TimestampBeyondRange as fault:
+            what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
+            raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
+                owner=f"source {table.handle}", place=fault.place, step=step
+            ) from None
     decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets)
     if decoded.rejected:
         _reject(table, messages, decoded, on_error.get(table.handle, "fail"), step, report)
@@ -146,7 +159,7 @@ def _with_weight(rows: pa.Table) -> pa.Table:
 
 
 def _reject(
-    table: SourceTable, messages: _Messages, decoded: Decoded, policy: OnError, step: int, report: SourceReport
+    table: SourceTable, messages: Records, decoded: Decoded, policy: OnError, step: int, report: SourceReport
 ) -> None:
     if policy == "fail":
         first = decoded.rejected[0]
@@ -164,7 +177,7 @@ def _reject(
         report.dead.setdefault(table.handle, []).extend(_letters(messages, decoded))
 
 
-def _letters(messages: _Messages, decoded: Decoded) -> list[DeadLetter]:
+def _letters(messages: Records, decoded: Decoded) -> list[DeadLetter]:
     places = zip(messages.partitions.to_pylist(), messages.offsets.to_pylist(), strict=True)
     positions = {place: i for i, place in enumerate(places)}
     letters: list[DeadLetter] = []

@@ -48,7 +48,7 @@ class TaskSetup:
         self, placement: Placement, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()
     ) -> StageTask:
         """`grown`: the input topics that have more partitions than when the state began."""
-        handles = frozenset(handle for handle, table in self.tables.items() if table.topic in grown)
+        handles = frozenset(handle for handle, table in self.tables.items() if not grown.isdisjoint(table.topics))
         return StageTask(self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles)
 
     def owner_of_table(self, table: int) -> str:

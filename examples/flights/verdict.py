@@ -45,7 +45,7 @@ def judge(
 ) -> list[ViewResult]:
     """Judges every published view. `done(view)` is called after each."""
     resolved = resolve(project, spark)
-    topics = {source.topic for source in resolved.sources}
+    topics = {topic for source in resolved.sources for topic in source.topics}
     answer = batch_answer(resolved, {topic: _plain(read_topic(servers, topic)) for topic in sorted(topics)})
     results = []
     for view in resolved.views:

@@ -72,13 +72,19 @@ static struct {
     int (*fault_code)(const void *fault);
     const char *(*fault_text)(const void *fault);
     void (*fault_destroy)(void *fault);
+    int64_t (*timestamp)(const Message *message, int *kind);
+    int (*headers)(const Message *message, void **headers);
+    int (*header)(const void *headers, size_t index, const char **name, const void **value, size_t *length);
 } client;
+
+/* What `consume` returns of each message besides key, value and offset: see extras.py. */
+enum { EXTRAS_TIMESTAMPS = 1, EXTRAS_HEADERS = 2 };
 
 static PyObject *native_bind(PyObject *self, PyObject *args)
 {
-    unsigned long long at[14];
-    if (!PyArg_ParseTuple(args, "KKKKKKKKKKKKKK", &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8],
-                          &at[9], &at[10], &at[11], &at[12], &at[13]))
+    unsigned long long at[17];
+    if (!PyArg_ParseTuple(args, "KKKKKKKKKKKKKKKKK", &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8],
+                          &at[9], &at[10], &at[11], &at[12], &at[13], &at[14], &at[15], &at[16]))
         return NULL;
     client.begin = (void (*)(void *, CallState *))(uintptr_t)at[0];
     client.end = (int (*)(void *, CallState *))(uintptr_t)at[1];
@@ -94,6 +100,9 @@ static PyObject *native_bind(PyObject *self, PyObject *args)
     client.fault_code = (int (*)(const void *))(uintptr_t)at[11];
     client.fault_text = (const char *(*)(const void *))(uintptr_t)at[12];
     client.fault_destroy = (void (*)(void *))(uintptr_t)at[13];
+    client.timestamp = (int64_t(*)(const Message *, int *))(uintptr_t)at[14];
+    client.headers = (int (*)(const Message *, void **))(uintptr_t)at[15];
+    client.header = (int (*)(const void *, size_t, const char **, const void **, size_t *))(uintptr_t)at[16];
     Py_RETURN_NONE;
 }
 
@@ -162,7 +171,108 @@ static void fill(Message **messages, Py_ssize_t count, int64_t *offsets, int64_t
     }
 }
 
-static PyObject *gathered(Message **messages, Py_ssize_t count, Py_ssize_t key_bytes, Py_ssize_t value_bytes)
+/* The headers of a message; NULL if it has none, or is an error. */
+static void *headers_of(const Message *message)
+{
+    void *headers = NULL;
+    return message->error || client.headers(message, &headers) ? NULL : headers;
+}
+
+/* The sizes of all headers of all messages. */
+typedef struct {
+    Py_ssize_t headers, name_bytes, value_bytes;
+} HeaderSizes;
+
+static HeaderSizes sizes_of_headers(Message **messages, Py_ssize_t count)
+{
+    HeaderSizes sizes = {0, 0, 0};
+    const char *name;
+    const void *value;
+    size_t length;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        void *headers = headers_of(messages[i]);
+        for (size_t at = 0; headers != NULL && client.header(headers, at, &name, &value, &length) == 0; at++) {
+            sizes.headers++;
+            sizes.name_bytes += (Py_ssize_t)strlen(name);
+            sizes.value_bytes += value == NULL ? 0 : (Py_ssize_t)length;
+        }
+    }
+    return sizes;
+}
+
+static void fill_timestamps(Message **messages, Py_ssize_t count, int64_t *timestamps, int32_t *kinds)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int kind = 0;
+        timestamps[i] = messages[i]->error ? -1 : client.timestamp(messages[i], &kind);
+        kinds[i] = kind;
+    }
+}
+
+/* counts: of the headers of each message. */
+static void fill_headers(Message **messages, Py_ssize_t count, int64_t *counts, int64_t *name_lengths, int64_t *value_lengths,
+                         char *names, char *values)
+{
+    const char *name;
+    const void *value;
+    size_t length;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        void *headers = headers_of(messages[i]);
+        counts[i] = 0;
+        for (size_t at = 0; headers != NULL && client.header(headers, at, &name, &value, &length) == 0; at++) {
+            size_t name_length = strlen(name);
+            counts[i]++;
+            *name_lengths++ = (int64_t)name_length;
+            memcpy(names, name, name_length);
+            names += name_length;
+            *value_lengths++ = value == NULL ? -1 : (int64_t)length;
+            if (value != NULL && length > 0) {
+                memcpy(values, value, length);
+                values += length;
+            }
+        }
+    }
+}
+
+/* A tuple of `count` new bytes objects of these sizes; NULL if there is no memory. */
+static PyObject *blocks(const Py_ssize_t *sizes, Py_ssize_t count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
+        PyObject *block = PyBytes_FromStringAndSize(NULL, sizes[i]);
+        if (block == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, block);
+    }
+    return tuple;
+}
+
+#define BLOCK(tuple, index) ((void *)PyBytes_AS_STRING(PyTuple_GET_ITEM(tuple, index)))
+
+/* (timestamps, their kinds), and with EXTRAS_HEADERS also (counts, lengths of names, lengths of values, names, values). */
+static PyObject *extras_of(Message **messages, Py_ssize_t count, int extras)
+{
+    HeaderSizes found = {0, 0, 0};
+    Py_ssize_t of_int64 = (Py_ssize_t)sizeof(int64_t);
+    Py_BEGIN_ALLOW_THREADS
+    if (extras == EXTRAS_HEADERS)
+        found = sizes_of_headers(messages, count);
+    Py_END_ALLOW_THREADS
+    Py_ssize_t sizes[] = {count * of_int64,         count * (Py_ssize_t)sizeof(int32_t), count * of_int64, found.headers * of_int64,
+                          found.headers * of_int64, found.name_bytes,                    found.value_bytes};
+    PyObject *tuple = blocks(sizes, extras == EXTRAS_HEADERS ? 7 : 2);
+    if (tuple == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    fill_timestamps(messages, count, BLOCK(tuple, 0), BLOCK(tuple, 1));
+    if (extras == EXTRAS_HEADERS)
+        fill_headers(messages, count, BLOCK(tuple, 2), BLOCK(tuple, 3), BLOCK(tuple, 4), BLOCK(tuple, 5), BLOCK(tuple, 6));
+    Py_END_ALLOW_THREADS
+    return tuple;
+}
+
+static PyObject *gathered(Message **messages, Py_ssize_t count, Py_ssize_t key_bytes, Py_ssize_t value_bytes, int extras)
 {
     Py_ssize_t column_bytes = count * (Py_ssize_t)sizeof(int64_t);
     PyObject *runs = runs_of(messages, count);
@@ -171,20 +281,23 @@ static PyObject *gathered(Message **messages, Py_ssize_t count, Py_ssize_t key_b
     PyObject *value_lengths = PyBytes_FromStringAndSize(NULL, column_bytes);
     PyObject *keys = PyBytes_FromStringAndSize(NULL, key_bytes);
     PyObject *values = PyBytes_FromStringAndSize(NULL, value_bytes);
-    if (runs == NULL || offsets == NULL || key_lengths == NULL || value_lengths == NULL || keys == NULL || values == NULL) {
+    PyObject *more = extras ? extras_of(messages, count, extras) : PyTuple_New(0);
+    if (runs == NULL || offsets == NULL || key_lengths == NULL || value_lengths == NULL || keys == NULL || values == NULL ||
+        more == NULL) {
         Py_XDECREF(runs);
         Py_XDECREF(offsets);
         Py_XDECREF(key_lengths);
         Py_XDECREF(value_lengths);
         Py_XDECREF(keys);
         Py_XDECREF(values);
+        Py_XDECREF(more);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
     fill(messages, count, (int64_t *)PyBytes_AS_STRING(offsets), (int64_t *)PyBytes_AS_STRING(key_lengths),
          (int64_t *)PyBytes_AS_STRING(value_lengths), PyBytes_AS_STRING(keys), PyBytes_AS_STRING(values));
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("(NNNNNN)", runs, offsets, key_lengths, value_lengths, keys, values);
+    return Py_BuildValue("(NNNNNNN)", runs, offsets, key_lengths, value_lengths, keys, values, more);
 }
 
 static PyObject *native_consume(PyObject *self, PyObject *args)
@@ -192,9 +305,9 @@ static PyObject *native_consume(PyObject *self, PyObject *args)
     PyObject *consumer, *result = NULL;
     unsigned long long queue;
     Py_ssize_t most, count, key_bytes = 0, value_bytes = 0;
-    int timeout_ms;
+    int timeout_ms, extras;
     CallState state = {{NULL}};
-    if (!PyArg_ParseTuple(args, "OKni", &consumer, &queue, &most, &timeout_ms))
+    if (!PyArg_ParseTuple(args, "OKnii", &consumer, &queue, &most, &timeout_ms, &extras))
         return NULL;
     Message **messages = PyMem_RawMalloc(sizeof(Message *) * (size_t)(most > 0 ? most : 1));
     if (messages == NULL)
@@ -212,7 +325,7 @@ static PyObject *native_consume(PyObject *self, PyObject *args)
         if (count < 0)
             PyErr_SetString(PyExc_RuntimeError, "librdkafka refused to give messages");
         else
-            result = gathered(messages, count, key_bytes, value_bytes);
+            result = gathered(messages, count, key_bytes, value_bytes, extras);
     }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < count; i++)
@@ -311,7 +424,7 @@ static PyMethodDef methods[] = {
     {"open_queue", native_open_queue, METH_O, "open_queue(consumer) -> address of its queue, to be closed before the consumer"},
     {"close_queue", native_close_queue, METH_O, "close_queue(queue)"},
     {"consume", native_consume, METH_VARARGS,
-     "consume(consumer, queue, most, timeout_ms) -> (runs, offsets, key lengths, value lengths, keys, values)"},
+     "consume(consumer, queue, most, timeout_ms, extras) -> (runs, offsets, key lengths, value lengths, keys, values, extras)"},
     {"produce", native_produce, METH_VARARGS,
      "produce(producer, topic, partition, first, key ends, keys present, keys, value ends, values present, values, header or None, "
      "its value) -> (row that was refused or the number of rows, error code or 0, its text)"},

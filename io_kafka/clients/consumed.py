@@ -17,7 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message
 
+from io_kafka.binary_arrays import binary_of_lengths
 from io_kafka.clients import native
+from io_kafka.extras import Extras, header_sizes, of_buffers, of_messages
 from io_kafka.offsets import TopicPartition
 
 
@@ -28,24 +30,30 @@ class Chunk(NamedTuple):
     keys: pa.BinaryArray
     values: pa.BinaryArray
     offsets: pa.Int64Array
+    extras: pa.Array
+    """See extras.py."""
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> Chunk:
+    def of(cls, messages: Sequence[Message], extras: Extras) -> Chunk:
         return cls(
             pa.array(list(map(Message.key, messages)), pa.binary()),
             pa.array(list(map(Message.value, messages)), pa.binary()),
             pa.array(list(map(Message.offset, messages)), pa.int64()),
+            of_messages(messages, extras),
         )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys and values. It takes constant time, and does not depend on how messages are split into chunks."""
-        return _bytes_in(self.keys) + _bytes_in(self.values)
+        """Bytes of keys, values and headers. It takes constant time if there are no headers, and does not depend on how messages are split into
+        chunks."""
+        headers = header_sizes(self.extras)
+        return _bytes_in(self.keys) + _bytes_in(self.values) + (0 if headers is None else int(headers.sum()))
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The bytes of key and value together, for each message."""
-        return _sizes(self.keys) + _sizes(self.values)
+        """The bytes of key, value and headers together, for each message."""
+        headers = header_sizes(self.extras)
+        return _sizes(self.keys) + _sizes(self.values) + (0 if headers is None else headers)
 
     def part(self, first: int, end: int) -> Chunk:
         return Chunk(*(column.slice(first, end - first) for column in self))
@@ -92,20 +100,25 @@ class Source(Protocol):
         ...
 
 
-def source_of(consumer: Consumer) -> Source:
-    return NativeSource(consumer) if native.serves(consumer) else PlainSource(consumer)
+def source_of(consumer: Consumer, extras: Extras) -> Source:
+    return NativeSource(consumer, extras) if native.serves(consumer) else PlainSource(consumer, extras)
 
 
 class NativeSource:
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
+    def __init__(self, consumer: Consumer, extras: Extras = Extras.NONE) -> None:
+        self._consumer, self._extras = consumer, extras
         self._queue = native.open_queue(consumer)
 
     def take(self, most: int, wait_seconds_max: float) -> Consumed:
-        runs, offsets, key_lengths, value_lengths, keys, values = native.consume(
-            self._consumer, self._queue, most, round(1e3 * wait_seconds_max)
+        runs, offsets, key_lengths, value_lengths, keys, values, extras = native.consume(
+            self._consumer, self._queue, most, round(1e3 * wait_seconds_max), self._extras
         )
-        all_of_them = Chunk(_binary(key_lengths, keys), _binary(value_lengths, values), _int64(offsets))
+        all_of_them = Chunk(
+            binary_of_lengths(key_lengths, keys),
+            binary_of_lengths(value_lengths, values),
+            _int64(offsets),
+            of_buffers(extras, len(offsets) // 8, self._extras),
+        )
         result = Consumed([], [])
         for code, topic, partition, offset, first, end, text in runs:
             where = None if topic is None else TopicPartition(topic, max(partition, 0))
@@ -121,15 +134,15 @@ class NativeSource:
 
 
 class PlainSource:
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
+    def __init__(self, consumer: Consumer, extras: Extras = Extras.NONE) -> None:
+        self._consumer, self._extras = consumer, extras
 
     def take(self, most: int, wait_seconds_max: float) -> Consumed:
         messages = self._consumer.consume(most, wait_seconds_max)
         events = [_event(message) for message in messages if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
-        return Consumed([(where, Chunk.of(run)) for where, run in _runs(messages)], events)
+        return Consumed([(where, Chunk.of(run, self._extras)) for where, run in _runs(messages)], events)
 
     def close(self) -> None:
         """There is nothing to release."""
@@ -173,15 +186,3 @@ def _sizes(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 def _int64(octets: bytes) -> pa.Int64Array:
     return pa.Array.from_buffers(pa.int64(), len(octets) // 8, [None, pa.py_buffer(octets)])
-
-
-def _binary(lengths: bytes, data: bytes) -> pa.BinaryArray:
-    """A binary array. `lengths` has one int64 per value, -1 for null; `data` has the values' bytes end to end."""
-    each = np.frombuffer(lengths, np.int64)
-    if len(data) > np.iinfo(np.int32).max:  # the client's own limit on what it queues is far lower
-        raise OverflowError(f"{len(each)} messages with {len(data)} bytes in one call")
-    ends = np.zeros(len(each) + 1, np.int32)
-    np.cumsum(np.maximum(each, 0), out=ends[1:])
-    valid = each >= 0
-    nulls = None if valid.all() else pa.array(valid).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), len(each), [nulls, pa.py_buffer(ends), pa.py_buffer(data)])

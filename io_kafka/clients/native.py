@@ -43,6 +43,9 @@ _FUNCTIONS = (
     "rd_kafka_error_code",
     "rd_kafka_error_string",
     "rd_kafka_error_destroy",
+    "rd_kafka_message_timestamp",
+    "rd_kafka_message_headers",
+    "rd_kafka_header_get_all",
 )
 """The functions that the extension calls, in the order of the arguments of its `bind`."""
 
@@ -80,11 +83,14 @@ def close_queue(queue: int) -> None:
 
 
 def consume(
-    consumer: Any, queue: int, most: int, timeout_ms: int
-) -> tuple[list[tuple[int, str | None, int, int, int, int, str | None]], bytes, bytes, bytes, bytes, bytes]:
-    """Waits up to `timeout_ms` for `most` messages. Returns (runs, offsets, key lengths, value lengths, keys, values). A run is
-    (error code or 0, topic, partition, offset, first, end, error text)."""
-    return _native.consume(consumer, queue, most, timeout_ms)
+    consumer: Any, queue: int, most: int, timeout_ms: int, extras: int
+) -> tuple[
+    list[tuple[int, str | None, int, int, int, int, str | None]], bytes, bytes, bytes, bytes, bytes, tuple[bytes, ...]
+]:
+    """Waits up to `timeout_ms` for `most` messages. Returns (runs, offsets, key lengths, value lengths, keys, values, extras). A run is
+    (error code or 0, topic, partition, offset, first, end, error text). `extras` is the number of an Extras, and the bytes for
+    `extras.of_buffers`."""
+    return _native.consume(consumer, queue, most, timeout_ms, extras)
 
 
 Column = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]

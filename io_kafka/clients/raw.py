@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from io_kafka.extras import columns_of
 from io_kafka.offsets import OffsetRange
 
 # The length of a null in the checksum, so that a null and an empty string differ.
@@ -21,8 +22,8 @@ _NULL_LENGTH = -1
 
 @dataclass(frozen=True)
 class RawBatch:
-    """Invariants: the three arrays are equally long; `offsets` (int64) ascend within [start, end); `keys` and `values`
-    are binary, null where the message has none (a null value is a tombstone)."""
+    """Invariants: the four arrays are equally long; `offsets` (int64) ascend within [start, end); `keys` and `values`
+    are binary, null where the message has none (a null value is a tombstone); `extras` is as extras.py says."""
 
     topic: str
     partition: int
@@ -31,6 +32,7 @@ class RawBatch:
     keys: pa.BinaryArray
     values: pa.BinaryArray
     offsets: pa.Int64Array
+    extras: pa.Array
     checksum: int
 
     @property
@@ -43,8 +45,8 @@ class RawBatch:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all three arrays, with Arrow's offsets and null masks."""
-        return int(self.keys.nbytes + self.values.nbytes + self.offsets.nbytes)
+        """The bytes of all four arrays, with Arrow's offsets and null masks."""
+        return int(self.keys.nbytes + self.values.nbytes + self.offsets.nbytes + self.extras.nbytes)
 
     def check(self) -> None:
         """Asserts the invariants."""
@@ -54,22 +56,36 @@ class RawBatch:
         assert len(offsets) == 0 or (self.start <= offsets[0] and offsets[-1] < self.end), (
             f"{self.range}: offset outside"
         )
-        assert self.checksum == checksum_of(self.range, self.keys, self.values, self.offsets), f"{self.range}: checksum"
+        assert self.checksum == checksum_of(self.range, self.keys, self.values, self.offsets, self.extras), (
+            f"{self.range}: checksum"
+        )
 
 
-def raw_batch(span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray, offsets: pa.Int64Array) -> RawBatch:
+def raw_batch(
+    span: OffsetRange,
+    keys: pa.BinaryArray,
+    values: pa.BinaryArray,
+    offsets: pa.Int64Array,
+    extras: pa.Array | None = None,
+) -> RawBatch:
     """The batch of a range, with its checksum."""
-    checksum = checksum_of(span, keys, values, offsets)
-    return RawBatch(span.topic, span.partition, span.start, span.end, keys, values, offsets, checksum)
+    extras = pa.nulls(len(offsets)) if extras is None else extras
+    checksum = checksum_of(span, keys, values, offsets, extras)
+    return RawBatch(span.topic, span.partition, span.start, span.end, keys, values, offsets, extras, checksum)
 
 
-def checksum_of(span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray, offsets: pa.Int64Array) -> int:
+def checksum_of(
+    span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray, offsets: pa.Int64Array, extras: pa.Array
+) -> int:
     """The xxh3_64 of the range's start and end, the number of messages, the offsets, and then of keys and of values: all lengths, then all
-    bytes."""
+    bytes. What was read besides follows: integers, and binary columns like keys."""
     digest = xxhash.xxh3_64()
     digest.update(np.array([span.start, span.end, len(offsets)], dtype="<i8").tobytes())
     digest.update(offsets.to_numpy().astype("<i8", copy=False).tobytes())
-    for column in (keys, values):
+    for column in (keys, values, *columns_of(extras)):
+        if pa.types.is_integer(column.type):
+            digest.update(column.to_numpy().astype("<i8", copy=False).tobytes())
+            continue
         lengths, data = _lengths_and_bytes(column)
         digest.update(lengths.tobytes())
         digest.update(data)

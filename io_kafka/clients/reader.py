@@ -30,6 +30,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.consumed import Chunk, Consumed, Event, source_of
+from io_kafka.extras import Extras
 from io_kafka.clients.place import Place
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
@@ -126,7 +127,7 @@ class _Positioned:
         self._pump: threading.Thread | None = None
         self._servers, self._sleep = settings.bootstrap_servers, settings.outside.sleep
         self._consumer = settings.outside.consumer({**settings.consumer_config(), "error_cb": self._note})
-        self._source = source_of(self._consumer)
+        self._source = source_of(self._consumer, settings.extras)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -359,7 +360,7 @@ class RangeReader:
         self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
     ) -> list[RawBatch]:
         """One batch for each range, in the order of `ranges`, which have at most one range per partition. `ahead`: go on fetching the messages
-        after the ranges in the background, for later reads. `bytes_max` bounds the bytes of keys and values of all ranges together.
+        after the ranges in the background, for later reads. `bytes_max` bounds the bytes of keys, values and headers of all ranges together.
 
         Raises StepTooLarge, and hands out nothing, if the ranges have more bytes. Raises OffsetGone, UnknownTopic, NotAuthorized,
         BrokerUnreachable, or ReadDeadline if nothing arrived for `stall_s`.
@@ -381,7 +382,7 @@ class RangeReader:
                     taken = self._take(held, [span for span in ranges if span.length], bytes_max)
                     if ahead:
                         held.read_ahead()
-                    return [_batch(span, taken.pop(span.where, [])) for span in ranges]
+                    return [_batch(span, taken.pop(span.where, []), self._settings.extras) for span in ranges]
                 except StepTooLarge:
                     raise
                 except BaseException:
@@ -474,16 +475,16 @@ class RangeReader:
             raise ReadDeadline(span.topic, span.partition, position, span.end, self._stall_s, held.trouble)
 
 
-def _batch(span: OffsetRange, chunks: Sequence[Chunk]) -> RawBatch:
+def _batch(span: OffsetRange, chunks: Sequence[Chunk], extras: Extras) -> RawBatch:
     if not chunks:
-        chunks = [Chunk.of([])]
+        chunks = [Chunk.of([], extras)]
     if len(chunks) == 1:  # as mostly in small steps: nothing is copied
         return raw_batch(span, *chunks[0])
     try:
-        keys, values, offsets = (pa.concat_arrays(columns) for columns in zip(*chunks, strict=True))
+        columns = [pa.concat_arrays(parts) for parts in zip(*chunks, strict=True)]
     except pa.ArrowInvalid as error:
         # Arrow's binary type counts bytes in 32 bits. The limit of a step is far smaller.
         raise BrokerRefused(
             f"reading {span}", f"more than 2 GiB ({error}). Lower `stepwell.step.bytes.max`."
         ) from error
-    return raw_batch(span, keys, values, offsets)
+    return raw_batch(span, *columns)

@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
+from io_kafka.extras import Extras
 from io_kafka.errors import BadOption, BrokerUnreachable
 from io_kafka.outside import CLIENT_LOG, REAL, Outside
 
@@ -90,6 +91,9 @@ class KafkaSettings:
 
     options: tuple[tuple[str, str], ...] = field(repr=False)
     outside: Outside = field(default=REAL, compare=False, repr=False)
+    extras: Extras = Extras.NONE
+    """What a reader with these settings returns of each message besides key, value and offset. It enters the checksum of what was read, so all
+    readers of a pipeline must agree."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> KafkaSettings:

@@ -2,6 +2,18 @@
 
 from io_kafka.formats.decode import decode
 from io_kafka.formats.encode import ENCODER_ID, encode
+from io_kafka.formats.records import RecordFormat, Records
 from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat
 
-__all__ = ["ENCODER_ID", "Decoded", "FormatError", "OutputFormat", "Rejected", "SourceFormat", "decode", "encode"]
+__all__ = [
+    "ENCODER_ID",
+    "Decoded",
+    "FormatError",
+    "OutputFormat",
+    "RecordFormat",
+    "Records",
+    "Rejected",
+    "SourceFormat",
+    "decode",
+    "encode",
+]

@@ -81,17 +81,17 @@ def log_check(topics: Topics, pipeline: str) -> Check:
 
 def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:
     checks = []
-    for source in sources:
-        facts = _facts(topics, source.topic)
+    for source, topic in ((source, topic) for source in sources for topic in source.topics):
+        facts = _facts(topics, topic)
         if isinstance(facts, KafkaFault):
-            checks.append(_asked_in_vain(f"input {source.topic}", facts))
+            checks.append(_asked_in_vain(f"input {topic}", facts))
         elif facts is None:
             what_to_do = (
                 "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
             )
             checks.append(
                 Check(
-                    f"input {source.topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", what_to_do
+                    f"input {topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", what_to_do
                 )
             )
         else:

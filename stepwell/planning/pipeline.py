@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from base.spark_master import MASTER_KEY, is_local, local_slots
@@ -11,7 +12,9 @@ from engine.model.circuit import Circuit
 from engine.model.layout import Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import SourceFormat
+from io_kafka.extras import Extras
+from io_kafka.formats import RecordFormat, SourceFormat
+from io_kafka.formats.records import extras_of
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
@@ -59,7 +62,7 @@ def pipeline_spec(
         circuit=plan.circuit,
         inputs=plan.inputs,
         outputs=plan.outputs,
-        kafka=KafkaSettings.parse(project.settings.kafka),
+        kafka=replace(KafkaSettings.parse(project.settings.kafka), extras=_extras(plan.inputs)),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
         workers_now=workers_now,
@@ -79,6 +82,12 @@ def pipeline_spec(
     )
 
 
+def _extras(inputs: Iterable[InputTopic]) -> Extras:
+    """What has to be read of each message for all sources together."""
+    wanted = (extras_of(source.table.columns_of_records) for source in inputs)
+    return max(wanted, default=Extras.NONE)
+
+
 def _workers_default(settings: Settings) -> int | None:
     """A worker for each core in local mode, as far as there are task slots. On a cluster the driver's cores say nothing."""
     master = settings.spark.get(MASTER_KEY)
@@ -89,9 +98,15 @@ def _workers_default(settings: Settings) -> int | None:
 
 
 def _input(source: SourceSpec) -> InputTopic:
-    form = SourceFormat(source.handle, arrow_schema(source.schema), source.mode, source.key)
-    table = SourceTable(source.handle, source.topic, form)
-    return InputTopic(table, source.starting_offsets, source.on_error, source.dead_letter_topic)
+    return InputTopic(source_table(source), source.starting_offsets, source.on_error, source.dead_letter_topic)
+
+
+def source_table(source: SourceSpec) -> SourceTable:
+    """The source as workers read it."""
+    schema = arrow_schema(source.schema)
+    if source.format == "record":
+        return SourceTable(source.handle, source.topics, RecordFormat(source.handle, schema))
+    return SourceTable(source.handle, source.topics, SourceFormat(source.handle, schema, source.mode, source.key))
 
 
 def _output(output: OutputSpec, partitions: int) -> OutputTopic:

@@ -1,6 +1,6 @@
 """A project's definitions -> Catalyst's optimised plans, one per flow, in dependency order.
 
-Guarantees: every leaf of a plan is a source, another view, or rows written in the definition, and the tree says which
+Guarantees: every leaf of a plan is a source (a declared one, or a topic that a definition reads), another view, or rows written in the definition, and the tree says which
 of them it is. No plan holds an expression whose value depends on when, where or in which order it runs. Anything else is
 an error that names view, file and line. One run finds the errors of all views.
 
@@ -41,9 +41,12 @@ from stepwell.errors import (
     raise_all,
 )
 from stepwell.planning.leaves import boundary, mark_leaves
+from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.project import refusals
 from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in
 from stepwell.project.elements import KIND_NAMES, FlowDefinition, Kind, OutputDefinition, PythonQuery, SqlQuery
+from stepwell.project.kafka_options import disagreements
+from stepwell.project.kafka_reader import kafka_reads
 from stepwell.project.loading import Project
 from stepwell.project.settings import check_time_zone
 from stepwell.project.tables import OutputSpec, SourceSpec, check_names, is_source, kept_key, output_spec, source_spec
@@ -109,10 +112,11 @@ def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
 def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list[ProjectError]]:
     """Like `resolve`, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the definitions
     cannot be read."""
-    with quiet_spark():
+    reads = Reads(project)
+    with quiet_spark(), kafka_reads(reads.provide):
         definitions = load_definitions(project, spark)
         with active(definitions.spark), in_folder(project.root):
-            return _Resolver(project, definitions).run()
+            return _Resolver(project, definitions, reads).run()
 
 
 def flow_plan(
@@ -136,9 +140,11 @@ class _Blocked(Exception):
 class _Resolver:
     """The state of one resolution. Keys are lower-case names."""
 
-    def __init__(self, project: Project, definitions: Definitions) -> None:
+    def __init__(self, project: Project, definitions: Definitions, reads: Reads) -> None:
         self.project = project
         self.definitions = definitions
+        self.reads = reads
+        reads.view_now = lambda: self.stack[-1].name if self.stack else None
         self.spark = definitions.spark
         self.outputs = {output.name.lower(): output for output in definitions.outputs}
         self.schemas: dict[str, StructType] = {}  # of the boundaries resolved so far
@@ -159,8 +165,10 @@ class _Resolver:
                     self._check_temporary(output)
                 else:
                     self._resolve(output)
-        resolved = ResolvedProject(self.project, tuple(self.sources), tuple(self.views), self.spark)
-        return resolved, self.errors
+        used = {leaf for view in self.views for leaf in view.reads}
+        sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
+        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark)
+        return resolved, self.errors + disagreements(sources)
 
     def _resolve(self, output: OutputDefinition) -> None:
         """Resolves the boundary `output`. Raises _Blocked if that is impossible."""
@@ -188,7 +196,7 @@ class _Resolver:
         with self._guard(output):
             try:
                 self._evaluate(flow, streaming=False)
-            except _NotStreaming:
+            except NotStreaming:
                 self._evaluate(flow, streaming=True)
 
     @contextlib.contextmanager
@@ -245,7 +253,11 @@ class _Resolver:
         with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name, users_code=False):
             query = query.in_order(schema, flow)
             plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
-            return replace(plan, leaves=tuple(self.outputs[leaf.lower()].name for leaf in plan.leaves))
+            return replace(plan, leaves=tuple(self._declared(leaf) for leaf in plan.leaves))
+
+    def _declared(self, leaf: str) -> str:
+        """The name of a leaf as it was declared, because Spark ignores case."""
+        return leaf if leaf in self.reads.sources else self.outputs[leaf.lower()].name
 
     def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
         """The flow's query, analysed. What it reads is resolved on the way: each attempt registers one more name."""
@@ -254,6 +266,7 @@ class _Resolver:
         missing: set[str] = set()
         while True:
             self._show(streaming)
+            self.reads.streaming_now = streaming
             try:
                 with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target, users_code=True):
                     return _analyse(flow, self.spark)
@@ -310,10 +323,6 @@ class _Missing(Exception):
         super().__init__(name)
         self.name = name
         self.location = location
-
-
-class _NotStreaming(ProjectError):
-    """A query reads a stream, but it can see only plain tables."""
 
 
 @dataclass(frozen=True)
@@ -474,7 +483,7 @@ def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code
             name = str(parameters["relationName"]).replace("`", "")
             raise _Missing(name, location) from None
         if condition == _NOT_STREAMING:
-            raise _NotStreaming(
+            raise NotStreaming(
                 f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",
                 "Read it with spark.read.table(name) or FROM name; or make this a streaming table (@dp.table).",
                 view=view,

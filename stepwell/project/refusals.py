@@ -24,11 +24,6 @@ EXPECTATIONS_TODAY = (
     "Write the expectation as a WHERE condition of the view, and a second view with the opposite condition "
     "if the rows that fail it are of interest."
 )
-KAFKA_READER_TODAY = (
-    "Declare the topic as a table and read that: CREATE STREAMING TABLE name (columns) USING kafka "
-    "TBLPROPERTIES ('subscribe' = 'topic', 'format' = 'json'), or dp.create_streaming_table(name, schema=..., "
-    'format="kafka", table_properties={"subscribe": "topic"}); then spark.readStream.table(name).'
-)
 
 
 def auto_cdc(target: str, location: Location) -> UnsupportedError:
@@ -37,12 +32,6 @@ def auto_cdc(target: str, location: Location) -> UnsupportedError:
 
 def expectation(location: Location, view: str | None = None) -> UnsupportedError:
     return UnsupportedError("expectations are not supported yet", EXPECTATIONS_TODAY, view=view, location=location)
-
-
-def kafka_reader(location: Location, view: str | None = None) -> UnsupportedError:
-    return UnsupportedError(
-        'a definition does not read Kafka itself: format("kafka")', KAFKA_READER_TODAY, view=view, location=location
-    )
 
 
 def first_line(error: BaseException) -> str:
@@ -56,8 +45,6 @@ def python_error(error: Exception, location: Location, view: str | None = None) 
     if isinstance(error, AttributeError) and getattr(error, "name", None) and str(error.name).startswith("expect"):
         return expectation(location, view)
     if isinstance(error, PySparkException):
-        if "kafka" in str(error).lower() and "DATA_SOURCE" in str(error.getCondition()):
-            return kafka_reader(location, view)
         return ProjectError(first_line(error), view=view, location=location)
     return ProjectError(f"{type(error).__name__}: {error}", view=view, location=location)
 

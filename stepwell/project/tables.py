@@ -58,7 +58,7 @@ class SourceSpec:
     in a NOT NULL column is malformed. `key` is empty for `append`, and for a changelog without a key."""
 
     handle: str
-    topic: str
+    topics: tuple[str, ...]
     mode: Mode
     key: tuple[str, ...]
     schema: StructType
@@ -67,7 +67,8 @@ class SourceSpec:
     on_error: OnError
     dead_letter_topic: str | None  # it is set if on_error is dead-letter
     location: Location
-    format: Literal["json"] = "json"
+    format: Literal["json", "record"] = "json"
+    notes: tuple[str, ...] = ()  # for `dry-run`
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
     return SourceSpec(
         handle=output.name,
-        topic=topic,
+        topics=(topic,),
         mode=mode,
         key=key,
         schema=schema,

@@ -104,7 +104,7 @@ def spec(clock: Clock, rows: int, starting: str = "earliest") -> PipelineSpec:
         storage=Path(),
         circuit=Circuit(()),
         inputs=(
-            InputTopic(SourceTable("t", "in", SourceFormat("t", pa.schema([]), "append")), starting, "fail", None),
+            InputTopic(SourceTable("t", ("in",), SourceFormat("t", pa.schema([]), "append")), starting, "fail", None),
         ),
         outputs=(),
         kafka=KafkaSettings((("bootstrap.servers", "nowhere"),), cast(Any, outside)),

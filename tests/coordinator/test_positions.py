@@ -31,7 +31,7 @@ class TwoPartitions:
 
 def positions(known: Mapping[TopicPartition, int], *wishes: str, topic: str = "in") -> list[int]:
     inputs = [
-        InputTopic(SourceTable(f"t{i}", topic, SourceFormat(f"t{i}", pa.schema([]), "append")), wish, "fail", None)
+        InputTopic(SourceTable(f"t{i}", (topic,), SourceFormat(f"t{i}", pa.schema([]), "append")), wish, "fail", None)
         for i, wish in enumerate(wishes)
     ]
     found = starting_positions(cast(Topics, TwoPartitions()), inputs, known)

@@ -67,6 +67,13 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
+    timestamp: tuple[int, int]
+    """As the client has it: the type, 1 for the producer's and 2 for the broker's, and milliseconds."""
+
+    @property
+    def as_input(self) -> TopicMessage:
+        kind, milliseconds = self.timestamp
+        return TopicMessage(self.partition, self.offset, self.key, self.value, milliseconds, kind - 1, self.headers)
 
     @property
     def content(self) -> tuple[Any, ...]:
@@ -182,14 +189,22 @@ class Playground:
             self.prefix + name
         ].result()
 
-    def send(self, name: str, messages: Iterable[Value | tuple[Value, Value]], partition: int = 0) -> None:
-        """Values, or pairs of key and value, to one partition, in order."""
+    def send(
+        self,
+        name: str,
+        messages: Iterable[Value | tuple[Value, Value]],
+        partition: int = 0,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        timestamp: int = 0,
+    ) -> None:
+        """Values, or pairs of key and value, to one partition, in order. `timestamp`: milliseconds; 0 is now."""
         producer = Producer(
             {"bootstrap.servers": self.servers, "linger.ms": 1, "queue.buffering.max.messages": 2_000_000}
         )
         for message in messages:
             key, value = message if isinstance(message, tuple) else (None, message)
-            producer.produce(self.prefix + name, value=as_bytes(value), key=as_bytes(key), partition=partition)
+            more = {"headers": None if headers is None else list(headers), "timestamp": timestamp}
+            producer.produce(self.prefix + name, value=as_bytes(value), key=as_bytes(key), partition=partition, **more)
         assert producer.flush(READ_SECONDS_MAX) == 0
 
     def read(self, name: str, *, prefixed: bool = True) -> list[Message]:
@@ -213,9 +228,8 @@ class Playground:
                 error = message.error()
                 if error is None:
                     headers = tuple((name, value) for name, value in message.headers() or ())
-                    found.append(
-                        Message(message.partition(), message.offset(), message.key(), message.value(), headers)
-                    )
+                    place = message.partition(), message.offset()
+                    found.append(Message(*place, message.key(), message.value(), headers, message.timestamp()))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_partitions.discard(message.partition())
                 else:
@@ -301,14 +315,14 @@ class Playground:
 
     def check(self, resolved: Resolved, views: Sequence[str] | None = None) -> dict[str, int]:
         """Every published view is what Spark's batch answer says; its number of rows by view."""
-        sources = {source.topic for source in resolved.project.sources}
-        inputs = {t: [TopicMessage(*m[:4]) for m in self.read(t, prefixed=False)] for t in sources}
+        sources = {topic for source in resolved.project.sources for topic in source.topics}
+        inputs = {t: [m.as_input for m in self.read(t, prefixed=False)] for t in sources}
         expected = batch_answer(resolved.project, inputs)
         found: list[Comparison] = []
         for view in resolved.project.views:
             if view.output is None or (views is not None and view.name not in views):
                 continue
-            messages = [TopicMessage(*m[:4]) for m in self.read(view.output.topic, prefixed=False)]
+            messages = [m.as_input for m in self.read(view.output.topic, prefixed=False)]
             found.append(compare(view.name, published(self.spark, view, messages), expected[view.name]))
         assert all(view.equal for view in found), "\n".join(str(view) for view in found if not view.equal)
         return {view.view: view.rows for view in found}

@@ -14,7 +14,7 @@ import pytest
 from base.fault import ExitCode, exit_code_of
 from coordinator.errors import DatabaseMissing
 from engine.resident.start_faults import NoHostFolder
-from examples.batch import TopicMessage, batch_answer, compare
+from examples.batch import batch_answer, compare
 from stepwell.errors import StepwellError
 from stepwell.inspection.query import query
 from stepwell.service.client import ControlClient, NotRunning
@@ -156,7 +156,7 @@ def test_views_are_read_by_the_workers_that_have_them(cluster: Cluster, tmp_path
         try:
             client = ControlClient(tmp_path)
             answer = query(resolved.project, resolved.spec.circuit, "SELECT * FROM sums", client.views)
-            messages = [TopicMessage(*m[:4]) for m in cluster.play.read("in")]
+            messages = [m.as_input for m in cluster.play.read("in")]
             (topic,) = resolved.spec.input_topics
             expected = batch_answer(resolved.project, {topic: messages})
             assert answer.step == 1 and compare("sums", answer.rows, expected["sums"]).equal

@@ -138,7 +138,7 @@ class Topic:
 def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, partitions: int, workers: int) -> None:
     """In each step, other partitions have rows: one, all, none, every second one."""
     engine, topic = InProcess(circuit(mode, keyed), workers, {"sums": 2}), Topic(mode, keyed, partitions)
-    tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
+    tables = {"in": SourceTable("in", ("in",), SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
     placement = Placement.of(Layout.first(Fixed(), workers), {"in": partitions})
     written: dict[str, tuple[int, int]] = {}
     every = range(partitions)
@@ -167,7 +167,7 @@ def test_messages_that_are_decoded_together_give_what_they_give_apart(
     """Also which of them are malformed, where they lie, and what the dead-letter topic gets."""
     topic = Topic(mode, keyed, 4)
     batches = [damaged(batch) for batch in topic.send(range(4)) if batch.partition != 2]
-    tables = {"in": SourceTable("in", "in", SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
+    tables = {"in": SourceTable("in", ("in",), SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
     nodes, found = circuit(mode, keyed), []
     for limit in (0, batches[0].nbytes + batches[1].nbytes, 1 << 20):
         monkeypatch.setattr(sources, "JOINED_BYTES_MAX", limit)

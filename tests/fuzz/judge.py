@@ -18,9 +18,7 @@ from pyspark.sql import functions as F
 
 from engine.errors import DataError
 from engine.model.circuit import Circuit
-from engine.run.sources import SourceTable
-from io_kafka.formats import SourceFormat
-from stepwell.catalyst.types import arrow_schema
+from stepwell.planning.pipeline import source_table
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError
 from stepwell.lowering.driver import survey
 from stepwell.planning.plans import ResolvedProject
@@ -230,10 +228,7 @@ class Judge:
             raise Wrong(type(error).__name__, f"run {number}: {error}") from error
 
     def _machine(self, case: Case, resolved: Resolved, circuit: Circuit, number: int) -> Machine:
-        tables = {
-            s.handle: SourceTable(s.handle, s.topic, SourceFormat(s.handle, arrow_schema(s.schema), s.mode, s.key))
-            for s in resolved.project.sources
-        }
+        tables = {source.handle: source_table(source) for source in resolved.project.sources}
         return Machine(case, case.runs[number], circuit, tables)
 
     # The comparison

@@ -99,7 +99,7 @@ def test_both_sources_give_the_same(settings: KafkaSettings, topic_prefix: str) 
     by_place, ends = seen[0]
     assert len(by_place) == 4 and set(ends.values()) == {3 * (15 + 1)}
     expected = [(key, value) for _ in range(2) for key in texts[:3] for value in texts]
-    assert [(key, value) for key, value, _ in by_place[TopicPartition(topics[1], 1)]] == expected
+    assert [(key, value) for key, value, _, _ in by_place[TopicPartition(topics[1], 1)]] == expected
 
 
 @needs_native

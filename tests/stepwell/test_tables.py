@@ -40,7 +40,7 @@ def published(properties: dict[str, str], **more: Any) -> OutputSpec | None:
 
 def test_a_source_with_defaults(spark: SparkSession) -> None:
     spec = source(spark, {"subscribe": "topic"})
-    assert (spec.handle, spec.topic, spec.mode, spec.key, spec.format) == ("t", "topic", "append", (), "json")
+    assert (spec.handle, spec.topics, spec.mode, spec.key, spec.format) == ("t", ("topic",), "append", (), "json")
     assert (spec.starting_offsets, spec.on_error, spec.dead_letter_topic) == ("earliest", "fail", None)
     assert [column.nullable for column in spec.schema] == [False, True, True]
 

@@ -113,6 +113,15 @@ def _decode(data: bytes) -> str:
         raise Failure("MALFORMED_CHARACTER_CODING", f"bytes that are not UTF-8: {data[:64]!r}") from error
 
 
+def _decode_valid(column: pa.ChunkedArray) -> pa.Array:
+    """Bytes as text. The values of messages come this way, and nearly all of them are UTF-8, so they are checked at once and not copied."""
+    array = column.combine_chunks()
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if data is None else data.decode("utf-8", "replace") for data in array.to_pylist()], pa.string())
+
+
 def _ascii(text: str) -> int:
     return ord(text[0]) if text else 0
 
@@ -144,7 +153,7 @@ FUNCTIONS = (
     each("spark_ascii", "VARCHAR", "INTEGER", _ascii),
     each("spark_chr", "BIGINT", "VARCHAR", _chr),
     each("spark_decode_strict", "BLOB", "VARCHAR", _decode),
-    each("spark_decode", "BLOB", "VARCHAR", lambda data: data.decode("utf-8", "replace")),
+    Function("spark_decode", ("BLOB",), "VARCHAR", _decode_valid),
     each(
         "spark_base64",
         "BLOB BOOLEAN",

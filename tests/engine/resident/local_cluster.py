@@ -132,7 +132,7 @@ def setup_of(folder: Path, workers: int) -> TaskSetup:
     setup = TaskSetup(
         plan=plan(CIRCUIT),
         kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
-        tables={"words": SourceTable("words", "words", SourceFormat("words", schema, "append", ()))},
+        tables={"words": SourceTable("words", ("words",), SourceFormat("words", schema, "append", ()))},
         partitions={"seen": 2, "counts": 2},
         place=StatePlace("p", folder, None, False),
         append_only=append_only_inputs(CIRCUIT),

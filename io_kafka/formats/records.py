@@ -1,0 +1,108 @@
+"""Messages as rows of their own: nothing is decoded, so nothing can be malformed. The columns are those of Spark's Kafka source.
+
+    key, value        binary, null where the message has none (a null value is a tombstone)
+    topic, partition, offset
+    timestamp         the record's own, in microseconds; a record without one has Kafka's number -1, as in Spark
+    timestampType     0 if the producer set the timestamp, 1 if the broker did, -1 if there is none
+    headers           name and value of each, in their order; null if there are none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from io_kafka.extras import TYPES, Extras
+
+COLUMNS: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestampType": pa.int32(),
+    "headers": TYPES[Extras.HEADERS].field("headers").type,
+}
+
+_EXTRAS = {"timestamp": Extras.TIMESTAMPS, "timestampType": Extras.TIMESTAMPS, "headers": Extras.HEADERS}
+
+MICROSECONDS_PER_MILLISECOND = 1000
+
+
+class TimestampBeyondRange(Exception):
+    """A record's timestamp is beyond what a TIMESTAMP can hold. Spark fails on it too. `place` and `reason` are for users."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place, self.reason = place, reason
+
+
+class Records(NamedTuple):
+    """Messages of one topic, in the order of partitions and offsets. `keys`, `values`: binary, null where the message has none; `partitions`:
+    int32; `offsets`: int64; `extras`: see io_kafka/extras.py."""
+
+    topic: str
+    keys: pa.Array
+    values: pa.Array
+    partitions: pa.Array
+    offsets: pa.Array
+    extras: pa.Array
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """The messages of an input handle are its rows. The names in `schema` are among COLUMNS."""
+
+    handle: str
+    schema: pa.Schema
+
+
+def extras_of(names: Iterable[str]) -> Extras:
+    """What has to be read of each message, so that it has these columns."""
+    return max((_EXTRAS.get(name, Extras.NONE) for name in names), default=Extras.NONE)
+
+
+def rows_of(form: RecordFormat, records: Records) -> pa.Table:
+    """One row of weight 1 for each message: `c0`.., `weight`."""
+    columns = [column_of(records, field.name).cast(field.type) for field in form.schema]
+    columns.append(pa.repeat(pa.scalar(1, pa.int64()), len(records.offsets)))
+    return pa.Table.from_arrays(columns, names=[*(f"c{i}" for i in range(len(form.schema))), "weight"])
+
+
+def column_of(records: Records, name: str) -> pa.Array:
+    """One of COLUMNS. Raises TimestampBeyondRange."""
+    match name:
+        case "key":
+            return records.keys
+        case "value":
+            return records.values
+        case "topic":
+            return pa.repeat(pa.scalar(records.topic, pa.string()), len(records.offsets))
+        case "partition":
+            return records.partitions
+        case "offset":
+            return records.offsets
+        case "timestamp":
+            return _microseconds(records)
+        case "timestampType":
+            return records.extras.field("timestamp_type")
+        case "headers":
+            return records.extras.field("headers")
+    raise AssertionError(f"a message has no {name}")
+
+
+def _microseconds(records: Records) -> pa.Array:
+    milliseconds = records.extras.field("timestamp")
+    try:
+        moments = pc.multiply_checked(milliseconds, MICROSECONDS_PER_MILLISECOND)
+    except pa.ArrowInvalid:
+        at = pc.index(milliseconds, pc.max(milliseconds)).as_py()
+        place = f"topic {records.topic}, partition {records.partitions[at]}, offset {records.offsets[at]}"
+        reason = f"the record's timestamp is {milliseconds[at]} ms since 1970, which no TIMESTAMP can hold"
+        raise TimestampBeyondRange(place, reason) from None
+    return moments.cast(pa.timestamp("us", "UTC"))

@@ -1,0 +1,261 @@
+"""The options of Spark's Kafka source, as a definition gives them to `spark.readStream.format("kafka")` -> what a source reads.
+
+Guarantee: every option is honoured, or has no effect on the rows and is noted for `dry-run`, or is refused by name. One pipeline begins to read a
+topic at one place, so readers of a topic must agree on where (`disagreements`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
+from stepwell.project.settings import Settings
+from stepwell.project.tables import SourceSpec
+
+_HEADERS = StructField("headers", ArrayType(StructType([
+    StructField("key", StringType()), StructField("value", BinaryType()),
+])))  # fmt: skip
+_COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+
+_STRATEGIES = ("subscribe", "subscribePattern", "assign")
+_HONOURED = (*_STRATEGIES, "startingOffsets", "endingOffsets", "includeHeaders", "failOnDataLoss")
+
+_OF_A_STEP = "the settings stepwell.step.rows.max and stepwell.step.bytes.max bound a step"
+_OF_SPARKS_TASKS = "each partition is read by one worker"
+_OF_SPARKS_CLIENT = "Stepwell's own reader tries again by itself"
+_WITHOUT_EFFECT = {
+    "maxOffsetsPerTrigger": _OF_A_STEP,
+    "minOffsetsPerTrigger": _OF_A_STEP,
+    "maxTriggerDelay": _OF_A_STEP,
+    "minPartitions": _OF_SPARKS_TASKS,
+    "maxRecordsPerPartition": _OF_SPARKS_TASKS,
+    "groupIdPrefix": "Stepwell's reader joins no consumer group",
+    "kafka.group.id": "Stepwell's reader joins no consumer group",
+    "kafkaConsumer.pollTimeoutMs": _OF_SPARKS_CLIENT,
+    "fetchOffset.numRetries": _OF_SPARKS_CLIENT,
+    "fetchOffset.retryIntervalMs": _OF_SPARKS_CLIENT,
+}
+"""Options that change how Spark reads, and not which rows it gets, and what holds here instead."""
+
+_AT_A_TIME = "Say it by offsets: startingOffsets = earliest, latest, or JSON by topic and partition."
+_WITHOUT_END = "Leave it out: a view is kept up to date with what arrives. Write a WHERE on offset or timestamp to leave messages out."
+_REFUSED = {
+    "startingTimestamp": _AT_A_TIME,
+    "startingOffsetsByTimestamp": _AT_A_TIME,
+    "startingOffsetsByTimestampStrategy": _AT_A_TIME,
+    "endingTimestamp": _WITHOUT_END,
+    "endingOffsetsByTimestamp": _WITHOUT_END,
+}
+
+_TRUE, _FALSE = "true", "false"
+EARLIEST, LATEST = "earliest", "latest"
+
+
+def record_schema(with_headers: bool) -> StructType:
+    """The columns of Spark's Kafka source."""
+    return StructType([*_COLUMNS, _HEADERS] if with_headers else list(_COLUMNS))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a definition calls `load()`: for errors."""
+
+    location: Location
+    view: str | None
+
+
+def reader_spec(options: Mapping[str, str], streaming: bool, place: Place, settings: Settings) -> SourceSpec:
+    """The source that a reader with these options reads. `streaming`: whether it is `spark.readStream`, whose default for `startingOffsets` is
+    another. Raises ProjectError."""
+    return _Reader(options, streaming, place, settings).spec()
+
+
+class _Reader:
+    def __init__(self, options: Mapping[str, str], streaming: bool, place: Place, settings: Settings) -> None:
+        self.options, self.streaming, self.place, self.settings = options, streaming, place, settings
+        self.values = {name.lower(): value for name, value in options.items()}  # Spark's options ignore case
+        self.notes: list[str] = []
+
+    def spec(self) -> SourceSpec:
+        for name, value in self.options.items():
+            self.check_option(name, value)
+        if self.flag("failOnDataLoss", default=True) is False:
+            self.unsupported(
+                "failOnDataLoss = false is not supported: a step that left lost messages out could not be replayed",
+                "Leave it out. If input is lost, `stepwell run --full-refresh` begins with what is there.",
+            )
+        if self.values.get("endingoffsets", LATEST).lower() != LATEST:
+            self.unsupported(f"endingOffsets = {self.values['endingoffsets']} is not supported", _WITHOUT_END)
+        topics = self.topics()
+        with_headers = self.flag("includeHeaders", default=False)
+        return SourceSpec(
+            handle=f"kafka({', '.join(topics)}{'; headers' if with_headers else ''})",
+            topics=topics,
+            mode="append",
+            key=(),
+            schema=record_schema(with_headers),
+            starting_offsets=self.starting_offsets(topics),
+            on_error="fail",
+            dead_letter_topic=None,
+            location=self.place.location,
+            format="record",
+            notes=tuple(self.notes),
+        )
+
+    def error(self, message: str, what_to_do: str = "") -> NoReturn:
+        raise ProjectError(message, what_to_do, view=self.place.view, location=self.place.location)
+
+    def unsupported(self, message: str, what_to_do: str) -> NoReturn:
+        raise UnsupportedError(message, what_to_do, view=self.place.view, location=self.place.location)
+
+    def check_option(self, name: str, value: str) -> None:
+        without_effect = _named(name, _WITHOUT_EFFECT)
+        if without_effect is not None:
+            self.notes.append(f"{name} = {value} has no effect: {_WITHOUT_EFFECT[without_effect]}")
+        elif name.lower().startswith("kafka."):
+            self.check_client(name, value)
+        elif (refused := _named(name, _REFUSED)) is not None:
+            self.unsupported(f"option {name} is not supported", _REFUSED[refused])
+        elif _named(name, _HONOURED) is None:
+            self.error(f"{name} is not an option of the Kafka source", did_you_mean(name, _HONOURED, "options"))
+
+    def check_client(self, name: str, value: str) -> None:
+        """Refuses a setting of the client that differs from the pipeline's: there is one client for all, and all output of a step is one
+        transaction of one broker."""
+        key = name[len("kafka.") :].lower()
+        own = self.settings.kafka.get(key)
+        if key == "isolation.level" and value.lower() == "read_committed":
+            return
+        if key == "bootstrap.servers":
+            if own is None or _servers(own) != _servers(value):
+                self.error(
+                    f"{name} = {value} is not the pipeline's broker, which is {own}",
+                    f"Put it under configuration: in spark-pipeline.yml (kafka.bootstrap.servers: '{value}'). A pipeline has one broker, because "
+                    "all output of a step is one transaction.",
+                )
+        elif own != value:
+            what = "is not set" if own is None else f"is {own}"
+            self.error(
+                f"{name} = {value} differs from the pipeline's own, which {what}",
+                f"Put {name} under configuration: in spark-pipeline.yml, or leave it out. A pipeline has one client, librdkafka.",
+            )
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self.values.get(name.lower(), str(default)).lower()
+        if value not in (_TRUE, _FALSE):
+            self.error(f"{name} = {value} is neither true nor false")
+        return value == _TRUE
+
+    def topics(self) -> tuple[str, ...]:
+        given = [name for name in _STRATEGIES if name.lower() in self.values]
+        if len(given) != 1:
+            found = f"it has {' and '.join(given)}" if given else "it has none"
+            self.error(f"a Kafka reader needs one of {', '.join(_STRATEGIES)}, and {found}",
+                       'Name the topics: .option("subscribe", "orders") or "orders, returns".')  # fmt: skip
+        if given[0] != "subscribe":
+            self.unsupported(f"option {given[0]} is not supported", 'Name the topics: .option("subscribe", "a, b").')
+        names = [name.strip() for name in self.values["subscribe"].split(",")]
+        if not all(names):
+            self.error(f"subscribe = {self.values['subscribe']!r} names no topic", 'Write "orders", or "orders, returns".')
+        return tuple(sorted(set(names)))
+
+    def starting_offsets(self, topics: Sequence[str]) -> str:
+        """earliest, latest, or Spark's JSON with an entry for every topic."""
+        default = LATEST if self.streaming else EARLIEST
+        if "startingoffsets" not in self.values and self.streaming:
+            self.notes.append(
+                f"reads {', '.join(topics)} from the end that it has at the first start, which is Spark's default for a stream; "
+                "startingOffsets = earliest reads what is there already"
+            )
+        value = self.values.get("startingoffsets", default).strip()
+        if value.lower() in (EARLIEST, LATEST):
+            if value.lower() == LATEST and not self.streaming:
+                self.error("startingOffsets = latest would read nothing", "Spark refuses it for spark.read too: use spark.readStream, or earliest.")
+            return value.lower()
+        offsets = _offsets(value)
+        if offsets is None:
+            self.error(
+                f"startingOffsets = {value} is not known",
+                f'It is earliest, latest, or {{"{topics[0]}": {{"0": 23, "1": -2}}}}: by partition, -2 earliest, -1 latest.',
+            )
+        if offsets.keys() != set(topics):
+            self.error(
+                f"startingOffsets names {', '.join(sorted(offsets)) or 'no topic'}, and the reader reads {', '.join(topics)}",
+                "Name every topic that is read, and no other.",
+            )
+        return json.dumps(offsets, sort_keys=True)
+
+
+def _named(name: str, known: Iterable[str]) -> str | None:
+    return next((one for one in known if one.lower() == name.lower()), None)
+
+
+def _servers(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(","))
+
+
+def _offsets(text: str) -> dict[str, dict[str, int]] | None:
+    """Spark's JSON of offsets by topic and partition; None if it is none."""
+    try:
+        found = {topic: {number: int(at) for number, at in places.items()} for topic, places in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        return None
+    known = all(number.isdecimal() and at >= -2 for places in found.values() for number, at in places.items())
+    return found if known else None
+
+
+def disagreements(sources: Sequence[SourceSpec]) -> list[ProjectError]:
+    """An error for each topic that a reader and another source begin to read at different places. A pipeline has one position in a topic."""
+    errors: list[ProjectError] = []
+    first: dict[str, SourceSpec] = {}
+    for source in sorted(sources, key=lambda source: source.format != "record"):  # readers first
+        for topic in source.topics:
+            other = first.setdefault(topic, source)
+            if other.format == "record" and _start(other, topic) != _start(source, topic):
+                errors.append(disagreement(source, other, topic))
+    return errors
+
+
+def disagreement(source: SourceSpec, other: SourceSpec, topic: str, view: str | None = None) -> ProjectError:
+    return ProjectError(
+        f"topic {topic} is read from {_shown(source, topic)} here, and from {_shown(other, topic)} at {other.location}",
+        "A pipeline begins to read a topic at one place: write the same startingOffsets at both.",
+        view=view,
+        location=source.location,
+    )
+
+
+def starts_alike(one: SourceSpec, other: SourceSpec) -> bool:
+    return all(_start(one, topic) == _start(other, topic) for topic in one.topics)
+
+
+def _start(source: SourceSpec, topic: str) -> Any:
+    text = source.starting_offsets
+    return text if text in (EARLIEST, LATEST) else json.loads(text).get(topic)
+
+
+def _shown(source: SourceSpec, topic: str) -> str:
+    start = _start(source, topic)
+    return start if isinstance(start, str) else f"offsets {json.dumps(start)}"

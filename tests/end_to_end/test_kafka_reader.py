@@ -1,0 +1,170 @@
+"""Topics that definitions read by themselves, as in Spark's guides: the batch answer, for any number of workers and after crashes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from tests.end_to_end.harness import Playground, Resolved, renamed
+from tests.end_to_end.test_placement import contents, crash_and_replay
+from tests.end_to_end.threads import threads
+
+WORKERS = (1, 2, 3)
+
+IMPORTS = """
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col, from_json
+from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
+"""
+
+# The idiom of Spark's guide to Kafka within that of its guide to declarative pipelines.
+GUIDE = """
+schema = StructType([
+    StructField("customer_id", IntegerType()),
+    StructField("state", StringType()),
+    StructField("price", DoubleType()),
+])
+
+@dp.table
+def orders() -> DataFrame:
+    return (
+        spark.readStream
+        .format("kafka")
+        .option("kafka.bootstrap.servers", "SERVERS")
+        .option("subscribe", "@orders")
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+
+@dp.materialized_view
+def parsed_orders() -> DataFrame:
+    return (
+        spark.table("orders")
+        .select(from_json(col("value").cast("string"), schema).alias("data"), "timestamp")
+        .select("data.*", "timestamp")
+    )
+
+@dp.materialized_view(table_properties={"topic": "@by_state", "mode": "upsert", "key": "state"})
+def orders_by_state() -> DataFrame:
+    return (
+        spark.table("parsed_orders")
+        .where("state IS NOT NULL")
+        .groupBy("state")
+        .count()
+        .withColumnRenamed("count", "order_count")
+    )
+"""
+
+OTHERS = """
+@dp.table(table_properties={"topic": "@texts"})
+def texts() -> DataFrame:
+    df = spark \\
+      .readStream \\
+      .format("kafka") \\
+      .option("kafka.bootstrap.servers", "SERVERS") \\
+      .option("subscribe", "@orders") \\
+      .option("startingOffsets", "earliest") \\
+      .load()
+    return df.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)", "offset", "timestamp", "timestampType")
+
+@dp.materialized_view(table_properties={"topic": "@several", "mode": "changelog"})
+def several() -> DataFrame:
+    df = spark.read.format("kafka").option("subscribe", "@returns,@refunds").option("includeHeaders", "true").load()
+    return df.select("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+@dp.temporary_view
+def behind() -> DataFrame:
+    df = spark.read.format("kafka").option("subscribe", "@late")
+    return df.option("startingOffsets", '{"@late": {"0": 2, "1": -2}}').load()
+
+@dp.materialized_view(table_properties={"topic": "@offsets", "mode": "upsert", "key": "partition"})
+def offsets() -> DataFrame:
+    of_partition = spark.table("behind").groupBy("partition")
+    return of_partition.agg(F.min("offset").alias("first"), F.count("value").alias("known"), F.max("timestamp").alias("latest"))
+"""
+
+VALUES: list[Any] = [
+    ("a", {"customer_id": 1, "state": "CA", "price": 1.5}),
+    (None, {"customer_id": 2, "state": "NY"}),
+    ("a", None),
+    ("b", "no JSON"),
+    ("", '{"customer_id": "x", "state": "CA", "price": 2}'),
+    (b"\xff\xfe", b'{"state": "\xff\xc3(", "customer_id": 5}'),
+    ("é", '{"customer_id": 3, "state": "CA"} and more'),
+    ("a", {"customer_id": 1, "state": "CA", "price": 1.5}),
+]
+HEADERS: list[Any] = [
+    None,
+    [("trace", b"1")],
+    [("trace", b"1"), ("trace", None), ("é", b"\x00\xff"), ("trace", b"")],
+]
+MOMENT = 1_700_000_000_123
+
+
+def project(play: Playground, text: str, **conf: Any) -> Resolved:
+    text = (IMPORTS + text).replace("SERVERS", play.servers).replace("@dp.", "@@dp.")  # an @ stands for the prefix
+    return play.resolve({"a.py": text}, conf)
+
+
+def send(play: Playground, first: int) -> None:
+    """Messages for all topics, in several partitions. A null key, a tombstone, what is no JSON and no UTF-8, headers of every kind."""
+    play.send("orders", VALUES[first : first + 4], 0)
+    play.send("orders", VALUES[first + 2 :], 1, timestamp=MOMENT + first)
+    for number, headers in enumerate(HEADERS):
+        play.send("returns", [("k", f"r{first}"), (None, None)], number % 2, headers=headers)
+        play.send("refunds", [(None, f"f{number}")], headers=headers, timestamp=MOMENT + number)
+    play.send("late", [("k", str(n)) for n in range(4)], 0)
+    play.send("late", [None, "x"], 1)
+
+
+def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> None:
+    for name, partitions in (("orders", 2), ("returns", 2), ("refunds", 1), ("late", 2)):
+        play.topic(name, partitions)
+    conf: dict[str, Any] = {"stepwell.step.rows.max": 9, "stepwell.workers": WORKERS[0]}
+    resolved = project(play, GUIDE + OTHERS, **conf)
+    resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+    runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
+    for seed in (0, 1):
+        send(play, seed)
+        for number, run in enumerate(runs):
+            crash_and_replay(play, run, in_threads=(number + seed) % 2 == 0)
+    rows = play.check(resolved)
+    assert rows.pop("orders_by_state") >= 3 and min(rows.values()) > 1, rows
+    steps = play.check_steps(resolved)
+    for other in runs[1:]:
+        assert play.check_steps(other) == steps
+        assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
+
+
+def test_without_startingOffsets_a_stream_begins_at_the_end(play: Playground) -> None:  # noqa: N802
+    play.topic("in")
+    text = """
+@dp.table(table_properties={"topic": "@out"})
+def v() -> DataFrame:
+    return spark.readStream.format("kafka").option("subscribe", "@in").load().selectExpr("CAST(value AS STRING) AS text")
+"""
+    play.send("in", ["before"])
+    resolved = project(play, text)
+    with play.running(resolved, threads()) as run:
+        run.wait_until(lambda status: status["phase"] == "run")
+        play.send("in", ["after"])
+        run.wait_until(lambda status: status["step"] is not None and status["step"] >= 0)
+    assert [json.loads(m.value or b"") for m in play.read("out")] == [{"text": "after"}]
+
+
+def test_no_message_at_all(play: Playground) -> None:
+    play.topic("in")
+    text = """
+@dp.materialized_view(table_properties={"topic": "@out", "mode": "upsert", "key": "n"})
+def v() -> DataFrame:
+    return spark.read.format("kafka").option("subscribe", "@in").load().selectExpr("count(*) AS n", "max(timestamp) AS last")
+"""
+    resolved = project(play, text)
+    play.run(resolved, threads())
+    assert play.check(resolved) == {"v": 1}
+    play.send("in", [None])
+    play.run(resolved, threads())
+    assert play.check(resolved) == {"v": 1}
