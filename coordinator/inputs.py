@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import structlog
 
-from coordinator.positions import starting_positions
+from coordinator.positions import depends_on_the_start, starting_positions
 from coordinator.specification import PipelineSpec
 from coordinator.start import check_topics
 from coordinator.status import StatusBoard
@@ -108,9 +108,11 @@ class Inputs:
         return divide(step, positions, self._ends_now(positions), self._spec.limits)
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
-        """As `choose`, but step 0 gets a division without input if the circuit has output before any input."""
+        """As `choose`, but step 0 gets a division without input if the circuit has output before any input, or if the log has to remember where
+        the topics ended at this start."""
         division = self.choose(log, step)
-        if division is None and step == 0 and outputs_without_input(self._spec):
+        is_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
+        if division is None and step == 0 and is_due:
             return first_division(positions_after(self._starts, log.positions))
         return division
 

@@ -44,6 +44,7 @@ from coordinator.start import (
     rules_of,
     write_owner,
 )
+from coordinator.patterns import with_matching_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
 from engine.model.placement import Placement
@@ -112,9 +113,10 @@ class Pipeline:
         try:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
-            setup, identities = prepare(self._spec, self._writer, self._topics, log_facts.topic_id)
+            spec = with_matching_topics(self._spec, self._topics, self._writer.state.topics)
+            setup, identities = prepare(spec, self._writer, self._topics, log_facts.topic_id)
             inputs = Inputs(
-                self._spec, self._topics, self._board, identities, self._writer.state, available_now=available_now
+                spec, self._topics, self._board, identities, self._writer.state, available_now=available_now
             )
             self._recover_and_loop(setup, inputs, log_facts.topic_id)
         except StaleEpoch as fault:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from coordinator.specification import InputTopic
 from io_kafka.clients.topics import Topics
+from io_kafka.errors import UnknownTopic
 from io_kafka.offsets import TopicPartition
 
 EARLIEST, LATEST = -2, -1
@@ -22,20 +23,32 @@ def starting_positions(
     """The next offset to read in every partition of every input. `known` are the positions in the log; the source decides for the others.
 
     A partition that was added to a topic which is being read already begins at its first offset, whatever the source says, so that none of
-    its messages is lost."""
+    its messages is lost. So does a topic that began to match a pattern after the first start. Raises UnknownTopic if a partition that a source
+    names does not exist."""
     inputs = tuple(inputs)
     names = sorted({topic for source in inputs for topic in source.table.topics})
     begin, end = topics.begin_offsets(names), topics.end_offsets(names)
     read_before = {place.topic for place in known}
     positions: dict[TopicPartition, int] = {}
     for source in inputs:
+        for missing in sorted((source.table.partitions or frozenset()) - begin.keys()):
+            raise UnknownTopic(*missing)
+        joins = source.table.pattern is not None and not read_before.isdisjoint(source.table.topics)
         for place in filter(source.table.reads, begin):
-            wish = "earliest" if place.topic in read_before else source.starting_offsets
+            wish = "earliest" if joins or place.topic in read_before else source.starting_offsets
             offset = known.get(place)
             chosen = offset if offset is not None else _start(wish, place, begin[place], end[place])
             # Two tables may read one topic. The earlier position counts for both.
             positions[place] = min(chosen, positions.get(place, chosen))
     return positions
+
+
+def depends_on_the_start(source: InputTopic) -> bool:
+    """Whether some partition of the source begins where it ended when the pipeline was first started."""
+    wish = source.starting_offsets
+    if wish in ("earliest", "latest"):
+        return wish == "latest"
+    return any(int(offset) == LATEST for places in json.loads(wish).values() for offset in places.values())
 
 
 def _start(wish: str, place: TopicPartition, begin: int, end: int) -> int:

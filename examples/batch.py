@@ -23,7 +23,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import active, load_definitions, quiet_spark
@@ -152,37 +152,40 @@ def _records(read: KafkaRead, inputs: Mapping[str, Sequence[TopicMessage]]) -> D
     options = {name.lower(): value for name, value in read.options.items()}
     start = options.get("startingoffsets", "")
     begins = json.loads(start) if start.startswith("{") else {}
-    found = []
-    for topic in options["subscribe"].split(","):
-        places = begins.get(topic.strip(), {})
-        for m in inputs.get(topic.strip(), ()):
-            if m.offset >= places.get(str(m.partition), 0):
-                headers = [{"key": key, "value": value} for key, value in m.headers] or None
-                row = (m.key, m.value, topic.strip(), m.partition, m.offset, m.timestamp, m.timestamp_type, headers)
-                found.append(dict(zip(_RECORDS.names, row, strict=True)))
-    arrow = pa.Table.from_pylist(found, _RECORDS)
+    chosen = options.get("subscribe", "").split(",")
+    if "assign" in options:
+        chosen = list(json.loads(options["assign"]))
+    if "subscribepattern" in options:
+        chosen = [topic for topic in inputs if re.fullmatch(options["subscribepattern"], topic)]
+    below = {topic.strip(): inputs.get(topic.strip(), ()) for topic in chosen}
+    frame = _frame(read.spark, below)
+    for topic, places in json.loads(options.get("assign", "{}")).items():
+        frame = frame.filter((F.col("topic") != topic) | F.col("partition").isin(places))
+    for topic, places in begins.items():
+        for partition, offset in places.items():
+            frame = frame.filter(f"topic != '{topic}' OR partition != {partition} OR offset >= {offset}")
     with_headers = options.get("includeheaders", "false").lower() == "true"
-    frame = read.spark.createDataFrame(arrow).localCheckpoint(eager=True)
+    frame = frame.localCheckpoint(eager=True)
     return frame if with_headers else frame.drop("headers")
 
 
-_MESSAGES = StructType(
-    [
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-    ]
-)
-_ARROW_TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
+def _frame(spark: SparkSession, messages: Mapping[str, Sequence[TopicMessage]]) -> DataFrame:
+    """The messages of some topics as Spark's Kafka source has them."""
+    found = []
+    for topic, those in messages.items():
+        for m in those:
+            headers = [{"key": key, "value": value} for key, value in m.headers] or None
+            row = (m.key, m.value, topic, m.partition, m.offset, m.timestamp, m.timestamp_type, headers)
+            found.append(dict(zip(_RECORDS.names, row, strict=True)))
+    return spark.createDataFrame(pa.Table.from_pylist(found, _RECORDS))
+
+
 _CORRUPT = "_stepwell_corrupt"
 
 
 def source_table(spark: SparkSession, source: SourceSpec, messages: Sequence[TopicMessage]) -> DataFrame:
     """The table that a source's messages represent, as Spark reads them. Malformed messages are left out."""
-    columns = list(zip(*(m[:4] for m in messages), strict=True)) or [()] * len(_ARROW_TYPES)
-    arrow = pa.table([pa.array(c, t) for c, t in zip(columns, _ARROW_TYPES, strict=True)], _MESSAGES.fieldNames())
-    frame = spark.createDataFrame(arrow, _MESSAGES)
+    frame = _frame(spark, {source.topics[0]: messages})
     frame = frame.withColumn("text", F.col("value").cast(StringType())).withColumn(
         "name", F.col("key").cast(StringType())
     )
@@ -204,8 +207,11 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
     # Checkpointed, because the optimiser would parse the text once for every column that is used.
     frame = frame.withColumn("row", parsed).localCheckpoint(eager=True)
     good = F.col("text").isNotNull() & (F.trim("text") != "") & F.col(f"row.{_CORRUPT}").isNull()
+    of_record = dict(source.metadata)
+    for name, what in of_record.items():
+        frame = frame.withColumn("row", F.col("row").withField(f"`{name}`", F.col(what)))
     for column in source.schema.fields:
-        if not column.nullable:
+        if not column.nullable and column.name not in of_record:
             good = good & F.col(f"row.`{column.name}`").isNotNull()
     if source.mode == "upsert":
         good = good | F.col("text").isNull()

@@ -63,6 +63,16 @@ class UnknownTopic(KafkaFault):
         )
 
 
+class NoTopicMatches(KafkaFault):
+    """No topic has a name that a source's pattern matches."""
+
+    def __init__(self, handle: str, pattern: str) -> None:
+        self.handle, self.pattern = handle, pattern
+        super().__init__(
+            f"{handle}: no topic on this broker matches the pattern {pattern}.", "Create one, or correct `subscribePattern`."
+        )
+
+
 class NoLeader(KafkaFault):
     """A partition exists but has no leader now."""
 

@@ -22,24 +22,27 @@ from engine.model.placement import Placement
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Decoded, RecordFormat, Records, SourceFormat, decode
-from io_kafka.formats.records import TimestampBeyondRange, rows_of
+from io_kafka.formats.records import TimestampBeyondRange, column_of, rows_of
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 
 @dataclass(frozen=True)
 class SourceTable:
     """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None means
-    all."""
+    all. `pattern`: a regular expression of the names of topics; then a start of the pipeline finds the topics (coordinator/patterns.py)."""
 
     handle: str
     topics: tuple[str, ...]
     format: SourceFormat | RecordFormat
     partitions: frozenset[TopicPartition] | None = None
+    pattern: str | None = None
 
     @property
     def columns_of_records(self) -> tuple[str, ...]:
         """Which columns of io_kafka/formats/records.py it has."""
-        return tuple(self.format.schema.names) if isinstance(self.format, RecordFormat) else ()
+        if isinstance(self.format, RecordFormat):
+            return tuple(self.format.schema.names)
+        return tuple(name for _, name in self.format.metadata)
 
     def reads(self, place: TopicPartition) -> bool:
         return place.topic in self.topics and (self.partitions is None or place in self.partitions)
@@ -137,15 +140,16 @@ def _messages(batches: Sequence[RawBatch]) -> Records:
 def _decoded(
     table: SourceTable, messages: Records, on_error: Mapping[str, OnError], step: int, report: SourceReport
 ) -> pa.Table:
-    if isinstance(table.format, RecordFormat):
-        try:
+    try:
+        if isinstance(table.format, RecordFormat):
             return rows_of(table.format, messages)
-        except TimestampBeyondRange as fault:
-            what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
-            raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
-                owner=f"source {table.handle}", place=fault.place, step=step
-            ) from None
-    decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets)
+        metadata = {name: column_of(messages, name) for _, name in table.format.metadata}
+    except TimestampBeyondRange as fault:
+        what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
+        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
+            owner=f"source {table.handle}", place=fault.place, step=step
+        ) from None
+    decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets, metadata)
     if decoded.rejected:
         _reject(table, messages, decoded, on_error.get(table.handle, "fail"), step, report)
     return _with_weight(decoded.rows)

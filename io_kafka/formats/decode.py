@@ -10,6 +10,8 @@ The last two produce messages for `LastByKey`: columns, deleted, partition, offs
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -29,18 +31,31 @@ OPS = {"c", "r", "u", "d"}
 OP_FAULTS = {"t": "op t: the table was truncated; delete its rows one by one, or send a new snapshot"}
 
 
-def decode(source: SourceFormat, keys: pa.Array, values: pa.Array, partitions: pa.Array, offsets: pa.Array) -> Decoded:
+Metadata = Mapping[str, pa.Array]
+"""The columns that messages have besides their values, by the names in `SourceFormat.metadata`, one entry for each message."""
+
+
+def decode(
+    source: SourceFormat,
+    keys: pa.Array,
+    values: pa.Array,
+    partitions: pa.Array,
+    offsets: pa.Array,
+    metadata: Metadata = MappingProxyType({}),
+) -> Decoded:
     """`keys`, `values`: binary, null where the message has none; `partitions`: int32; `offsets`: int64; all of one length, the messages of
     each partition in its order. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
     """
     assert len(keys) == len(values) == len(partitions) == len(offsets)
     if source.mode == "append":
-        rows, faults = _append(source, values)
+        rows, faults = _append(source, values, metadata)
     elif not source.keyed:
         rows, faults = _stateless(source, values)
     else:
         read = _upserts if source.mode == "upsert" else _changes
-        rows, faults = _keyed(source, read_keys(_key_schema(source), keys), read(source, values), partitions, offsets)
+        images = read(source, values)
+        images = images._replace(columns=_whole(source, images.columns, metadata))
+        rows, faults = _keyed(source, read_keys(_key_schema(source), keys), images, partitions, offsets)
     rejected = [
         Rejected(partitions[position].as_py(), offsets[position].as_py(), faults[position])
         for position in sorted(faults)
@@ -48,9 +63,22 @@ def decode(source: SourceFormat, keys: pa.Array, values: pa.Array, partitions: p
     return Decoded(rows, rejected)
 
 
-def _append(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
-    parsed = parse(values, source.schema)
-    return _weighted(parsed.rows.columns, np.ones(len(parsed.at), dtype=np.int64)), dict(parsed.faults)
+def _append(source: SourceFormat, values: pa.Array, metadata: Metadata) -> tuple[pa.Table, Faults]:
+    parsed = parse(values, source.payload)
+    of_rows = {name: column.take(pa.array(parsed.at)) for name, column in metadata.items()}
+    columns = _whole(source, parsed.rows.columns, of_rows)
+    return _weighted(columns, np.ones(len(parsed.at), dtype=np.int64)), dict(parsed.faults)
+
+
+def _whole(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) -> list[pa.Array]:
+    """All columns of the table, from those of the values and those of the records, which are equally long."""
+    if not source.metadata:
+        return payload
+    of_values, of_records = iter(payload), dict(source.metadata)
+    return [
+        metadata[of_records[field.name]].cast(field.type) if field.name in of_records else next(of_values)
+        for field in source.schema
+    ]
 
 
 def _weighted(columns: list[pa.Array], weights: Int64s) -> pa.Table:
@@ -70,7 +98,7 @@ def _not_null(
 
 
 def _envelope(source: SourceFormat, before: pa.Schema) -> pa.Schema:
-    images = [pa.field("before", pa.struct(list(before))), pa.field("after", pa.struct(list(nullable(source.schema))))]
+    images = [pa.field("before", pa.struct(list(before))), pa.field("after", pa.struct(list(nullable(source.payload))))]
     return pa.schema([*images, pa.field("op", pa.string(), nullable=False)])
 
 
@@ -110,7 +138,7 @@ def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults
 
 class Images(NamedTuple):
     """What the values of keyed messages say, for all messages: the row, or that it is gone (then only the key columns
-    that the value itself names are set); `faults` are refused values."""
+    that the value itself names are set); `faults` are refused values. `columns` are those of the payload, until all are put together."""
 
     columns: list[pa.Array]
     deleted: Bools
@@ -127,7 +155,7 @@ def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
 
 def _upserts(source: SourceFormat, values: pa.Array) -> Images:
     given = np.flatnonzero(~nulls_of(values))
-    parsed = parse(values.take(pa.array(given)), nullable(source.schema))
+    parsed = parse(values.take(pa.array(given)), nullable(source.payload))
     faults = {int(given[position]): reason for position, reason in parsed.faults}
     columns = _spread(parsed.rows.columns, given[parsed.at], len(values))
     return Images(columns, nulls_of(values), faults)
@@ -146,7 +174,7 @@ def _changes(source: SourceFormat, values: pa.Array) -> Images:
     columns = after.flatten()
     old = dict(zip(source.key, before.flatten(), strict=True))
     gone = pa.array(deletes)
-    for index, field in enumerate(source.schema):
+    for index, field in enumerate(source.payload):
         columns[index] = pc.if_else(gone, old.get(field.name, pa.scalar(None, field.type)), columns[index])
     deleted = nulls_of(values)
     deleted[at[deletes]] = True

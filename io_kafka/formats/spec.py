@@ -61,17 +61,26 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 
 @dataclass(frozen=True)
 class SourceFormat:
-    """How the messages of one input handle become rows."""
+    """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
+    pairs of a column's name and the name in records.py."""
 
     handle: str
     schema: pa.Schema
     mode: Mode = "append"
     key: tuple[str, ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)
         if self.mode == "append" and self.key:
             raise FormatError(f"{self.handle}: mode append takes no key; leave it out or use mode upsert")
+        assert not self.metadata or self.keyed or self.mode == "append", "an image before a change has another record"
+
+    @property
+    def payload(self) -> pa.Schema:
+        """The columns that the value has."""
+        of_record = {column for column, _ in self.metadata}
+        return pa.schema([field for field in self.schema if field.name not in of_record]) if of_record else self.schema
 
     @property
     def keyed(self) -> bool:

@@ -15,6 +15,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, SourceFormat
 from io_kafka.formats.records import extras_of
+from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
@@ -105,8 +106,11 @@ def source_table(source: SourceSpec) -> SourceTable:
     """The source as workers read it."""
     schema = arrow_schema(source.schema)
     if source.format == "record":
-        return SourceTable(source.handle, source.topics, RecordFormat(source.handle, schema))
-    return SourceTable(source.handle, source.topics, SourceFormat(source.handle, schema, source.mode, source.key))
+        partitions = None if source.partitions is None else frozenset(TopicPartition(*p) for p in source.partitions)
+        form = RecordFormat(source.handle, schema)
+        return SourceTable(source.handle, source.topics, form, partitions, source.pattern)
+    messages = SourceFormat(source.handle, schema, source.mode, source.key, source.metadata)
+    return SourceTable(source.handle, source.topics, messages)
 
 
 def _output(output: OutputSpec, partitions: int) -> OutputTopic:

@@ -57,8 +57,8 @@ class Reads:
     def _known(self, spec: SourceSpec, place: Place) -> SourceSpec:
         known = self.sources.setdefault(spec.handle, spec)
         if not starts_alike(spec, known):
-            topic = next(topic for topic in spec.topics if not starts_alike(replace(spec, topics=(topic,)), known))
-            raise disagreement(spec, known, topic, place.view)
+            topics = (t for t in spec.topics if not starts_alike(replace(spec, topics=(t,)), known))
+            raise disagreement(spec, known, next(topics, str(spec.pattern)), place.view)
         notes = tuple(dict.fromkeys((*known.notes, *spec.notes)))
         self.sources[spec.handle] = replace(known, notes=notes)
         return known

@@ -7,37 +7,15 @@ topic at one place, so readers of a topic must agree on where (`disagreements`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
-
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
+from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
 from stepwell.project.tables import SourceSpec
-
-_HEADERS = StructField("headers", ArrayType(StructType([
-    StructField("key", StringType()), StructField("value", BinaryType()),
-])))  # fmt: skip
-_COLUMNS = [
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
-]
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _HONOURED = (*_STRATEGIES, "startingOffsets", "endingOffsets", "includeHeaders", "failOnDataLoss")
@@ -71,11 +49,13 @@ _REFUSED = {
 
 _TRUE, _FALSE = "true", "false"
 EARLIEST, LATEST = "earliest", "latest"
+LATEST_NUMBER = -1
+"""How Spark's JSON form of startingOffsets names the end of a partition."""
 
-
-def record_schema(with_headers: bool) -> StructType:
-    """The columns of Spark's Kafka source."""
-    return StructType([*_COLUMNS, _HEADERS] if with_headers else list(_COLUMNS))
+_PATTERN = re.compile(
+    r"(?:[\w\- .]|\\[.\-_dDwW]|\[\^?(?:[\w\-.]|\\[.\-_dDwW])+\]|\((?:\?:)?|\)|[|*+?^$]|\{\d+(?:,\d*)?\})*", re.ASCII
+)
+"""The patterns that Java and Python read alike, for names of topics, which are ASCII."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +64,28 @@ class Place:
 
     location: Location
     view: str | None
+
+
+@dataclass(frozen=True)
+class _Topics:
+    """What a reader reads: topics, some partitions of them, or all topics whose names match a pattern. `text` is for people, and part of the
+    source's name."""
+
+    names: tuple[str, ...] = ()
+    places: tuple[tuple[str, int], ...] | None = None
+    pattern: str | None = None
+
+    @classmethod
+    def of_places(cls, places: Sequence[tuple[str, int]]) -> _Topics:
+        return cls(tuple(sorted({topic for topic, _ in places})), tuple(places))
+
+    @property
+    def text(self) -> str:
+        if self.pattern is not None:
+            return f"pattern {self.pattern}"
+        if self.places is not None:
+            return ", ".join(f"{topic}/{number}" for topic, number in self.places)
+        return ", ".join(self.names)
 
 
 def reader_spec(options: Mapping[str, str], streaming: bool, place: Place, settings: Settings) -> SourceSpec:
@@ -111,8 +113,8 @@ class _Reader:
         topics = self.topics()
         with_headers = self.flag("includeHeaders", default=False)
         return SourceSpec(
-            handle=f"kafka({', '.join(topics)}{'; headers' if with_headers else ''})",
-            topics=topics,
+            handle=f"kafka({topics.text}{'; headers' if with_headers else ''})",
+            topics=topics.names,
             mode="append",
             key=(),
             schema=record_schema(with_headers),
@@ -122,6 +124,8 @@ class _Reader:
             location=self.place.location,
             format="record",
             notes=tuple(self.notes),
+            partitions=topics.places,
+            pattern=topics.pattern,
         )
 
     def error(self, message: str, what_to_do: str = "") -> NoReturn:
@@ -168,25 +172,51 @@ class _Reader:
             self.error(f"{name} = {value} is neither true nor false")
         return value == _TRUE
 
-    def topics(self) -> tuple[str, ...]:
+    def topics(self) -> _Topics:
         given = [name for name in _STRATEGIES if name.lower() in self.values]
         if len(given) != 1:
             found = f"it has {' and '.join(given)}" if given else "it has none"
             self.error(f"a Kafka reader needs one of {', '.join(_STRATEGIES)}, and {found}",
                        'Name the topics: .option("subscribe", "orders") or "orders, returns".')  # fmt: skip
-        if given[0] != "subscribe":
-            self.unsupported(f"option {given[0]} is not supported", 'Name the topics: .option("subscribe", "a, b").')
+        if given[0] == "assign":
+            return _Topics.of_places(self.assigned())
+        if given[0] == "subscribePattern":
+            return _Topics(pattern=self.pattern())
         names = [name.strip() for name in self.values["subscribe"].split(",")]
         if not all(names):
             self.error(f"subscribe = {self.values['subscribe']!r} names no topic", 'Write "orders", or "orders, returns".')
-        return tuple(sorted(set(names)))
+        return _Topics(tuple(sorted(set(names))))
 
-    def starting_offsets(self, topics: Sequence[str]) -> str:
+    def assigned(self) -> list[tuple[str, int]]:
+        value = self.values["assign"]
+        try:
+            places = sorted({(topic, int(number)) for topic, numbers in json.loads(value).items() for number in numbers})
+        except (ValueError, TypeError, AttributeError):
+            places = []
+        if not places or any(not topic or number < 0 for topic, number in places):
+            self.error(f"assign = {value} names no partitions", 'Write {"orders": [0, 1]}: numbers of partitions by topic.')
+        return places
+
+    def pattern(self) -> str:
+        value = self.values["subscribepattern"].strip()
+        try:
+            known = bool(value) and _PATTERN.fullmatch(value) is not None
+            re.compile(value)
+        except re.error:
+            known = False
+        if not known:
+            self.unsupported(
+                f"subscribePattern = {value} is not supported",
+                "Write letters, digits, ., \\., [...], \\d, \\w, groups, | and the repetitions *, +, ?, {n,m}, which Java and Python read alike.",
+            )
+        return value
+
+    def starting_offsets(self, topics: _Topics) -> str:
         """earliest, latest, or Spark's JSON with an entry for every topic."""
         default = LATEST if self.streaming else EARLIEST
         if "startingoffsets" not in self.values and self.streaming:
             self.notes.append(
-                f"reads {', '.join(topics)} from the end that it has at the first start, which is Spark's default for a stream; "
+                f"reads {topics.text} from the end that it has at the first start, which is Spark's default for a stream; "
                 "startingOffsets = earliest reads what is there already"
             )
         value = self.values.get("startingoffsets", default).strip()
@@ -196,15 +226,18 @@ class _Reader:
             return value.lower()
         offsets = _offsets(value)
         if offsets is None:
+            example = topics.names[0] if topics.names else "topic"
             self.error(
                 f"startingOffsets = {value} is not known",
-                f'It is earliest, latest, or {{"{topics[0]}": {{"0": 23, "1": -2}}}}: by partition, -2 earliest, -1 latest.',
+                f'It is earliest, latest, or {{"{example}": {{"0": 23, "1": -2}}}}: by partition, -2 earliest, -1 latest.',
             )
-        if offsets.keys() != set(topics):
+        if topics.pattern is None and offsets.keys() != set(topics.names):
             self.error(
-                f"startingOffsets names {', '.join(sorted(offsets)) or 'no topic'}, and the reader reads {', '.join(topics)}",
+                f"startingOffsets names {', '.join(sorted(offsets)) or 'no topic'}, and the reader reads {', '.join(topics.names)}",
                 "Name every topic that is read, and no other.",
             )
+        if not self.streaming and any(at == LATEST_NUMBER for places in offsets.values() for at in places.values()):
+            self.error(f"startingOffsets = {value} has the end of a partition", "Spark refuses -1 for spark.read too: use spark.readStream.")
         return json.dumps(offsets, sort_keys=True)
 
 
@@ -248,6 +281,9 @@ def disagreement(source: SourceSpec, other: SourceSpec, topic: str, view: str | 
 
 
 def starts_alike(one: SourceSpec, other: SourceSpec) -> bool:
+    """Whether two sources over the same topics begin at the same places."""
+    if one.pattern is not None:
+        return one.starting_offsets == other.starting_offsets
     return all(_start(one, topic) == _start(other, topic) for topic in one.topics)
 
 

@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 from base.options import Mode, OnError
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
+from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
 
 MODES: tuple[Mode, ...] = ("append", "upsert", "changelog")
@@ -43,6 +44,9 @@ ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
 _SOURCE_PROPERTIES = (
     "subscribe", "format", "mode", "key", "startingOffsets", "on.error", "dead.letter.topic",
 )  # fmt: skip
+_OF_RECORDS: dict[str, DataType] = {field.name: field.dataType for field in record_schema(True).fields if field.name != "value"}
+_METADATA_PREFIX = "metadata."
+_METADATA_PROPERTIES = tuple(_METADATA_PREFIX + name for name in _OF_RECORDS)
 _OUTPUT_PROPERTIES = ("topic", "format", "mode", "key", "partitions")
 _KEPT_PROPERTIES = ("key",)
 
@@ -69,6 +73,11 @@ class SourceSpec:
     location: Location
     format: Literal["json", "record"] = "json"
     notes: tuple[str, ...] = ()  # for `dry-run`
+    # Of a reader: the only partitions that it reads, as pairs of topic and number; and a pattern of names in place of topics.
+    partitions: tuple[tuple[str, int], ...] | None = None
+    pattern: str | None = None
+    # Columns that the message's record has and its value has not: pairs of a column and what it is (io_kafka/formats/records.py).
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +114,7 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
         )
     if (output.format or "").lower() != "kafka":
         raise reader.error("a table with subscribe needs USING kafka", 'In Python: format="kafka".')
-    reader.check_known(_SOURCE_PROPERTIES, "a source")
+    reader.check_known((*_SOURCE_PROPERTIES, *_METADATA_PROPERTIES), "a source")
     schema = output.schema
     if schema is None or not schema.fields:
         raise reader.error(
@@ -120,6 +129,7 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
     if mode == "append" and key:
         raise reader.error("mode append has no key: every message inserts a row",
                            "Leave key out, or write 'mode' = 'upsert'.")  # fmt: skip
+    metadata = reader.metadata(schema, mode, key)
     topic = reader.topic("subscribe")
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
     return SourceSpec(
@@ -132,6 +142,7 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
         on_error=on_error,
         dead_letter_topic=reader.dead_letter_topic(topic, on_error),
         location=output.location,
+        metadata=metadata,
     )
 
 
@@ -291,6 +302,45 @@ class _Properties:
         if len(set(key)) != len(key):
             raise self.error(f"key {self.values['key']} names a column twice")
         return key
+
+    def metadata(self, schema: StructType, mode: Mode, key: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """The columns that are taken from the message's record: 'metadata.timestamp' = 'column'."""
+        by_lower = {column.name.lower(): column for column in schema.fields}
+        found: dict[str, str] = {}
+        for name, of_record in _OF_RECORDS.items():
+            given = self.values.get((_METADATA_PREFIX + name).lower())
+            if given is None:
+                continue
+            column = by_lower.get(given.strip().strip("`").lower())
+            if column is None:
+                raise self.error(
+                    f"{_METADATA_PREFIX}{name} = {given} is not a column", did_you_mean(given, schema.names, "columns")
+                )
+            if column.dataType != of_record:
+                raise self.error(
+                    f"{_METADATA_PREFIX}{name} = {given}: the column has the type {column.dataType.simpleString()}",
+                    f"Declare it as {column.name} {of_record.simpleString().upper()}.",
+                )
+            if not column.nullable and name in ("key", "headers"):
+                raise self.error(
+                    f"{_METADATA_PREFIX}{name} = {given}: the column is NOT NULL, and a message may have none",
+                    "Leave NOT NULL out.",
+                )
+            if column.name in key or column.name in found:
+                what = "is in the key" if column.name in key else f"is {found[column.name]} already"
+                raise self.error(f"{_METADATA_PREFIX}{name} = {given}: the column {what}", "Declare another column.")
+            found[column.name] = name
+        if found and mode == "changelog" and not key:
+            raise self.error(
+                f"{_METADATA_PREFIX}{next(iter(found.values()))} is for tables in which a message is a row, and a changelog without a key takes rows back",
+                "Add 'key' = '...', or leave it out.",
+            )
+        if len(found) == len(schema.fields):
+            raise self.error(
+                "no column is taken from the message's value",
+                'Declare one; or read the topic with spark.readStream.format("kafka"), which needs no JSON.',
+            )
+        return tuple(sorted(found.items()))
 
     def partitions(self) -> int | None:
         value = self.values.get("partitions")

@@ -127,6 +127,7 @@ class Run:
     ends: Mapping[TopicPartition, int]
     rows: int = 4
     available_now: bool = False
+    starting: str = "earliest"
 
     def __post_init__(self) -> None:
         self.clock, self.cluster, self.log = Clock(), Cluster(dict(self.ends)), Log()
@@ -135,7 +136,7 @@ class Run:
 
     def begun(self) -> Inputs:
         found = (identity("in", len(self.ends)),)
-        given, topics = spec(self.clock, self.rows), cast(Topics, self.cluster)
+        given, topics = spec(self.clock, self.rows, self.starting), cast(Topics, self.cluster)
         return Inputs(given, topics, self.board, found, self.log, available_now=self.available_now)
 
     def divide(self, division: Division | None) -> Division:
@@ -218,3 +219,15 @@ def test_a_topic_that_is_recreated_during_a_run_is_an_error() -> None:
     run.cluster.topic_id, run.clock.now = "another", 10.1
     with pytest.raises(TopicChanged, match="topic in was deleted and created again"):
         run.inputs.choose(run.log, 0)
+
+
+@pytest.mark.parametrize("starting", ["latest", '{"in": {"0": 3, "1": -1}}'])
+def test_a_source_that_begins_at_the_end_has_a_first_division_without_input(starting: str) -> None:
+    """The log remembers where the end was, so that a restart before any message loses none."""
+    run = Run({IN0: 3, IN1: 9}, starting=starting)
+    first = run.divide(run.inputs.choose_or_first(run.log, 0))
+    assert first == Division(0, (OffsetRange("in", 0, 3, 3), OffsetRange("in", 1, 9, 9)))
+    run.log.write(0)
+    run.cluster.ends[IN1] = 11
+    run.inputs = run.begun()
+    assert run.divide(run.inputs.choose_or_first(run.log, 1)).ranges[1] == OffsetRange("in", 1, 9, 11)

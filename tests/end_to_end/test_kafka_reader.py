@@ -86,6 +86,28 @@ def offsets() -> DataFrame:
     return of_partition.agg(F.min("offset").alias("first"), F.count("value").alias("known"), F.max("timestamp").alias("latest"))
 """
 
+CHOSEN = """
+@dp.materialized_view(table_properties={"topic": "@assigned", "mode": "changelog"})
+def assigned() -> DataFrame:
+    df = spark.read.format("kafka").option("assign", '{"@returns": [1], "@late": [0]}')
+    return df.option("startingOffsets", '{"@returns": {"1": -2}, "@late": {"0": 2, "1": -2}}').load()
+
+@dp.materialized_view(table_properties={"topic": "@matching", "mode": "changelog"})
+def matching() -> DataFrame:
+    return spark.read.format("kafka").option("subscribePattern", "@(refunds|retur[a-z]s)").load().select("topic", "value")
+"""
+
+TABLES = """
+CREATE STREAMING TABLE sent (customer_id INT, at TIMESTAMP, state STRING, price DOUBLE, part INT, place BIGINT, k BINARY) USING kafka
+  TBLPROPERTIES ('subscribe' = '@orders', 'on.error' = 'skip', 'metadata.timestamp' = 'at', 'metadata.partition' = 'part',
+    'metadata.offset' = 'place', 'metadata.key' = 'k');
+CREATE STREAMING TABLE latest (id INT, n INT, at TIMESTAMP NOT NULL, headers ARRAY<STRUCT<key STRING, value BINARY>>, kind INT, topic STRING)
+  USING kafka TBLPROPERTIES ('subscribe' = '@customers', 'mode' = 'upsert', 'key' = 'id', 'metadata.timestamp' = 'AT',
+    'metadata.headers' = 'headers', 'metadata.timestampType' = 'kind', 'metadata.topic' = 'topic');
+CREATE MATERIALIZED VIEW whole_sent TBLPROPERTIES ('topic' = '@whole_sent') AS SELECT * FROM sent;
+CREATE MATERIALIZED VIEW whole_latest TBLPROPERTIES ('topic' = '@whole_latest', 'mode' = 'upsert', 'key' = 'id') AS SELECT * FROM latest;
+"""
+
 VALUES: list[Any] = [
     ("a", {"customer_id": 1, "state": "CA", "price": 1.5}),
     (None, {"customer_id": 2, "state": "NY"}),
@@ -104,9 +126,9 @@ HEADERS: list[Any] = [
 MOMENT = 1_700_000_000_123
 
 
-def project(play: Playground, text: str, **conf: Any) -> Resolved:
+def project(play: Playground, text: str, sql: str = "", **conf: Any) -> Resolved:
     text = (IMPORTS + text).replace("SERVERS", play.servers).replace("@dp.", "@@dp.")  # an @ stands for the prefix
-    return play.resolve({"a.py": text}, conf)
+    return play.resolve({"a.py": text, **({"b.sql": sql} if sql else {})}, conf)
 
 
 def send(play: Playground, first: int) -> None:
@@ -118,13 +140,22 @@ def send(play: Playground, first: int) -> None:
         play.send("refunds", [(None, f"f{number}")], headers=headers, timestamp=MOMENT + number)
     play.send("late", [("k", str(n)) for n in range(4)], 0)
     play.send("late", [None, "x"], 1)
+    for number in range(2):
+        send_customers(play, first, number)
+
+
+def send_customers(play: Playground, first: int, number: int) -> None:
+    """Two customers in the partition `number`, one of them without a value the second time."""
+    one, other = ({"id": 2 * n + number, "n": first} for n in range(2))
+    play.send("customers", [(str(one["id"]), one)], number, headers=HEADERS[number + 1], timestamp=MOMENT + first)
+    play.send("customers", [(str(other["id"]), None if first else other)], number, timestamp=MOMENT - 1)
 
 
 def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> None:
-    for name, partitions in (("orders", 2), ("returns", 2), ("refunds", 1), ("late", 2)):
+    for name, partitions in (("orders", 2), ("returns", 2), ("refunds", 1), ("late", 2), ("customers", 2)):
         play.topic(name, partitions)
     conf: dict[str, Any] = {"stepwell.step.rows.max": 9, "stepwell.workers": WORKERS[0]}
-    resolved = project(play, GUIDE + OTHERS, **conf)
+    resolved = project(play, GUIDE + OTHERS + CHOSEN, TABLES, **conf)
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
     runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
     for seed in (0, 1):

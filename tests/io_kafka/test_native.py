@@ -9,7 +9,9 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -19,6 +21,7 @@ from io_kafka.clients import native
 from io_kafka.clients.consumed import Consumed, Event, NativeSource, PlainSource, Source
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
+from io_kafka.extras import TYPES, Extras
 from io_kafka.formats import usual
 from io_kafka.native_switch import SWITCH
 from io_kafka.offsets import TopicPartition
@@ -100,6 +103,42 @@ def test_both_sources_give_the_same(settings: KafkaSettings, topic_prefix: str) 
     assert len(by_place) == 4 and set(ends.values()) == {3 * (15 + 1)}
     expected = [(key, value) for _ in range(2) for key in texts[:3] for value in texts]
     assert [(key, value) for key, value, _, _ in by_place[TopicPartition(topics[1], 1)]] == expected
+
+
+@needs_native
+@pytest.mark.parametrize("extras", [Extras.TIMESTAMPS, Extras.HEADERS])
+def test_both_sources_give_the_same_timestamps_and_headers(
+    settings: KafkaSettings, topic_prefix: str, extras: Extras
+) -> None:
+    """None, repeated names, nulls, empty values; over two partitions, whose messages come mixed, and cut into parts."""
+    name = Topics(settings).ensure(topic_prefix + "in", 2).name
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    headers: list[Any] = [None, [("a", b"1")], [("a", b"1"), ("a", None), ("", b""), ("\u00e9", b"\x00\xff" * 50)]]
+    for number in range(60):
+        producer.produce(name, b"v", partition=number % 2, headers=headers[number % 3], timestamp=1_000 + number)
+    producer.flush()
+    seen: list[dict[TopicPartition, list[Any]]] = []
+    for kind in (NativeSource, PlainSource):
+        consumer = Consumer(settings.consumer_config())
+        consumer.assign([ClientPartition(name, partition, 0) for partition in (0, 1)])
+        with closing(consumer), closing(kind(consumer, extras)) as taken_from:
+            found = until(Consumed([], []), taken_from, 60, 2)
+        by_place: dict[TopicPartition, list[Any]] = {}
+        for where, chunk in found.runs:
+            assert chunk.extras.type == TYPES[extras]
+            one, other = chunk.split(chunk.offsets[len(chunk.offsets) // 2].as_py())
+            assert one.nbytes + other.nbytes == chunk.nbytes == chunk.sizes.sum()
+            assert np.concatenate([one.sizes, other.sizes]).tolist() == chunk.sizes.tolist()
+            by_place.setdefault(where, []).extend(one.extras.to_pylist() + other.extras.to_pylist())
+        seen.append(by_place)
+    assert seen[0] == seen[1]
+    for place, rows in seen[0].items():
+        for at, row in enumerate(rows):
+            number = 2 * at + place.partition
+            assert (row["timestamp"], row["timestamp_type"]) == (1_000 + number, 0)
+            given = headers[number % 3]
+            expected = None if given is None else [{"key": key, "value": value} for key, value in given]
+            assert row.get("headers") == (expected if extras is Extras.HEADERS else None)
 
 
 @needs_native

@@ -26,6 +26,7 @@ from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
+from io_kafka.extras import TYPES, Extras
 from io_kafka.errors import OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 
@@ -209,6 +210,21 @@ def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
         raw_batch(OffsetRange(topic, 0, 0, 5), k, v, o),
     ]
     assert len({batch.checksum for batch in [first, *others]}) == 6
+    # what is read besides counts too
+    headers = [None, [{"key": "a", "value": b"b"}], [{"key": "ab", "value": None}]]
+    read: list[Any] = [
+        [{"timestamp": 1, "timestamp_type": 0, "headers": each} for each in headers],
+        [{"timestamp": 2, "timestamp_type": 0, "headers": each} for each in headers],
+        [{"timestamp": 1, "timestamp_type": 1, "headers": each} for each in headers],
+        [{"timestamp": 1, "timestamp_type": 0, "headers": each} for each in reversed(headers)],
+        [{"timestamp": 1, "timestamp_type": 0, "headers": None} for _ in headers],
+    ]
+    extras = [pa.array(each, TYPES[Extras.HEADERS]) for each in read]
+    extras.append(pa.array(read[0], TYPES[Extras.TIMESTAMPS]))
+    assert len({raw_batch(span, k, v, o, each).checksum for each in extras} | {first.checksum}) == 7
+    for each in (batch := raw_batch(span, k, v, o, pa.concat_arrays(extras[:2])[3:])), first:
+        each.check()
+    assert batch.checksum == raw_batch(span, k, v, o, extras[1]).checksum
     # a slice, whose buffers begin elsewhere, counts by its content
     longer = pa.array([b"before", b"ab", b"", None], pa.binary())
     assert raw_batch(span, k, longer[1:], o).checksum == first.checksum

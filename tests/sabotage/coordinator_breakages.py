@@ -314,7 +314,7 @@ COORDINATOR = (
         (
             Edit(
                 POSITIONS,
-                'wish = "earliest" if place.topic in read_before else source.starting_offsets',
+                'wish = "earliest" if joins or place.topic in read_before else source.starting_offsets',
                 "wish = source.starting_offsets",
             ),
         ),

@@ -78,6 +78,12 @@ def test_a_changelog_may_have_a_key_and_dead_letters_have_a_default_topic(spark:
         ({"startingOffsets": '{"x": {"0": -3}}'}, "-2 earliest"),
         ({"on.error": "ignore"}, "fail, skip, dead-letter"),
         ({"dead.letter.topic": "d"}, "on.error is not dead-letter"),
+        ({"metadata.offset": "m"}, "metadata.offset = m is not a column"),
+        ({"metadata.offset": "n"}, "the column has the type int\n.*n BIGINT"),
+        ({"metadata.partition": "n", "metadata.timestampType": "N"}, "the column is partition already"),
+        ({"metadata.partition": "n", "mode": "upsert", "key": "n"}, "the column is in the key"),
+        ({"metadata.partition": "n", "mode": "changelog"}, "metadata.partition is for tables in which a message is a row.*\n.*'key'"),
+        ({"metadata.value": "k"}, "metadata.value is not a property"),
         ({"subscribe": "a,b"}, "not one topic"),
         ({"subscribe": " "}, "not one topic"),
         ({"subscribePattern": "a.*"}, "Name one topic"),
@@ -159,3 +165,17 @@ def test_wrong_outputs(spark: SparkSession, properties: dict[str, str], more: di
         published(properties, **more)
     assert raised.match(says)
     assert (raised.value.view, raised.value.location) == ("v", PLACE)
+
+
+def test_columns_of_the_record(spark: SparkSession) -> None:
+    found = source(
+        spark,
+        {"subscribe": "x", "metadata.timestamp": "AT", "METADATA.TOPIC": "t", "mode": "changelog", "key": "k"},
+        "k INT, at TIMESTAMP NOT NULL, t STRING",
+    )
+    assert found.metadata == (("at", "timestamp"), ("t", "topic"))
+    for ddl, says in (("at TIMESTAMP", "no column is taken from"), ("a INT, at TIMESTAMP_NTZ", "has the type timestamp_ntz")):
+        with pytest.raises(ProjectError, match=says):
+            source(spark, {"subscribe": "x", "metadata.timestamp": "at"}, ddl)
+    with pytest.raises(ProjectError, match="NOT NULL, and a message may have none"):
+        source(spark, {"subscribe": "x", "metadata.key": "k"}, "a INT, k BINARY NOT NULL")

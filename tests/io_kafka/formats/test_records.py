@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from io_kafka.extras import TYPES, Extras, header_sizes
+from io_kafka.formats import SourceFormat, decode
 from io_kafka.formats.records import COLUMNS, RecordFormat, Records, TimestampBeyondRange, extras_of, rows_of
 
 MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 678000, tzinfo=datetime.UTC)
@@ -70,3 +71,26 @@ def test_a_timestamp_beyond_the_range_names_its_message() -> None:
     with pytest.raises(TimestampBeyondRange, match="topic t, partition 0, offset 7: .* 9300000000000000 ms") as raised:
         rows_of(EVERYTHING, records(HEADERS, [1, 9_300_000_000_000_000, 3], [0, 0, 0]))
     assert raised.value.place == "topic t, partition 0, offset 7"
+
+
+def test_columns_of_the_record_beside_those_of_the_value() -> None:
+    """In the order of the declaration, also where messages between them are malformed, deleted, or an update."""
+    schema = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("o", pa.int64()), ("x", pa.string())])
+    of_record = (("p", "partition"), ("o", "offset"))
+    keys = pa.array([b"1", b"2", b"3", b"1"], pa.binary())
+    values = pa.array([b'{"id":1,"x":"a","p":99}', b"no JSON", None, b'{"id":1}'], pa.binary())
+    places, offsets = pa.array([0, 0, 1, 1], pa.int32()), pa.array([10, 11, 12, 13], pa.int64())
+    metadata = {"partition": places, "offset": offsets}
+    append = decode(SourceFormat("h", schema, metadata=of_record), keys, values, places, offsets, metadata)
+    assert [tuple(row.values()) for row in append.rows.to_pylist()] == [(0, 1, 10, "a", 1), (1, 1, 13, None, 1)]
+    assert [rejected.offset for rejected in append.rejected] == [11, 12]
+    upsert = decode(SourceFormat("h", schema, "upsert", ("id",), of_record), keys, values, places, offsets, metadata)
+    assert [tuple(row.values())[:5] for row in upsert.rows.to_pylist()] == [
+        (0, 1, 10, "a", False), (1, 3, 12, None, True), (1, 1, 13, None, False)
+    ]  # fmt: skip
+    changes = pa.array([b'{"after":{"id":1,"x":"a"},"op":"c"}', b'{"before":{"id":2},"op":"d"}', None, b"{}"], pa.binary())
+    found = decode(SourceFormat("h", schema, "changelog", ("id",), of_record), keys, changes, places, offsets, metadata)
+    assert [tuple(row.values())[:5] for row in found.rows.to_pylist()] == [
+        (0, 1, 10, "a", False), (0, 2, 11, None, True), (1, 3, 12, None, True)
+    ]  # fmt: skip
+    assert [rejected.offset for rejected in found.rejected] == [13]
