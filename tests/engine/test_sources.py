@@ -3,6 +3,7 @@ schema."""
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,8 +21,10 @@ from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
 from io_kafka.clients.raw import RawBatch, raw_batch
-from io_kafka.formats import SourceFormat
-from io_kafka.offsets import OffsetRange
+from io_kafka.extras import TYPES, Extras
+from io_kafka.formats import RecordFormat, SourceFormat
+from io_kafka.formats.records import COLUMNS as COLUMNS_OF_RECORDS
+from io_kafka.offsets import OffsetRange, TopicPartition
 from tests.engine.contexts import placement_of
 
 
@@ -188,3 +191,38 @@ def damaged(batch: RawBatch) -> RawBatch:
     values = batch.values.to_pylist()
     values[1] = f"no JSON {batch.partition}".encode()
     return raw_batch(batch.range, batch.keys, pa.array(values, pa.binary()), batch.offsets)
+
+
+def test_sources_of_one_topic_get_what_they_name() -> None:
+    """Records of two topics, of named partitions of one of them, and rows of the other with a column of the record."""
+    extras = pa.array([{"timestamp": n, "timestamp_type": 0} for n in range(2)], TYPES[Extras.TIMESTAMPS])
+    values = pa.array([b'{"n": 1}', b"no JSON"], pa.binary())
+    batches = [
+        raw_batch(OffsetRange(topic, partition, 0, 2), pa.nulls(2, pa.binary()), values, pa.array([0, 1]), extras)
+        for topic, partition in (("a", 0), ("b", 0), ("b", 1))
+    ]
+    columns = pa.schema([(name, COLUMNS_OF_RECORDS[name]) for name in ("topic", "partition", "offset", "timestamp")])
+    whole = pa.schema([("n", pa.int32()), ("place", pa.int64())])
+    tables = {
+        "both": SourceTable("both", ("a", "b"), RecordFormat("both", columns)),
+        "named": SourceTable("named", ("b",), RecordFormat("named", columns), frozenset({TopicPartition("b", 1)})),
+        "rows": SourceTable("rows", ("a",), SourceFormat("rows", whole, metadata=(("place", "offset"),))),
+    }
+    nodes = [Source((), tuple(table.format.schema.types), handle) for handle, table in tables.items()]
+    rows, report = read_sources(Circuit(tuple(nodes)), tables, batches, {"rows": "skip"}, 0)
+    moments = [datetime.datetime(1970, 1, 1, microsecond=1000 * n, tzinfo=datetime.UTC) for n in range(2)]
+    every = [(t, p, n, moments[n], 1) for t, p in (("a", 0), ("b", 0), ("b", 1)) for n in range(2)]
+    assert [tuple(row.values()) for row in rows[0].to_pylist()] == every
+    assert [tuple(row.values()) for row in rows[1].to_pylist()] == every[4:]
+    assert [tuple(row.values()) for row in rows[2].to_pylist()] == [(1, 0, 1)]
+    assert report.skipped == {"rows": 1} and [checksum.messages for checksum in report.inputs] == [2, 2, 2]
+
+
+def test_a_timestamp_beyond_the_range_stops_the_step() -> None:
+    extras = pa.array([{"timestamp": 10**17, "timestamp_type": 0}], TYPES[Extras.TIMESTAMPS])
+    nothing = pa.nulls(1, pa.binary())
+    batch = raw_batch(OffsetRange("a", 0, 0, 1), nothing, nothing, pa.array([0]), extras)
+    columns = pa.schema([("timestamp", COLUMNS_OF_RECORDS["timestamp"])])
+    tables = {"a": SourceTable("a", ("a",), RecordFormat("a", columns))}
+    with pytest.raises(DataError, match="source a, topic a, partition 0, offset 0, step 3: the record's timestamp is"):
+        read_sources(Circuit((Source((), tuple(columns.types), "a"),)), tables, [batch], {}, 3)

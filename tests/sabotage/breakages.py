@@ -11,6 +11,7 @@ from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.random_breakages import COMBINATIONS
+from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
@@ -21,6 +22,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *LAYOUT,
     *MIGRATION,
     *KAFKA,
+    *READERS,
     *ENGINE,
     *GENERATED,
     *FRONT_END,

@@ -441,7 +441,7 @@ KAFKA = (
         "null-read-as-empty",
         "Where messages are taken natively, a null key or value becomes an empty one.",
         "the batch answer",
-        (Edit("io_kafka/clients/consumed.py", "    valid = each >= 0\n", "    valid = each >= -1\n"),),
+        (Edit("io_kafka/binary_arrays.py", "    valid = each >= 0\n", "    valid = each >= -1\n"),),
         ("tests/io_kafka/test_native.py::test_both_sources_give_the_same",),
     ),
     Breakage(

@@ -1,0 +1,62 @@
+"""Mistakes in what definitions read by themselves, and in the columns of records."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+POSITIONS, SOURCES = "coordinator/positions.py", "engine/run/sources.py"
+TEST_PATTERNS, TEST_RECORDS = "tests/coordinator/test_patterns.py", "tests/io_kafka/formats/test_records.py"
+TEST_OPTIONS = "tests/stepwell/test_kafka_reader.py"
+
+READERS = (
+    Breakage(
+        "the-end-is-forgotten",
+        "A pipeline that begins at the end of its topics does not record where that is, so a restart before the first message loses messages.",
+        "the batch answer",
+        (Edit("coordinator/inputs.py", " or any(map(depends_on_the_start, self._spec.inputs))", ""),),
+        ("tests/coordinator/test_inputs.py::test_a_source_that_begins_at_the_end_has_a_first_division_without_input",),
+    ),
+    Breakage(
+        "a-topic-that-joins-at-its-end",
+        "A topic that begins to match a pattern is read from its end, if the source began at the end.",
+        "the batch answer",
+        (Edit(POSITIONS, "joins or place.topic in read_before", "place.topic in read_before"),),
+        (f"{TEST_PATTERNS}::test_a_topic_that_matches_later_begins_at_its_first_offset",),
+    ),
+    Breakage(
+        "a-pattern-that-matches-a-part",
+        "A pattern takes the topics whose names begin as it says.",
+        "the batch answer",
+        (Edit("coordinator/patterns.py", "re.compile(pattern).fullmatch", "re.compile(pattern).match"),),
+        (f"{TEST_PATTERNS}::test_the_topics_whose_whole_names_match",),
+        tells="which this pipeline writes",
+    ),
+    Breakage(
+        "partitions-of-others",
+        "A source that names its partitions gets the rows of all partitions that another source reads.",
+        "the batch answer",
+        (Edit(SOURCES, " and (self.partitions is None or place in self.partitions)", ""),),
+        ("tests/engine/test_sources.py::test_sources_of_one_topic_get_what_they_name",),
+    ),
+    Breakage(
+        "records-of-other-messages",
+        "Columns of the record stand beside the rows of other messages if one between them is malformed.",
+        "the batch answer",
+        (Edit("io_kafka/formats/decode.py", "column.take(pa.array(parsed.at))", "column.slice(0, len(parsed.at))"),),
+        (f"{TEST_RECORDS}::test_columns_of_the_record_beside_those_of_the_value",),
+    ),
+    Breakage(
+        "headers-outside-the-checksum",
+        "The checksum of the input covers neither timestamps nor headers.",
+        "2 determinism",
+        (Edit("io_kafka/clients/raw.py", "for column in (keys, values, *columns_of(extras)):", "for column in (keys, values):"),),
+        ("tests/io_kafka/test_reader.py::test_reading_again_gives_the_same_checksum_and_other_bytes_another",),
+    ),
+    Breakage(
+        "two-starts-of-one-topic",
+        "Two readers of a topic that begin at different places are one source.",
+        "the batch answer",
+        (Edit("stepwell/planning/reads.py", "if not starts_alike(spec, known):", "if spec.handle not in self.sources:"),),
+        (f"{TEST_OPTIONS}::test_errors_have_file_and_line",),
+    ),
+)
