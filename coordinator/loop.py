@@ -30,6 +30,7 @@ from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze
 from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.inputs import Inputs
 from coordinator.layout_requests import ChangeRefused
+from coordinator.patterns import with_matching_topics
 from coordinator.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
@@ -44,7 +45,6 @@ from coordinator.start import (
     rules_of,
     write_owner,
 )
-from coordinator.patterns import with_matching_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping import Stepping
 from engine.model.placement import Placement

@@ -1,6 +1,7 @@
 """The topics of sources that name them by a pattern, as Spark's `subscribePattern` does.
 
-The topics are looked up when a run starts. Those that match and were never read join then, from their first offset. None joins while a run goes on.
+The topics are looked up when a run starts. Those that match and were never read join then, from their first offset. None joins while a run
+goes on.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from io_kafka.step_log.records import TopicIdentity
 
 
 def with_matching_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> PipelineSpec:
-    """The specification, whose sources name their topics. `known`: the topics that the step log has. Raises NoTopicMatches if a source has none, and
-    TopicChanged if a topic that was read is gone, or if a pattern matches what the pipeline writes."""
+    """The specification, whose sources name their topics. `known`: the topics that the step log has. Raises NoTopicMatches if a source has none,
+    and TopicChanged if a topic that was read is gone, or if a pattern matches what the pipeline writes."""
     if all(source.table.pattern is None for source in spec.inputs):
         return spec
     names = topics.names()

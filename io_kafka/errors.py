@@ -69,7 +69,8 @@ class NoTopicMatches(KafkaFault):
     def __init__(self, handle: str, pattern: str) -> None:
         self.handle, self.pattern = handle, pattern
         super().__init__(
-            f"{handle}: no topic on this broker matches the pattern {pattern}.", "Create one, or correct `subscribePattern`."
+            f"{handle}: no topic on this broker matches the pattern {pattern}.",
+            "Create one, or correct `subscribePattern`.",
         )
 
 

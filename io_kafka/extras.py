@@ -1,7 +1,7 @@
 """What is read of each message besides key, value and offset: the timestamp, and the headers. Few sources want them, and they cost time.
 
-They are one Arrow array. Its type follows from the Extras alone: null, or a struct of `timestamp` (milliseconds since 1970, -1 if there is none),
-`timestamp_type` (as Kafka numbers it: -1 none, 0 set by the producer, 1 by the broker) and `headers` (null if a message has none).
+They are one Arrow array. Its type follows from the Extras alone: null, or a struct of `timestamp` (milliseconds since 1970, -1 if there is
+none), `timestamp_type` (as Kafka numbers it: -1 none, 0 set by the producer, 1 by the broker) and `headers` (null if a message has none).
 """
 
 from __future__ import annotations

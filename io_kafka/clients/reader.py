@@ -30,7 +30,6 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.consumed import Chunk, Consumed, Event, source_of
-from io_kafka.extras import Extras
 from io_kafka.clients.place import Place
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
@@ -44,6 +43,7 @@ from io_kafka.errors import (
     StepTooLarge,
     UnknownTopic,
 )
+from io_kafka.extras import Extras
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
 from io_kafka.step_log.byte_bound import level_of, unsettled

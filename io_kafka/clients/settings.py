@@ -18,8 +18,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
-from io_kafka.extras import Extras
 from io_kafka.errors import BadOption, BrokerUnreachable
+from io_kafka.extras import Extras
 from io_kafka.outside import CLIENT_LOG, REAL, Outside
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"

@@ -1,10 +1,10 @@
 """Messages as rows of their own: nothing is decoded, so nothing can be malformed. The columns are those of Spark's Kafka source.
 
-    key, value        binary, null where the message has none (a null value is a tombstone)
-    topic, partition, offset
-    timestamp         the record's own, in microseconds; a record without one has Kafka's number -1, as in Spark
-    timestampType     0 if the producer set the timestamp, 1 if the broker did, -1 if there is none
-    headers           name and value of each, in their order; null if there are none
+key, value        binary, null where the message has none (a null value is a tombstone)
+topic, partition, offset
+timestamp         the record's own, in microseconds; a record without one has Kafka's number -1, as in Spark
+timestampType     0 if the producer set the timestamp, 1 if the broker did, -1 if there is none
+headers           name and value of each, in their order; null if there are none
 """
 
 from __future__ import annotations

@@ -80,23 +80,19 @@ def log_check(topics: Topics, pipeline: str) -> Check:
 
 
 def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:
-    checks = []
-    for source, topic in ((source, topic) for source in sources for topic in source.topics):
-        facts = _facts(topics, topic)
-        if isinstance(facts, KafkaFault):
-            checks.append(_asked_in_vain(f"input {topic}", facts))
-        elif facts is None:
-            what_to_do = (
-                "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
-            )
-            checks.append(
-                Check(
-                    f"input {topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", what_to_do
-                )
-            )
-        else:
-            checks.append(_input_check(facts, source, checkpoint_interval_s))
-    return checks
+    return [
+        _input_checked(topics, source, topic, checkpoint_interval_s) for source in sources for topic in source.topics
+    ]
+
+
+def _input_checked(topics: Topics, source: SourceSpec, topic: str, checkpoint_interval_s: float) -> Check:
+    facts = _facts(topics, topic)
+    if isinstance(facts, KafkaFault):
+        return _asked_in_vain(f"input {topic}", facts)
+    if facts is None:
+        what_to_do = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
+        return Check(f"input {topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", what_to_do)
+    return _input_check(facts, source, checkpoint_interval_s)
 
 
 def _input_check(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> Check:

@@ -1,8 +1,9 @@
 """A project's definitions -> Catalyst's optimised plans, one per flow, in dependency order.
 
-Guarantees: every leaf of a plan is a source (a declared one, or a topic that a definition reads), another view, or rows written in the definition, and the tree says which
-of them it is. No plan holds an expression whose value depends on when, where or in which order it runs. Anything else is
-an error that names view, file and line. One run finds the errors of all views.
+Guarantees: every leaf of a plan is a source (a declared one, or a topic that a definition reads), another view, or rows
+written in the definition, and the tree says which of them it is. No plan holds an expression whose value depends on
+when, where or in which order it runs. Anything else is an error that names view, file and line. One run finds the
+errors of all views.
 
 How it works: queries see a source, materialized view or table as a temporary view over a `LogicalRDD` without rows. The
 optimiser cannot look into it, so it is a boundary between plans, which is shared and not inlined. Temporary views are

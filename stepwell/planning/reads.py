@@ -1,7 +1,7 @@
 """The topics that definitions read by themselves, with `spark.readStream.format("kafka")`: each is a source of the pipeline.
 
-Guarantees: readers with the same topics and columns are one source, whichever flows use them. Options that contradict each other are an error that
-names both places.
+Guarantees: readers with the same topics and columns are one source, whichever flows use them. Options that contradict each other are an error
+that names both places.
 """
 
 from __future__ import annotations

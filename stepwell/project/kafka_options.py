@@ -1,7 +1,7 @@
 """The options of Spark's Kafka source, as a definition gives them to `spark.readStream.format("kafka")` -> what a source reads.
 
-Guarantee: every option is honoured, or has no effect on the rows and is noted for `dry-run`, or is refused by name. One pipeline begins to read a
-topic at one place, so readers of a topic must agree on where (`disagreements`).
+Guarantee: every option is honoured, or has no effect on the rows and is noted for `dry-run`, or is refused by name. One pipeline begins to read
+a topic at one place, so readers of a topic must agree on where (`disagreements`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _REFUSED = {
 
 _TRUE, _FALSE = "true", "false"
 EARLIEST, LATEST = "earliest", "latest"
-LATEST_NUMBER = -1
-"""How Spark's JSON form of startingOffsets names the end of a partition."""
+EARLIEST_NUMBER, LATEST_NUMBER = -2, -1
+"""How Spark's JSON form of startingOffsets names the two ends of a partition."""
 
 _PATTERN = re.compile(
     r"(?:[\w\- .]|\\[.\-_dDwW]|\[\^?(?:[\w\-.]|\\[.\-_dDwW])+\]|\((?:\?:)?|\)|[|*+?^$]|\{\d+(?:,\d*)?\})*", re.ASCII
@@ -103,7 +103,7 @@ class _Reader:
     def spec(self) -> SourceSpec:
         for name, value in self.options.items():
             self.check_option(name, value)
-        if self.flag("failOnDataLoss", default=True) is False:
+        if not self.flag("failOnDataLoss", default=True):
             self.unsupported(
                 "failOnDataLoss = false is not supported: a step that left lost messages out could not be replayed",
                 "Leave it out. If input is lost, `stepwell run --full-refresh` begins with what is there.",
@@ -156,8 +156,8 @@ class _Reader:
             if own is None or _servers(own) != _servers(value):
                 self.error(
                     f"{name} = {value} is not the pipeline's broker, which is {own}",
-                    f"Put it under configuration: in spark-pipeline.yml (kafka.bootstrap.servers: '{value}'). A pipeline has one broker, because "
-                    "all output of a step is one transaction.",
+                    f"Put it under configuration: in spark-pipeline.yml (kafka.bootstrap.servers: '{value}'). A pipeline has one broker, "
+                    "because all output of a step is one transaction.",
                 )
         elif own != value:
             what = "is not set" if own is None else f"is {own}"
@@ -184,17 +184,23 @@ class _Reader:
             return _Topics(pattern=self.pattern())
         names = [name.strip() for name in self.values["subscribe"].split(",")]
         if not all(names):
-            self.error(f"subscribe = {self.values['subscribe']!r} names no topic", 'Write "orders", or "orders, returns".')
+            self.error(
+                f"subscribe = {self.values['subscribe']!r} names no topic", 'Write "orders", or "orders, returns".'
+            )
         return _Topics(tuple(sorted(set(names))))
 
     def assigned(self) -> list[tuple[str, int]]:
         value = self.values["assign"]
         try:
-            places = sorted({(topic, int(number)) for topic, numbers in json.loads(value).items() for number in numbers})
+            places = sorted(
+                {(topic, int(number)) for topic, numbers in json.loads(value).items() for number in numbers}
+            )
         except (ValueError, TypeError, AttributeError):
             places = []
         if not places or any(not topic or number < 0 for topic, number in places):
-            self.error(f"assign = {value} names no partitions", 'Write {"orders": [0, 1]}: numbers of partitions by topic.')
+            self.error(
+                f"assign = {value} names no partitions", 'Write {"orders": [0, 1]}: numbers of partitions by topic.'
+            )
         return places
 
     def pattern(self) -> str:
@@ -207,7 +213,8 @@ class _Reader:
         if not known:
             self.unsupported(
                 f"subscribePattern = {value} is not supported",
-                "Write letters, digits, ., \\., [...], \\d, \\w, groups, | and the repetitions *, +, ?, {n,m}, which Java and Python read alike.",
+                "Write letters, digits, ., \\., [...], \\d, \\w, groups, | and the repetitions *, +, ?, {n,m}, which Java and Python read "
+                "alike.",
             )
         return value
 
@@ -222,7 +229,10 @@ class _Reader:
         value = self.values.get("startingoffsets", default).strip()
         if value.lower() in (EARLIEST, LATEST):
             if value.lower() == LATEST and not self.streaming:
-                self.error("startingOffsets = latest would read nothing", "Spark refuses it for spark.read too: use spark.readStream, or earliest.")
+                self.error(
+                    "startingOffsets = latest would read nothing",
+                    "Spark refuses it for spark.read too: use spark.readStream, or earliest.",
+                )
             return value.lower()
         offsets = _offsets(value)
         if offsets is None:
@@ -237,7 +247,10 @@ class _Reader:
                 "Name every topic that is read, and no other.",
             )
         if not self.streaming and any(at == LATEST_NUMBER for places in offsets.values() for at in places.values()):
-            self.error(f"startingOffsets = {value} has the end of a partition", "Spark refuses -1 for spark.read too: use spark.readStream.")
+            self.error(
+                f"startingOffsets = {value} has the end of a partition",
+                "Spark refuses -1 for spark.read too: use spark.readStream.",
+            )
         return json.dumps(offsets, sort_keys=True)
 
 
@@ -252,10 +265,14 @@ def _servers(text: str) -> frozenset[str]:
 def _offsets(text: str) -> dict[str, dict[str, int]] | None:
     """Spark's JSON of offsets by topic and partition; None if it is none."""
     try:
-        found = {topic: {number: int(at) for number, at in places.items()} for topic, places in json.loads(text).items()}
+        found = {
+            topic: {number: int(at) for number, at in places.items()} for topic, places in json.loads(text).items()
+        }
     except (ValueError, TypeError, AttributeError):
         return None
-    known = all(number.isdecimal() and at >= -2 for places in found.values() for number, at in places.items())
+    known = all(
+        number.isdecimal() and at >= EARLIEST_NUMBER for places in found.values() for number, at in places.items()
+    )
     return found if known else None
 
 
@@ -288,10 +305,13 @@ def starts_alike(one: SourceSpec, other: SourceSpec) -> bool:
 
 
 def _start(source: SourceSpec, topic: str) -> Any:
-    text = source.starting_offsets
-    return text if text in (EARLIEST, LATEST) else json.loads(text).get(topic)
+    """Where reading begins, alike for two spellings of the same: `latest`, or the offset of each partition that does not begin at its first."""
+    if source.starting_offsets == LATEST:
+        return LATEST
+    offsets = {} if source.starting_offsets == EARLIEST else json.loads(source.starting_offsets).get(topic, {})
+    return {number: int(at) for number, at in offsets.items() if int(at) != EARLIEST_NUMBER}
 
 
 def _shown(source: SourceSpec, topic: str) -> str:
     start = _start(source, topic)
-    return start if isinstance(start, str) else f"offsets {json.dumps(start)}"
+    return start if isinstance(start, str) else f"offsets {json.dumps(start)}" if start else EARLIEST

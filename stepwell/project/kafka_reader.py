@@ -1,7 +1,8 @@
 """`spark.readStream.format("kafka")` and `spark.read.format("kafka")` in definitions: who is asked for the rows.
 
-Spark's own Kafka source is not on the class path, and would ask the broker while a query is planned. So the readers of PySpark are watched while
-definitions run: what they are given is kept, and `load()` of a reader of Kafka returns what `provide` returns. All other readers are Spark's own.
+Spark's own Kafka source is not on the class path, and would ask the broker while a query is planned. So the readers of PySpark are watched
+while definitions run: what they are given is kept, and `load()` of a reader of Kafka returns what `provide` returns. All other readers are
+Spark's own.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
 _SOURCE_PROPERTIES = (
     "subscribe", "format", "mode", "key", "startingOffsets", "on.error", "dead.letter.topic",
 )  # fmt: skip
-_OF_RECORDS: dict[str, DataType] = {field.name: field.dataType for field in record_schema(True).fields if field.name != "value"}
+_OF_RECORDS: dict[str, DataType] = {
+    field.name: field.dataType for field in record_schema(True).fields if field.name != "value"
+}
 _METADATA_PREFIX = "metadata."
 _METADATA_PROPERTIES = tuple(_METADATA_PREFIX + name for name in _OF_RECORDS)
 _OUTPUT_PROPERTIES = ("topic", "format", "mode", "key", "partitions")
@@ -332,7 +334,8 @@ class _Properties:
             found[column.name] = name
         if found and mode == "changelog" and not key:
             raise self.error(
-                f"{_METADATA_PREFIX}{next(iter(found.values()))} is for tables in which a message is a row, and a changelog without a key takes rows back",
+                f"{_METADATA_PREFIX}{next(iter(found.values()))} is for tables in which a message is a row, and a changelog "
+                "without a key takes rows back",
                 "Add 'key' = '...', or leave it out.",
             )
         if len(found) == len(schema.fields):

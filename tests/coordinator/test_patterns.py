@@ -52,13 +52,13 @@ def test_the_topics_whose_whole_names_match() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(NoTopicMatches, match="matches the pattern inn\\..*subscribePattern"):
+    with pytest.raises(NoTopicMatches, match=r"matches the pattern inn.*subscribePattern"):
         found(source("inn"))
-    with pytest.raises(TopicChanged, match="the pattern .* matches topic out, which this pipeline writes"):
+    with pytest.raises(TopicChanged, match=r"the pattern .* matches topic out, which this pipeline writes"):
         found(source(".*"))
-    with pytest.raises(TopicChanged, match="topic in.c, which .* reads by the pattern in.*, is gone"):
+    with pytest.raises(TopicChanged, match=r"topic in.c, which .* reads by the pattern in.*, is gone"):
         found(source(r"in\..*"), known=("in.a", "in.c", "out"))
-    with pytest.raises(TopicChanged, match="topic in.a is read by .* from earliest, and by .* from latest"):
+    with pytest.raises(TopicChanged, match=r"topic in.a is read by .* from earliest, and by .* from latest"):
         found(source(r"in\..*"), source(None, "latest", ("in.a",)))
 
 
@@ -77,5 +77,5 @@ def test_only_the_partitions_that_a_source_names() -> None:
     topics = cast(Topics, Cluster(ends))
     assert starting_positions(topics, [InputTopic(table, "earliest", "fail", None)], {}) == {TopicPartition("in", 1): 0}
     table = replace(table, partitions=frozenset({TopicPartition("in", 3)}))
-    with pytest.raises(UnknownTopic, match="topic 'in' partition 3 does not exist"):
+    with pytest.raises(UnknownTopic, match=r"topic 'in' partition 3 does not exist"):
         starting_positions(topics, [InputTopic(table, "earliest", "fail", None)], {})

@@ -170,7 +170,7 @@ def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> N
         assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
 
 
-def test_without_startingOffsets_a_stream_begins_at_the_end(play: Playground) -> None:  # noqa: N802
+def test_without_startingOffsets_a_stream_begins_at_the_end(play: Playground) -> None:
     play.topic("in")
     text = """
 @dp.table(table_properties={"topic": "@out"})

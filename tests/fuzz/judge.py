@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from engine.errors import DataError
 from engine.model.circuit import Circuit
-from stepwell.planning.pipeline import source_table
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError
 from stepwell.lowering.driver import survey
+from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedProject
 from stepwell.project.definitions import quiet_spark
 from tests.end_to_end.oracle_rows import Content, Watched

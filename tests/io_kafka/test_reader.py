@@ -26,8 +26,8 @@ from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from io_kafka.extras import TYPES, Extras
 from io_kafka.errors import OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
+from io_kafka.extras import TYPES, Extras
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 pytestmark = pytest.mark.usefixtures("way")

@@ -49,14 +49,24 @@ READERS = (
         "headers-outside-the-checksum",
         "The checksum of the input covers neither timestamps nor headers.",
         "2 determinism",
-        (Edit("io_kafka/clients/raw.py", "for column in (keys, values, *columns_of(extras)):", "for column in (keys, values):"),),
+        (
+            Edit(
+                "io_kafka/clients/raw.py",
+                "for column in (keys, values, *columns_of(extras)):",
+                "for column in (keys, values):",
+            ),
+        ),
         ("tests/io_kafka/test_reader.py::test_reading_again_gives_the_same_checksum_and_other_bytes_another",),
     ),
     Breakage(
         "two-starts-of-one-topic",
         "Two readers of a topic that begin at different places are one source.",
         "the batch answer",
-        (Edit("stepwell/planning/reads.py", "if not starts_alike(spec, known):", "if spec.handle not in self.sources:"),),
+        (
+            Edit(
+                "stepwell/planning/reads.py", "if not starts_alike(spec, known):", "if spec.handle not in self.sources:"
+            ),
+        ),
         (f"{TEST_OPTIONS}::test_errors_have_file_and_line",),
     ),
 )

@@ -237,7 +237,10 @@ PYTHON = [
     ("spark.table('flights').select(F.udf(lambda x: x)('dest'))", r"a Python UDF is not supported"),
     ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
     ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
-    ("spark.readStream.format('kafka').option('subscribe', 'x').load()", r"a topic is read as a stream, and this is not"),
+    (
+        "spark.readStream.format('kafka').option('subscribe', 'x').load()",
+        r"a topic is read as a stream, and this is not",
+    ),
     ("spark.readStream.format('rate').load()", r"neither a table of this project"),
     ("spark.read.text(__file__)", r"neither a table of this project"),
     ("spark.readStream.table('flights')", r"read as a stream, and this"),

@@ -82,7 +82,10 @@ def test_a_changelog_may_have_a_key_and_dead_letters_have_a_default_topic(spark:
         ({"metadata.offset": "n"}, "the column has the type int\n.*n BIGINT"),
         ({"metadata.partition": "n", "metadata.timestampType": "N"}, "the column is partition already"),
         ({"metadata.partition": "n", "mode": "upsert", "key": "n"}, "the column is in the key"),
-        ({"metadata.partition": "n", "mode": "changelog"}, "metadata.partition is for tables in which a message is a row.*\n.*'key'"),
+        (
+            {"metadata.partition": "n", "mode": "changelog"},
+            "metadata.partition is for tables in which a message is a row.*\n.*'key'",
+        ),
         ({"metadata.value": "k"}, "metadata.value is not a property"),
         ({"subscribe": "a,b"}, "not one topic"),
         ({"subscribe": " "}, "not one topic"),
@@ -174,7 +177,10 @@ def test_columns_of_the_record(spark: SparkSession) -> None:
         "k INT, at TIMESTAMP NOT NULL, t STRING",
     )
     assert found.metadata == (("at", "timestamp"), ("t", "topic"))
-    for ddl, says in (("at TIMESTAMP", "no column is taken from"), ("a INT, at TIMESTAMP_NTZ", "has the type timestamp_ntz")):
+    for ddl, says in (
+        ("at TIMESTAMP", "no column is taken from"),
+        ("a INT, at TIMESTAMP_NTZ", "has the type timestamp_ntz"),
+    ):
         with pytest.raises(ProjectError, match=says):
             source(spark, {"subscribe": "x", "metadata.timestamp": "at"}, ddl)
     with pytest.raises(ProjectError, match="NOT NULL, and a message may have none"):

@@ -119,7 +119,9 @@ def _decode_valid(column: pa.ChunkedArray) -> pa.Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if data is None else data.decode("utf-8", "replace") for data in array.to_pylist()], pa.string())
+        return pa.array(
+            [None if data is None else data.decode("utf-8", "replace") for data in array.to_pylist()], pa.string()
+        )
 
 
 def _ascii(text: str) -> int:

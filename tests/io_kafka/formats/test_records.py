@@ -68,7 +68,7 @@ def test_what_the_columns_need_to_be_read() -> None:
 
 
 def test_a_timestamp_beyond_the_range_names_its_message() -> None:
-    with pytest.raises(TimestampBeyondRange, match="topic t, partition 0, offset 7: .* 9300000000000000 ms") as raised:
+    with pytest.raises(TimestampBeyondRange, match=r"topic t, partition 0, offset 7: .* 9300000000000000 ms") as raised:
         rows_of(EVERYTHING, records(HEADERS, [1, 9_300_000_000_000_000, 3], [0, 0, 0]))
     assert raised.value.place == "topic t, partition 0, offset 7"
 
@@ -88,7 +88,9 @@ def test_columns_of_the_record_beside_those_of_the_value() -> None:
     assert [tuple(row.values())[:5] for row in upsert.rows.to_pylist()] == [
         (0, 1, 10, "a", False), (1, 3, 12, None, True), (1, 1, 13, None, False)
     ]  # fmt: skip
-    changes = pa.array([b'{"after":{"id":1,"x":"a"},"op":"c"}', b'{"before":{"id":2},"op":"d"}', None, b"{}"], pa.binary())
+    changes = pa.array(
+        [b'{"after":{"id":1,"x":"a"},"op":"c"}', b'{"before":{"id":2},"op":"d"}', None, b"{}"], pa.binary()
+    )
     found = decode(SourceFormat("h", schema, "changelog", ("id",), of_record), keys, changes, places, offsets, metadata)
     assert [tuple(row.values())[:5] for row in found.rows.to_pylist()] == [
         (0, 1, 10, "a", False), (0, 2, 11, None, True), (1, 3, 12, None, True)
