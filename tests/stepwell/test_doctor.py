@@ -24,7 +24,7 @@ HERE = Location("a.sql", 1)
 
 
 def _source(topic: str, mode: Mode = "append") -> SourceSpec:
-    return SourceSpec("s", topic, mode, (), StructType(), "earliest", "fail", None, HERE)
+    return SourceSpec("s", (topic,), mode, (), StructType(), "earliest", "fail", None, HERE)
 
 
 def _topics(broker: Broker) -> Topics:

@@ -49,7 +49,7 @@ class Workbench:
     def source(self, handle: str, ddl: str, mode: Mode = "append", key: tuple[str, ...] = ()) -> Workbench:
         schema = StructType.fromDDL(ddl)
         place = Location("transformations/sources.sql", len(self.sources) + 1)
-        self.sources.append(SourceSpec(handle, handle, mode, key, schema, "earliest", "fail", None, place))
+        self.sources.append(SourceSpec(handle, (handle,), mode, key, schema, "earliest", "fail", None, place))
         self._show(handle, schema)
         return self
 
