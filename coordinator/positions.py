@@ -6,11 +6,13 @@ Guarantee: a partition that the step log knows is read from the position in the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from coordinator.specification import InputTopic
 from io_kafka.clients.topics import Topics
-from io_kafka.errors import UnknownTopic
+from io_kafka.errors import NothingSince, UnknownTopic
 from io_kafka.offsets import TopicPartition
 
 EARLIEST, LATEST = -2, -1
@@ -24,7 +26,7 @@ def starting_positions(
 
     A partition that was added to a topic which is being read already begins at its first offset, whatever the source says, so that none of
     its messages is lost. So does a topic that began to match a pattern after the first start. Raises UnknownTopic if a partition that a source
-    names does not exist."""
+    names does not exist, and NothingSince."""
     inputs = tuple(inputs)
     names = sorted({topic for source in inputs for topic in source.table.topics})
     begin, end = topics.begin_offsets(names), topics.end_offsets(names)
@@ -37,10 +39,39 @@ def starting_positions(
         for place in filter(source.table.reads, begin):
             wish = "earliest" if joins or place.topic in read_before else source.starting_offsets
             offset = known.get(place)
+            if offset is None and (since := since_of(wish)) is not None:
+                offset = _first_since(topics, place, since, end[place])
             chosen = offset if offset is not None else _start(wish, place, begin[place], end[place])
             # Two tables may read one topic. The earlier position counts for both.
             positions[place] = min(chosen, positions.get(place, chosen))
     return positions
+
+
+class Since(NamedTuple):
+    """A start at the first message with this timestamp, in milliseconds, or a later one. `or_latest`: where a partition has no such message, its
+    end is the start; otherwise that is an error."""
+
+    milliseconds: int
+    or_latest: bool
+
+    def __str__(self) -> str:
+        return f"since {self.milliseconds}{' or latest' if self.or_latest else ''}"
+
+
+_SINCE = re.compile(r"since (\d+)( or latest)?")
+
+
+def since_of(wish: str) -> Since | None:
+    """The start that `str(Since)` has written; None if the text is another start."""
+    found = _SINCE.fullmatch(wish)
+    return None if found is None else Since(int(found[1]), found[2] is not None)
+
+
+def _first_since(topics: Topics, place: TopicPartition, since: Since, end: int) -> int:
+    found = topics.offsets_since([place], since.milliseconds)[place]
+    if found is None and not since.or_latest:
+        raise NothingSince(*place, since.milliseconds)
+    return end if found is None else found
 
 
 def depends_on_the_start(source: InputTopic) -> bool:
@@ -48,6 +79,8 @@ def depends_on_the_start(source: InputTopic) -> bool:
     wish = source.starting_offsets
     if wish in ("earliest", "latest"):
         return wish == "latest"
+    if since_of(wish) is not None:
+        return True
     return any(int(offset) == LATEST for places in json.loads(wish).values() for offset in places.values())
 
 

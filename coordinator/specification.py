@@ -23,7 +23,7 @@ def log_topic_of(pipeline: str) -> str:
 
 @dataclass(frozen=True)
 class InputTopic:
-    """A source table and how it is read. `starting_offsets` is "earliest", "latest", or Spark's JSON."""
+    """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since (positions.py)."""
 
     table: SourceTable
     starting_offsets: str

@@ -74,6 +74,17 @@ class NoTopicMatches(KafkaFault):
         )
 
 
+class NothingSince(KafkaFault):
+    """A source is to begin at a timestamp, and a partition has no message of that time or later."""
+
+    def __init__(self, topic: str, partition: int, milliseconds: int) -> None:
+        self.topic, self.partition, self.milliseconds = topic, partition, milliseconds
+        super().__init__(
+            f"topic {topic!r} partition {partition} has no message since {milliseconds} (ms since 1970), where `startingTimestamp` begins.",
+            "Set startingOffsetsByTimestampStrategy = latest to begin at the end of such a partition.",
+        )
+
+
 class NoLeader(KafkaFault):
     """A partition exists but has no leader now."""
 

@@ -177,6 +177,28 @@ class Topics:
         """The first offset that each partition still holds."""
         return self._offsets(self.partitions(topics), OffsetSpec.earliest(), "reading the first offsets")
 
+    def offsets_since(
+        self, partitions: Iterable[TopicPartition], milliseconds: int
+    ) -> dict[TopicPartition, int | None]:
+        """The first offset of each partition whose message has this timestamp or a later one. None if there is no such message."""
+        asked = {
+            ClientPartition(where.topic, where.partition): OffsetSpec.for_timestamp(milliseconds)
+            for where in partitions
+        }
+        if not asked:
+            return {}
+        found = self._repeated(
+            lambda _: self._ask(
+                "reading the offsets of a timestamp",
+                lambda seconds: self._admin.list_offsets(
+                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
+                ),
+                lambda partition: TopicPartition(partition.topic, partition.partition),
+            ),
+            _has_no_leader,
+        )
+        return {where: int(info.offset) if info.offset >= 0 else None for where, info in sorted(found.items())}
+
     def end_offsets_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """As `end_offsets`, of known partitions. It takes one request instead of two, because every step asks."""
         return self._offsets(partitions, OffsetSpec.latest(), "reading the end offsets")

@@ -12,13 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from coordinator.positions import Since, since_of
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
 from stepwell.project.tables import SourceSpec
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
-_HONOURED = (*_STRATEGIES, "startingOffsets", "endingOffsets", "includeHeaders", "failOnDataLoss")
+_STRATEGY_OF_TIME = "startingOffsetsByTimestampStrategy"
+_HONOURED = (
+    *_STRATEGIES, "startingOffsets", "startingTimestamp", _STRATEGY_OF_TIME, "endingOffsets", "includeHeaders", "failOnDataLoss",
+)  # fmt: skip
 
 _OF_A_STEP = "the settings stepwell.step.rows.max and stepwell.step.bytes.max bound a step"
 _OF_SPARKS_TASKS = "each partition is read by one worker"
@@ -37,12 +41,10 @@ _WITHOUT_EFFECT = {
 }
 """Options that change how Spark reads, and not which rows it gets, and what holds here instead."""
 
-_AT_A_TIME = "Say it by offsets: startingOffsets = earliest, latest, or JSON by topic and partition."
+_AT_A_TIME = "Write startingTimestamp, which is for all partitions, or the offsets themselves in startingOffsets."
 _WITHOUT_END = "Leave it out: a view is kept up to date with what arrives. Write a WHERE on offset or timestamp to leave messages out."
 _REFUSED = {
-    "startingTimestamp": _AT_A_TIME,
     "startingOffsetsByTimestamp": _AT_A_TIME,
-    "startingOffsetsByTimestampStrategy": _AT_A_TIME,
     "endingTimestamp": _WITHOUT_END,
     "endingOffsetsByTimestamp": _WITHOUT_END,
 }
@@ -219,7 +221,9 @@ class _Reader:
         return value
 
     def starting_offsets(self, topics: _Topics) -> str:
-        """earliest, latest, or Spark's JSON with an entry for every topic."""
+        """earliest, latest, the text of a Since, or Spark's JSON with an entry for every topic. As in Spark, a timestamp goes before offsets."""
+        if "startingtimestamp" in self.values:
+            return str(self.since())
         default = LATEST if self.streaming else EARLIEST
         if "startingoffsets" not in self.values and self.streaming:
             self.notes.append(
@@ -252,6 +256,17 @@ class _Reader:
                 "Spark refuses -1 for spark.read too: use spark.readStream.",
             )
         return json.dumps(offsets, sort_keys=True)
+
+    def since(self) -> Since:
+        value = self.values["startingtimestamp"].strip()
+        strategy = self.values.get(_STRATEGY_OF_TIME.lower(), "error").strip().lower()
+        if not (value.isascii() and value.isdecimal()):
+            self.error(
+                f"startingTimestamp = {value} is not known", "Write the milliseconds since 1970, such as 1700000000000."
+            )
+        if strategy not in ("error", LATEST):
+            self.error(f"{_STRATEGY_OF_TIME} = {strategy} is not known", "It is error or latest.")
+        return Since(int(value), strategy == LATEST)
 
 
 def _named(name: str, known: Iterable[str]) -> str | None:
@@ -305,9 +320,10 @@ def starts_alike(one: SourceSpec, other: SourceSpec) -> bool:
 
 
 def _start(source: SourceSpec, topic: str) -> Any:
-    """Where reading begins, alike for two spellings of the same: `latest`, or the offset of each partition that does not begin at its first."""
-    if source.starting_offsets == LATEST:
-        return LATEST
+    """Where reading begins, alike for two spellings of the same: `latest`, a timestamp, or the offset of each partition that does not begin at
+    its first."""
+    if source.starting_offsets == LATEST or since_of(source.starting_offsets) is not None:
+        return source.starting_offsets
     offsets = {} if source.starting_offsets == EARLIEST else json.loads(source.starting_offsets).get(topic, {})
     return {number: int(at) for number, at in offsets.items() if int(at) != EARLIEST_NUMBER}
 

@@ -8,10 +8,11 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from coordinator.positions import starting_positions
+from coordinator.positions import Since, since_of, starting_positions
 from coordinator.specification import InputTopic
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import Topics
+from io_kafka.errors import NothingSince
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import TopicPartition
 
@@ -27,6 +28,12 @@ class TwoPartitions:
 
     def end_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         return {TopicPartition(name, number): END for name in topics for number in (0, 1)}
+
+    def offsets_since(
+        self, partitions: Iterable[TopicPartition], milliseconds: int
+    ) -> dict[TopicPartition, int | None]:
+        """Only partition 0 has later messages than 100."""
+        return {place: 7 if milliseconds <= 100 or place.partition == 0 else None for place in partitions}
 
 
 def positions(known: Mapping[TopicPartition, int], *wishes: str, topic: str = "in") -> list[int]:
@@ -46,6 +53,8 @@ def positions(known: Mapping[TopicPartition, int], *wishes: str, topic: str = "i
         ("latest", [END, END]),
         ('{"in": {"0": 4, "1": -1}}', [4, END]),
         ('{"in": {"1": 7}}', [BEGIN, 7]),
+        ("since 100", [7, 7]),
+        ("since 101 or latest", [7, END]),
     ],
 )
 def test_a_source_that_was_never_read_begins_as_it_says(wish: str, expected: list[int]) -> None:
@@ -65,3 +74,15 @@ def test_a_topic_added_to_a_pipeline_begins_as_it_says() -> None:
 def test_of_two_tables_over_one_topic_the_earlier_decides() -> None:
     assert positions({}, "latest", "earliest") == positions({}, "earliest", "latest") == [BEGIN, BEGIN]
     assert positions({}, '{"in": {"0": 6, "1": 8}}', '{"in": {"0": 7, "1": 5}}') == [6, 5]
+
+
+def test_a_start_at_a_timestamp_after_all_messages() -> None:
+    with pytest.raises(NothingSince, match=r"topic 'in' partition 1 has no message since 101 .*Strategy = latest"):
+        positions({}, "since 101")
+    assert positions({TopicPartition("in", 0): 5, TopicPartition("in", 1): 6}, "since 101") == [5, 6]
+
+
+@pytest.mark.parametrize("since", [Since(0, False), Since(1_700_000_000_000, True)])
+def test_a_start_at_a_timestamp_is_read_from_its_text(since: Since) -> None:
+    assert since_of(str(since)) == since
+    assert since_of("latest") is None

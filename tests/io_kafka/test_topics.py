@@ -183,3 +183,17 @@ def test_a_client_that_gets_no_answer_is_replaced(broker: Broker, topic_prefix: 
     topics._admin = Restarting(*[KafkaError(KafkaError._TIMED_OUT)] * 1000)  # type: ignore[assignment]
     place = TopicPartition(topic_prefix + "in", 0)
     assert topics.end_offsets_of([place]) == {place: 0}
+
+
+def test_the_first_offset_since_a_timestamp(settings: KafkaSettings, topics: Topics, topic_prefix: str) -> None:
+    """Messages whose timestamps do not ascend, and a partition without any."""
+    name = topics.ensure(topic_prefix + "in", 2).name
+    plain = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for moment in (1_000, 3_000, 2_000):
+        plain.produce(name, b"x", partition=0, timestamp=moment)
+    plain.flush()
+    places = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    eventually(lambda: topics.end_offsets([name])[places[0]], 3)
+    found = {moment: list(topics.offsets_since(places, moment).values()) for moment in (0, 1_000, 1_001, 3_000, 3_001)}
+    assert found == {0: [0, None], 1_000: [0, None], 1_001: [1, None], 3_000: [1, None], 3_001: [None, None]}
+    assert topics.offsets_since([], 0) == {}

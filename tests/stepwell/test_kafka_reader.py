@@ -117,7 +117,33 @@ def test_offsets_by_topic_and_partition() -> None:
     assert (found.topics, found.starting_offsets) == (("a", "b"), '{"a": {"0": -2}, "b": {"0": 7, "1": -1}}')
 
 
+def test_a_start_at_a_timestamp_goes_before_offsets() -> None:
+    assert spec(subscribe="a", startingTimestamp="17", startingOffsets="latest").starting_offsets == "since 17"
+    found = spec(False, subscribePattern="a.*", startingTimestamp="17", startingOffsetsByTimestampStrategy="LATEST")
+    assert (found.starting_offsets, found.handle, found.topics) == ("since 17 or latest", "kafka(pattern a.*)", ())
+
+
+def test_partitions_by_number() -> None:
+    found = spec(assign='{"b": [1, 0], "a": [3]}', startingOffsets="earliest")
+    assert (found.handle, found.topics) == ("kafka(a/3, b/0, b/1)", ("a", "b"))
+    assert found.partitions == (("a", 3), ("b", 0), ("b", 1))
+
+
+@pytest.mark.parametrize("pattern", ["topic.*", r"a\.b", "(in|out)-[0-9]+", r"[^a-c_]\d{2,3}?", r"(?:\w+)\-x"])
+def test_patterns_that_java_and_python_read_alike(pattern: str) -> None:
+    assert spec(subscribePattern=pattern).pattern == pattern
+
+
 REFUSED = [
+    ({"subscribe": "a", "startingTimestamp": "yesterday"}, r"startingTimestamp = yesterday is not known\n.*milliseconds"),
+    ({"subscribe": "a", "startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "first"}, "It is error or latest"),
+    ({"subscribe": "a", "startingOffsetsByTimestamp": "{}"}, r"startingOffsetsByTimestamp is not supported\n.*startingTimestamp"),
+    ({"assign": '{"a": 1}'}, r'names no partitions\n.*\{"orders": \[0, 1\]\}'),
+    ({"assign": '{"a": [-1]}'}, "names no partitions"),
+    ({"subscribePattern": r"\p{Alpha}"}, r"subscribePattern = .* is not supported\n.*Java and Python"),
+    ({"subscribePattern": "(a"}, "is not supported"),
+    ({"subscribePattern": "(?i)a"}, "is not supported"),
+    ({"subscribePattern": "[a-z&&b]"}, "is not supported"),
     ({}, r"a Kafka reader needs one of subscribe, subscribePattern, assign, and it has none\n.*subscribe"),
     ({"subscribe": "a", "assign": "{}"}, "it has subscribe and assign"),
     ({"subscribe": "a,,b"}, "names no topic"),
@@ -194,9 +220,9 @@ def test_errors_have_file_and_line(tmp_path: Path, spark: SparkSession) -> None:
 
 
 def test_an_error_at_the_top_level_of_a_file(tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(UnsupportedError, match=r"^transformations/a\.py:5: option startingTimestamp is not supported"):
+    with pytest.raises(UnsupportedError, match=r"^transformations/a\.py:5: option endingTimestamp is not supported"):
         resolved(
-            tmp_path, spark, "\nx = spark.readStream.format('kafka').options(subscribe='a', startingTimestamp=5).load()"
+            tmp_path, spark, "\nx = spark.readStream.format('kafka').options(subscribe='a', endingTimestamp=5).load()"
         )
 
 
