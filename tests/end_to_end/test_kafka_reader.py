@@ -99,7 +99,7 @@ def matching() -> DataFrame:
 
 TABLES = """
 CREATE STREAMING TABLE sent (customer_id INT, at TIMESTAMP, state STRING, price DOUBLE, part INT, place BIGINT, k BINARY) USING kafka
-  TBLPROPERTIES ('subscribe' = '@orders', 'on.error' = 'skip', 'metadata.timestamp' = 'at', 'metadata.partition' = 'part',
+  TBLPROPERTIES ('subscribe' = '@sent', 'on.error' = 'skip', 'metadata.timestamp' = 'at', 'metadata.partition' = 'part',
     'metadata.offset' = 'place', 'metadata.key' = 'k');
 CREATE STREAMING TABLE latest (id INT, n INT, at TIMESTAMP NOT NULL, headers ARRAY<STRUCT<key STRING, value BINARY>>, kind INT, topic STRING)
   USING kafka TBLPROPERTIES ('subscribe' = '@customers', 'mode' = 'upsert', 'key' = 'id', 'metadata.timestamp' = 'AT',
@@ -140,6 +140,10 @@ def send(play: Playground, first: int) -> None:
         play.send("refunds", [(None, f"f{number}")], headers=headers, timestamp=MOMENT + number)
     play.send("late", [("k", str(n)) for n in range(4)], 0)
     play.send("late", [None, "x"], 1)
+    play.send(
+        "sent",
+        [("k", {"price": 1.5, "state": "CA", "customer_id": first, "part": 99}), (None, "no JSON"), (b"\xff", {})],
+    )
     for number in range(2):
         send_customers(play, first, number)
 
@@ -152,7 +156,7 @@ def send_customers(play: Playground, first: int, number: int) -> None:
 
 
 def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> None:
-    for name, partitions in (("orders", 2), ("returns", 2), ("refunds", 1), ("late", 2), ("customers", 2)):
+    for name, partitions in (("orders", 2), ("returns", 2), ("refunds", 1), ("late", 2), ("customers", 2), ("sent", 1)):
         play.topic(name, partitions)
     conf: dict[str, Any] = {"stepwell.step.rows.max": 9, "stepwell.workers": WORKERS[0]}
     resolved = project(play, GUIDE + OTHERS + CHOSEN, TABLES, **conf)
@@ -170,8 +174,9 @@ def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> N
         assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
 
 
-def test_without_startingOffsets_a_stream_begins_at_the_end(play: Playground) -> None:
-    play.topic("in")
+def test_a_stream_begins_at_the_end_of_the_first_start(play: Playground) -> None:
+    """Also if nothing came before the pipeline was started again."""
+    play.topic("in", 2)
     text = """
 @dp.table(table_properties={"topic": "@out"})
 def v() -> DataFrame:
@@ -179,11 +184,13 @@ def v() -> DataFrame:
 """
     play.send("in", ["before"])
     resolved = project(play, text)
-    with play.running(resolved, threads()) as run:
-        run.wait_until(lambda status: status["phase"] == "run")
-        play.send("in", ["after"])
-        run.wait_until(lambda status: status["step"] is not None and status["step"] >= 0)
-    assert [json.loads(m.value or b"") for m in play.read("out")] == [{"text": "after"}]
+    play.run(resolved, threads())
+    play.send("in", ["after"])
+    play.send("in", ["after that"], 1)
+    for _ in range(2):
+        play.run(resolved, threads())
+    found = [json.loads(message.value or b"")["text"] for message in play.read("out")]
+    assert sorted(found) == ["after", "after that"]
 
 
 def test_no_message_at_all(play: Playground) -> None:

@@ -211,10 +211,10 @@ def test_errors_have_file_and_line(tmp_path: Path, spark: SparkSession) -> None:
     found = [str(error) for error in raised.value.errors]
     assert len(found) == 4, found
     assert found[0].startswith(
-        "transformations/a.py:6: streamed: a topic is read as a stream, and this is not a streaming flow"
+        "transformations/a.py:7: streamed: a topic is read as a stream, and this is not a streaming flow"
     )
-    assert found[1].startswith("transformations/a.py:10: typed: a reader of Kafka takes no schema")
-    assert "second: topic b is read from earliest here, and from latest at transformations/a.py:14" in found[2]
+    assert found[1].startswith("transformations/a.py:11: typed: a reader of Kafka takes no schema")
+    assert "second: topic b is read from earliest here, and from latest at transformations/a.py:15" in found[2]
     assert found[2].startswith("transformations/a.py:2")
     assert "topic c is read from earliest here, and from latest at transformations/a.py:2" in found[3]
 
