@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from coordinator.errors import TopicChanged
+from coordinator.positions import start_in
 from coordinator.specification import InputTopic, PipelineSpec
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches
@@ -35,7 +36,8 @@ def _refuse_other_starts(inputs: Iterable[InputTopic]) -> None:
     for source in sorted(inputs, key=lambda source: source.table.pattern is None):
         for topic in source.table.topics:
             other = first.setdefault(topic, source)
-            if other.table.pattern is not None and other.starting_offsets != source.starting_offsets:
+            starts = [start_in(each.starting_offsets, topic) for each in (other, source)]
+            if other.table.pattern is not None and starts[0] != starts[1]:
                 raise TopicChanged(
                     f"topic {topic} is read by {other.table.handle} from {other.starting_offsets}, and by {source.table.handle} from "
                     f"{source.starting_offsets}.",

@@ -67,6 +67,15 @@ def since_of(wish: str) -> Since | None:
     return None if found is None else Since(int(found[1]), found[2] is not None)
 
 
+def start_in(wish: str, topic: str) -> str | dict[int, int]:
+    """Where a source begins to read a topic, alike for two spellings of the same: the text for `latest` and for a timestamp, or else the offsets
+    of the partitions that do not begin at their first."""
+    if wish == "latest" or since_of(wish) is not None:
+        return wish
+    offsets = {} if wish == "earliest" else json.loads(wish).get(topic, {})
+    return {int(number): int(at) for number, at in offsets.items() if int(at) != EARLIEST}
+
+
 def _first_since(topics: Topics, place: TopicPartition, since: Since, end: int) -> int:
     found = topics.offsets_since([place], since.milliseconds)[place]
     if found is None and not since.or_latest:

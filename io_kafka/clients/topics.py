@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, NewTopic, OffsetSpec, ResourceType
 from tenacity import (
     Retrying,
     retry_if_exception_type,
@@ -181,22 +181,12 @@ class Topics:
         self, partitions: Iterable[TopicPartition], milliseconds: int
     ) -> dict[TopicPartition, int | None]:
         """The first offset of each partition whose message has this timestamp or a later one. None if there is no such message."""
-        asked = {
-            ClientPartition(where.topic, where.partition): OffsetSpec.for_timestamp(milliseconds)
-            for where in partitions
-        }
-        if not asked:
-            return {}
-        found = self._repeated(
-            lambda _: self._ask(
-                "reading the offsets of a timestamp",
-                lambda seconds: self._admin.list_offsets(
-                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
-                ),
-                lambda partition: TopicPartition(partition.topic, partition.partition),
-            ),
-            _has_no_leader,
+        wanted, spec, doing = (
+            tuple(partitions),
+            OffsetSpec.for_timestamp(milliseconds),
+            "reading the offsets of a timestamp",
         )
+        found = self._repeated(lambda _: self._list_offsets(wanted, spec, doing), _has_no_leader) if wanted else {}
         return {where: int(info.offset) if info.offset >= 0 else None for where, info in sorted(found.items())}
 
     def end_offsets_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -240,15 +230,8 @@ class Topics:
     def _offsets_now(
         self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str
     ) -> dict[TopicPartition, int]:
-        asked = {ClientPartition(where.topic, where.partition): spec for where in asked_for}
         try:
-            found = self._ask(
-                doing,
-                lambda seconds: self._admin.list_offsets(
-                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
-                ),
-                lambda partition: TopicPartition(partition.topic, partition.partition),
-            )
+            found = self._list_offsets(asked_for, spec, doing)
         except NoLeader:
             # The client reports the same for a partition that does not exist.
             for where in sorted(set(asked_for) - set(self.partitions(where.topic for where in asked_for))):
@@ -258,6 +241,18 @@ class Topics:
             if info.offset < 0:  # the client's number for no offset
                 raise NoLeader(where.topic, where.partition, doing)
         return {where: int(info.offset) for where, info in sorted(found.items())}
+
+    def _list_offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        asked = {ClientPartition(where.topic, where.partition): spec for where in partitions}
+        return self._ask(
+            doing,
+            lambda seconds: self._admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
+            ),
+            lambda partition: TopicPartition(partition.topic, partition.partition),
+        )
 
     def _repeated(self, action: Callable[[float], _T], may_pass: Callable[[Exception], bool]) -> _T:
         """Does `action` until it succeeds, for at most `timeout_s`, as long as `may_pass` holds for its error. `action` gets the seconds that

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from coordinator.positions import Since, since_of
+from coordinator.positions import EARLIEST as EARLIEST_NUMBER
+from coordinator.positions import LATEST as LATEST_NUMBER
+from coordinator.positions import Since, start_in
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
@@ -51,11 +53,10 @@ _REFUSED = {
 
 _TRUE, _FALSE = "true", "false"
 EARLIEST, LATEST = "earliest", "latest"
-EARLIEST_NUMBER, LATEST_NUMBER = -2, -1
-"""How Spark's JSON form of startingOffsets names the two ends of a partition."""
 
 _PATTERN = re.compile(
-    r"(?:[\w\- .]|\\[.\-_dDwW]|\[\^?(?:[\w\-.]|\\[.\-_dDwW])+\]|\((?:\?:)?|\)|[|*+?^$]|\{\d+(?:,\d*)?\})*", re.ASCII
+    r"(?:[\w\- .]|\\[.\-_dDwW]|\[\^?(?:[\w\-.]|\\[.\-_dDwW])+\]|\((?:\?:|(?!\?))|\)|[|*+?^$]|\{\d+(?:,\d*)?\})*",
+    re.ASCII,
 )
 """The patterns that Java and Python read alike, for names of topics, which are ASCII."""
 
@@ -207,12 +208,7 @@ class _Reader:
 
     def pattern(self) -> str:
         value = self.values["subscribepattern"].strip()
-        try:
-            known = bool(value) and _PATTERN.fullmatch(value) is not None
-            re.compile(value)
-        except re.error:
-            known = False
-        if not known:
+        if not _is_understood(value):
             self.unsupported(
                 f"subscribePattern = {value} is not supported",
                 "Write letters, digits, ., \\., [...], \\d, \\w, groups, | and the repetitions *, +, ?, {n,m}, which Java and Python read "
@@ -273,6 +269,16 @@ def _named(name: str, known: Iterable[str]) -> str | None:
     return next((one for one in known if one.lower() == name.lower()), None)
 
 
+def _is_understood(pattern: str) -> bool:
+    if not pattern or _PATTERN.fullmatch(pattern) is None:
+        return False
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
 def _servers(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(","))
 
@@ -319,13 +325,8 @@ def starts_alike(one: SourceSpec, other: SourceSpec) -> bool:
     return all(_start(one, topic) == _start(other, topic) for topic in one.topics)
 
 
-def _start(source: SourceSpec, topic: str) -> Any:
-    """Where reading begins, alike for two spellings of the same: `latest`, a timestamp, or the offset of each partition that does not begin at
-    its first."""
-    if source.starting_offsets == LATEST or since_of(source.starting_offsets) is not None:
-        return source.starting_offsets
-    offsets = {} if source.starting_offsets == EARLIEST else json.loads(source.starting_offsets).get(topic, {})
-    return {number: int(at) for number, at in offsets.items() if int(at) != EARLIEST_NUMBER}
+def _start(source: SourceSpec, topic: str) -> str | dict[int, int]:
+    return start_in(source.starting_offsets, topic)
 
 
 def _shown(source: SourceSpec, topic: str) -> str:

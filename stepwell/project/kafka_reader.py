@@ -87,7 +87,7 @@ def _watched(reader: Any, streaming: bool, provide: Callable[[KafkaRead], DataFr
         self.options(**options)
         found = given(self)
         if found.format.lower() not in _NAMES:
-            return before["load"](self, path)  # type: ignore[no-any-return]
+            return before["load"](self, path)
         return provide(KafkaRead(self._spark, dict(found.options), streaming, found.has_schema))
 
     for method in (format, schema, option, options, load):
