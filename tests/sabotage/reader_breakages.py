@@ -29,7 +29,6 @@ READERS = (
         "the batch answer",
         (Edit("coordinator/patterns.py", "re.compile(pattern).fullmatch", "re.compile(pattern).match"),),
         (f"{TEST_PATTERNS}::test_the_topics_whose_whole_names_match",),
-        tells="which this pipeline writes",
     ),
     Breakage(
         "partitions-of-others",
