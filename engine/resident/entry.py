@@ -25,6 +25,7 @@ from engine.resident.mesh import WAIT_SECONDS
 from engine.resident.messages import Address, Holds, Refuse, Register, Welcome
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
+from engine.resident.tls import RunCertificate
 from engine.resident.transport import Arrived, Connection, Ended, Events, Transport
 from engine.resident.worker import CoordinatorGone, Progress, Worker
 from engine.run.tasks import Reader, TaskSetup
@@ -50,7 +51,8 @@ GONE_EXIT_CODE = 17
 class Assignment:
     """What a task needs to become a worker. Spark hands it out inside the task's closure, so the token travels on Spark's own channel.
     `silence_s`: after so long without a sign of life the coordinator counts as gone. `looks`: whether the task looks which databases its host
-    has. In local mode one task is enough, because all of them see the same folder."""
+    has. In local mode one task is enough, because all of them see the same folder. `certificate`: the run's, if its connections are encrypted;
+    the launcher adds it."""
 
     setup: TaskSetup
     term: Term
@@ -58,11 +60,12 @@ class Assignment:
     token: str
     silence_s: float
     looks: bool
+    certificate: RunCertificate | None = None
 
 
 def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     """The body of the Spark job of a worker."""
-    transport = SocketTransport(_host_towards(assignment.coordinator))
+    transport = SocketTransport(_host_towards(assignment.coordinator), assignment.certificate)
     variable = os.environ.get(LOCAL_DIR_VARIABLE)
     folder = assignment.setup.place.on_host(None if not variable else Path(variable))
     with closing(transport):

@@ -1,6 +1,7 @@
-"""The real transport: TCP sockets of one process, without threads.
+"""The real transport: TCP sockets of one process, without threads, with TLS if the run has a certificate.
 
-Every socket is non-blocking, and `poll` moves bytes in both directions. So a worker that waits for its peers goes on sending to them.
+Every socket is non-blocking, and `poll` moves bytes in both directions. So a worker that waits for its peers goes on sending to them. A handshake
+of TLS is part of the first reads and writes, so it blocks nobody either.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import fcntl
 import select
 import selectors
 import socket
+import ssl
 import termios
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import structlog
 
 from engine.resident.frames import PREFIX, STRANGER_BYTES_MAX, Frame, FrameError, Prefix, decode, encode
 from engine.resident.messages import Address
+from engine.resident.tls import RunCertificate
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event
 
 _log = structlog.get_logger("engine.resident.sockets")
@@ -29,6 +32,9 @@ PARTS_MAX = 512
 
 BACKLOG_MAX = 1024
 """Connections that wait to be accepted: that many workers may start at once."""
+
+TLS_RECORD_BYTES = 16 << 10
+"""The most that one record of TLS holds. Each one costs a call and a few bytes."""
 
 WRITABLE_SECONDS_MAX = 0.2
 """The longest wait of a thread that has something to send, before it looks again whether the connection has ended."""
@@ -110,11 +116,16 @@ class SocketConnection:
         with self._lock:
             self._write()
 
+    @property
+    def has_read_ahead(self) -> bool:
+        """Whether bytes have left the kernel that `receive` has not taken yet. `poll` would not be told of them."""
+        return False
+
     def receive(self) -> Iterator[Frame]:
         """The frames that have arrived completely. Sets `ended` at the end of the connection."""
         while not self.ended:
             try:
-                received = self.socket.recv_into(self._target)
+                received = self._read_into(self._target)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as fault:
@@ -170,7 +181,7 @@ class SocketConnection:
         while self._outgoing and not self.ended:
             batch = [self._outgoing[i] for i in range(min(PARTS_MAX, len(self._outgoing)))]
             try:
-                sent = self.socket.sendmsg(batch)
+                sent = self._send_some(batch)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as fault:
@@ -185,17 +196,69 @@ class SocketConnection:
                 sent -= first.nbytes
                 self._outgoing.popleft()
 
+    def _read_into(self, target: memoryview) -> int:
+        """Raises BlockingIOError if nothing is there."""
+        return self.socket.recv_into(target)
+
+    def _send_some(self, parts: Sequence[memoryview]) -> int:
+        """Sends a beginning of the parts, and returns its length in bytes. Raises BlockingIOError if the network takes nothing."""
+        return self.socket.sendmsg(parts)
+
     def _end(self, reason: str) -> None:
         with self._lock:
             self.ended, self.reason = True, self.reason or reason
             self._outgoing.clear()
 
 
-class SocketTransport:
-    """Listens on a free port of `host`."""
+class TlsConnection(SocketConnection):
+    """The same over TLS. The state of a TLS connection belongs to both directions, so reading takes the lock as well."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, transport: SocketTransport, connected: ssl.SSLSocket, *, trusted: bool) -> None:
+        super().__init__(transport, connected, trusted=trusted)
+        self._tls = connected
+        self._arrived_bytes = 0
+
+    def bytes_arrived(self) -> int:
+        """Bytes count with what TLS adds until they are read, and without it afterwards. So the largest count so far is told, which grows only
+        if something arrives."""
+        self._arrived_bytes = max(self._arrived_bytes, super().bytes_arrived())
+        return self._arrived_bytes
+
+    @property
+    def has_read_ahead(self) -> bool:
+        with self._lock:
+            return not self.ended and self._tls.pending() > 0
+
+    def _read_into(self, target: memoryview) -> int:
+        with self._lock:
+            try:
+                return self._tls.recv_into(target)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as wait:
+                raise BlockingIOError from wait
+
+    def _send_some(self, parts: Sequence[memoryview]) -> int:
+        first = parts[0]
+        if first.nbytes < TLS_RECORD_BYTES:  # the head of a frame and what follows go into one record
+            joined = bytearray()
+            for part in parts:
+                joined += part[: TLS_RECORD_BYTES - len(joined)].cast("B")
+                if len(joined) == TLS_RECORD_BYTES:
+                    break
+            first = memoryview(joined)
+        try:
+            return self._tls.send(first)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as wait:
+            raise BlockingIOError from wait
+
+
+class SocketTransport:
+    """Listens on a free port of `host`. With a certificate, each connection is encrypted, and both ends have to have it."""
+
+    def __init__(self, host: str, certificate: RunCertificate | None = None) -> None:
         self._host = host
+        self._contexts: dict[bool, ssl.SSLContext] | None = None
+        if certificate is not None:
+            self._contexts = {is_server: certificate.context(is_server=is_server) for is_server in (False, True)}
         self._selector = selectors.DefaultSelector()
         self._listener = socket.create_server((host, 0), backlog=BACKLOG_MAX)
         self._listener.setblocking(False)
@@ -208,12 +271,14 @@ class SocketTransport:
         return Address(self._host, int(self._listener.getsockname()[1]))
 
     def connect(self, address: Address, seconds: float) -> Connection:
-        return self._made(socket.create_connection(address, timeout=seconds), trusted=True)
+        return self._made(socket.create_connection(address, timeout=seconds), is_server=False)
 
     def poll(self, seconds: float) -> list[Event]:
         events = self._ended()
         for watched in self._watched:
             self._watch(watched)
+        for ahead in [connection for connection in self._watched if connection.has_read_ahead]:
+            events += [Arrived(ahead, frame) for frame in ahead.receive()]
         for key, ready in self._selector.select(0 if events else seconds):
             if key.fileobj is self._listener:
                 events += self._accepted()
@@ -255,7 +320,7 @@ class SocketTransport:
             except OSError as fault:  # too many open files, or no memory: the listener is asked again at the next poll
                 _log.warning("a connection cannot be accepted", reason=str(fault))
                 return events
-            events.append(Accepted(self._made(connected, trusted=False)))
+            events.append(Accepted(self._made(connected, is_server=True)))
 
     def _ended(self) -> list[Event]:
         ended = [connection for connection in self._watched if connection.ended]
@@ -263,7 +328,8 @@ class SocketTransport:
             connection.close()
         return [Ended(connection, connection.reason) for connection in ended]
 
-    def _made(self, connected: socket.socket, *, trusted: bool) -> SocketConnection:
+    def _made(self, connected: socket.socket, *, is_server: bool) -> SocketConnection:
+        """Whoever has connected to the listener is a stranger at first."""
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -271,8 +337,15 @@ class SocketTransport:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
-        connection = SocketConnection(self, connected, trusted=trusted)
-        self._selector.register(connected, selectors.EVENT_READ, connection)
+        connection: SocketConnection
+        if self._contexts is None:
+            connection = SocketConnection(self, connected, trusted=not is_server)
+        else:
+            wrapped = self._contexts[is_server].wrap_socket(
+                connected, server_side=is_server, do_handshake_on_connect=False
+            )
+            connection = TlsConnection(self, wrapped, trusted=not is_server)
+        self._selector.register(connection.socket, selectors.EVENT_READ, connection)
         self._watched[connection] = selectors.EVENT_READ
         return connection
 

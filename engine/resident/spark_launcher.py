@@ -8,7 +8,9 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -19,10 +21,14 @@ from engine.resident.entry import Assignment, resident_task
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from engine.resident.start_faults import InsecureCluster
+from engine.resident.tls import RunCertificate
 
 _log = structlog.get_logger("engine.resident.spark_launcher")
 
 LOOPBACK = "127.0.0.1"
+
+ENCRYPTED = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+"""Each of these settings encrypts the connections between Spark's processes."""
 
 FAULT_CHARACTERS_MAX = 500
 """Of a fault in a log line: Spark's have the stack traces of the JVM."""
@@ -69,10 +75,11 @@ class SparkJob:
 
 
 class SparkLauncher:
-    """Starts workers on a SparkContext. `name` makes the names of its job groups unique."""
+    """Starts workers on a SparkContext. `name` makes the names of its job groups unique. `certificate`: the run's, if its connections are
+    encrypted."""
 
-    def __init__(self, context: Any, name: str) -> None:
-        self._context, self._name = context, name
+    def __init__(self, context: Any, name: str, certificate: RunCertificate | None = None) -> None:
+        self._context, self._name, self._certificate = context, name, certificate
         self._started = 0
 
     @property
@@ -83,6 +90,7 @@ class SparkLauncher:
 
     def start(self, assignment: Assignment) -> SparkJob:
         self._started += 1
+        assignment = replace(assignment, certificate=self._certificate)
         return SparkJob(self._context, assignment, f"stepwell {self._name} {assignment.term} {self._started}")
 
 
@@ -111,9 +119,25 @@ def _nothing(items: Iterable[int]) -> Iterable[int]:
 
 
 def spark_cluster(context: Any, name: str, *, insecure: bool = False) -> Cluster:
-    """The executors of a SparkContext. In local mode everything stays on loopback. Raises InsecureCluster if workers would have to connect to
-    another address: their connections are not encrypted, so this needs `insecure`."""
-    host = LOOPBACK if is_local(str(context.master)) else str(context.getConf().get("spark.driver.host"))
-    if not insecure and not _is_loopback(host):
-        raise InsecureCluster(str(context.master), host)
-    return Cluster(SparkLauncher(context, name), partial(SocketTransport, host))
+    """The executors of a SparkContext. In local mode everything stays on loopback. Connections between hosts are encrypted with a certificate of
+    the run, which Spark hands out; so Spark's own channel has to be secured. Raises InsecureCluster if it is not, unless `insecure` says that
+    nothing needs to be."""
+    conf = context.getConf()
+    host = LOOPBACK if is_local(str(context.master)) else str(conf.get("spark.driver.host"))
+    certificate = None
+    if not _is_loopback(host) and not insecure:
+        if missing := missing_of_secured(conf.get):
+            raise InsecureCluster(str(context.master), host, missing)
+        from engine.resident.certificates import make_certificate
+
+        certificate = make_certificate(name, datetime.now(UTC))
+    return Cluster(SparkLauncher(context, name, certificate), partial(SocketTransport, host, certificate))
+
+
+def missing_of_secured(setting: Callable[[str, str], str | None]) -> str:
+    """Which of Spark's settings are missing for a channel on which a key can be handed out; empty if none is."""
+    if setting("spark.authenticate", "false") != "true":
+        return "spark.authenticate=true"
+    if all(setting(name, "false") != "true" for name in ENCRYPTED):
+        return " or ".join(f"{name}=true" for name in ENCRYPTED)
+    return ""

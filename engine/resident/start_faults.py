@@ -36,14 +36,16 @@ class NoHostFolder(Fault):
 
 
 class InsecureCluster(Fault):
-    """Workers on other hosts would talk to the coordinator and to each other without encryption."""
+    """Workers on other hosts would get the key of the run's connections over a channel that others can read."""
 
     exit_code = ExitCode.PROJECT
 
-    def __init__(self, master: str, host: str) -> None:
+    def __init__(self, master: str, host: str, missing: str) -> None:
         super().__init__(
-            f"with Spark's master {master}, workers connect to {host} and to each other without encryption; only a token protects the run.",
-            "Run in local mode, or allow it with stepwell.cluster.insecure=true on a network whose users you trust.",
+            f"with Spark's master {master}, workers connect to {host} and to each other. Spark would hand out the key that encrypts these "
+            f"connections on a channel that is not secured: {missing} is not set.",
+            f"Set {missing} for Spark (spark.* in the configuration of the project), or allow connections without encryption by "
+            "stepwell.cluster.insecure=true on a network whose users you trust.",
         )
 
 

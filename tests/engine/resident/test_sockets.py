@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
 from base.term import Term
+from engine.resident.certificates import VALID_FOR, make_certificate
 from engine.resident.frames import STRANGER_BYTES_MAX, Frame
 from engine.resident.messages import Address, Rows, Stop
 from engine.resident.sockets import SocketConnection, SocketTransport
@@ -19,20 +21,39 @@ from engine.resident.transport import Accepted, Arrived, Connection, Ended, Even
 
 WAIT_SECONDS_MAX = 30.0
 TERM = Term(0, 0)
+CERTIFICATE = make_certificate("pipeline", datetime.now(UTC))
 LARGE_BYTES = 32 << 20  # far beyond what the kernel buffers
 
 Pair = tuple[SocketTransport, SocketTransport, Connection, Connection]
 
 
-@pytest.fixture
-def pair() -> Iterator[Pair]:
+@pytest.fixture(params=["plain", "TLS"])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """(two transports, a connection from the first to the second, its other end)."""
-    with closing(SocketTransport("127.0.0.1")) as near, closing(SocketTransport("127.0.0.1")) as far:
+    certificate = CERTIFICATE if request.param == "TLS" else None
+    with (
+        closing(SocketTransport("127.0.0.1", certificate)) as near,
+        closing(SocketTransport("127.0.0.1", certificate)) as far,
+    ):
         connection = near.connect(far.address, 5.0)
         (event,) = poll_until(far, lambda events: bool(events))
         assert isinstance(event, Accepted)
         event.connection.trust()
+        if certificate is not None:
+            shake_hands(near, far, connection, event.connection)
         yield near, far, connection, event.connection
+
+
+def shake_hands(near: SocketTransport, far: SocketTransport, connection: Connection, back: Connection) -> None:
+    """The first frame of each side needs both transports; after it, TLS takes no other path than plain sockets do."""
+    for sender, receiver, end in ((near, far, connection), (far, near, back)):
+        end.send(Frame(TERM, Stop(step=0)))
+        arrived: list[Frame] = []
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not arrived:
+            assert time.monotonic() < deadline
+            sender.poll(0.01)
+            arrived += frames(receiver.poll(0.01))
 
 
 def poll_until(transport: SocketTransport, done: Callable[[list[Event]], bool]) -> list[Event]:
@@ -212,6 +233,57 @@ def test_garbage_ends_the_connection_and_not_the_transport(pair: Pair, garbage: 
     connection.send(Frame(TERM, Stop(step=1)))
     assert near.poll(0.0) == []
     assert frames(poll_until(far, lambda events: bool(frames(events)))) == [Frame(TERM, Stop(step=1))]
+
+
+@pytest.mark.parametrize("theirs", ["none", "another", "expired"])
+def test_whoever_lacks_the_certificate_of_the_run_is_not_heard(theirs: str) -> None:
+    """Neither end takes a frame from the other."""
+    now = datetime.now(UTC)
+    certificates = {
+        "none": None,
+        "another": make_certificate("pipeline", now),
+        "expired": make_certificate("pipeline", now - VALID_FOR),
+    }
+    ours = CERTIFICATE if theirs != "expired" else certificates["expired"]
+    with (
+        closing(SocketTransport("127.0.0.1", certificates[theirs])) as near,
+        closing(SocketTransport("127.0.0.1", ours)) as far,
+    ):
+        connection = near.connect(far.address, 5.0)
+        connection.send(Frame(TERM, Stop(step=1)))
+        events: list[Event] = []
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not ended(events):
+            assert time.monotonic() < deadline
+            near.poll(0.01)
+            accepted = far.poll(0.01)
+            for event in accepted:
+                if isinstance(event, Accepted):
+                    event.connection.send(Frame(TERM, Stop(step=2)))
+            events += accepted
+        assert not frames(events) and not frames(near.poll(0.1))
+
+
+def test_a_frame_that_was_decrypted_with_another_one_is_read_without_more_bytes() -> None:
+    """A stranger is heard one frame at a time, and the second one is in no buffer of the kernel any more."""
+    with (
+        closing(SocketTransport("127.0.0.1", CERTIFICATE)) as near,
+        closing(SocketTransport("127.0.0.1", CERTIFICATE)) as far,
+    ):
+        connection = near.connect(far.address, 5.0)
+        for number in range(3):
+            connection.send(Frame(TERM, Stop(step=number)))
+        arrived: list[Frame] = []
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while len(arrived) < 3:
+            assert time.monotonic() < deadline
+            near.poll(0.01)
+            arrived += frames(far.poll(0.01))
+        assert [frame.message for frame in arrived] == [Stop(step=number) for number in range(3)]
+
+
+def test_a_log_does_not_have_the_key() -> None:
+    assert "PRIVATE KEY" in CERTIFICATE.key and "PRIVATE KEY" not in f"{CERTIFICATE} {CERTIFICATE!r}"
 
 
 def test_a_stranger_may_not_send_much() -> None:
