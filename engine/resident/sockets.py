@@ -1,7 +1,7 @@
 """The real transport: TCP sockets of one process, without threads, with TLS if the run has a certificate.
 
-Every socket is non-blocking, and `poll` moves bytes in both directions. So a worker that waits for its peers goes on sending to them. A handshake
-of TLS is part of the first reads and writes, so it blocks nobody either.
+Every socket is non-blocking, and `poll` moves bytes in both directions. So a worker that waits for its peers goes on sending to them. A
+handshake of TLS is part of the first reads and writes, so it blocks nobody either.
 """
 
 from __future__ import annotations

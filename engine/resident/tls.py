@@ -1,8 +1,8 @@
 """The certificate of a run, and the TLS contexts of its connections.
 
 Each run makes one key and one certificate that signs itself (certificates.py). The coordinator hands both out with Spark's closure, so only
-processes of the run have them. Both ends of a connection show the certificate, and accept no other (mutual TLS 1.3). Names and addresses of hosts
-mean nothing here, so they are not compared.
+processes of the run have them. Both ends of a connection show the certificate, and accept no other (mutual TLS 1.3). Names and addresses of
+hosts mean nothing here, so they are not compared.
 
 Guarantee: without the key of the run nobody can open a connection to a process of the run, pretend to be one, or read what is sent.
 """
