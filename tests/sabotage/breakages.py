@@ -14,6 +14,7 @@ from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
+from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
 from tests.sabotage.window_breakages import WINDOWS
 
@@ -22,6 +23,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *LAYOUT,
     *MIGRATION,
     *KAFKA,
+    *TLS,
     *READERS,
     *ENGINE,
     *GENERATED,
