@@ -25,9 +25,10 @@ from storage import records
 from storage.environments import Reader, Writer
 from storage.identity import Identity
 
-FORMAT = 5
+FORMAT = 6
 """In format 1 the undo log was not compressed; in format 2 no record was stored in parts; in format 3 records lay in shards, whose number was
-fixed, and a database did not say which of them it owned; in format 4 distinct values of nested types had another form."""
+fixed, and a database did not say which of them it owned; in format 4 distinct values of nested types had another form; in format 5 texts in
+sort keys ended otherwise."""
 
 # Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
 # p parts (parts.py).

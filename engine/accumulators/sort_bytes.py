@@ -1,14 +1,8 @@
 """Rows as byte strings whose order is the order of an ORDER BY, so that one comparison of bytes compares all sort keys.
 
 The bytes of a row are those of its sort keys, one after another. A key begins with a mark, which says whether it is null and puts nulls
-first or last. The value follows, and its bytes are inverted for a descending key. No value's bytes are the beginning of those of another
-value of its type. So the bytes of two rows differ first within the first key in which the rows differ.
-
-    number, date, timestamp, boolean     8 bytes (`order.codes_of`), with the sign bit flipped, the highest byte first
-    decimal of more than 18 digits       16 bytes
-    string, binary                       its bytes, in which 00 becomes 00 FF, and then 00 00
-    struct                               its fields as ascending keys, nulls first
-    array                                its elements as ascending keys, nulls first, and then 00, which is below every mark
+first or last. The value follows as order_bytes.py writes it, and its bytes are inverted for a descending key. No value's bytes are the beginning
+of those of another value of its type. So the bytes of two rows differ first within the first key in which the rows differ.
 
 Spark orders values of these types in the same way: NaN is the greatest number, -0.0 equals 0.0, strings are compared by their UTF-8 bytes, and a
 null inside a struct or an array is the least value, whatever the NULLS FIRST or LAST of the key is.
@@ -25,10 +19,10 @@ import pyarrow.compute as pc
 
 from base.arrays import Float64s, Int64s, UInt8s, UInt64s, filled
 from base.slots import SLOT_BITS
-from engine.accumulators import order
+from engine.accumulators import order, order_bytes
 from engine.accumulators.canonical import canonical
 
-_NULL_FIRST, _VALUE, _NULL_LAST, _END_OF_ARRAY = b"\x01", b"\x02", b"\x03", b"\x00"
+_NULL_FIRST, _VALUE, _NULL_LAST = b"\x01", b"\x02", b"\x03"
 _SIGN = np.uint64(1 << 63)
 _CODE_BYTES, _WIDE_BYTES = 8, 16
 _VALUE_BITS = 46
@@ -111,7 +105,7 @@ def _ordered_bits(doubles: Float64s) -> UInt64s:
 def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:
     """A mark for each value, and the value's bytes behind it; behind the mark of a null there is nothing. `values` are canonical."""
     present = values.drop_null() if values.null_count else values
-    encoded = _value(present)
+    encoded = order_bytes.encode(present)
     if not ascending:
         encoded = _inverted(encoded)
     value = pa.scalar(_VALUE, pa.binary())
@@ -122,30 +116,6 @@ def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:
     spread = filled(encoded.take(pa.array(places, mask=~valid.to_numpy(zero_copy_only=False))), b"")
     null = pa.scalar(_NULL_FIRST if nulls_first else _NULL_LAST, pa.binary())
     return pc.binary_join_element_wise(pc.if_else(valid, value, null), spread, b"")
-
-
-def _value(values: pa.Array) -> pa.Array:
-    """The bytes of canonical values without nulls, in ascending order."""
-    kind = values.type
-    if pa.types.is_struct(kind):
-        fields = [_key(field, True, True) for field in values.flatten()]
-        return _joined(fields) if fields else pa.array([b""] * len(values), pa.binary())
-    if pa.types.is_list(kind):
-        return _of_lists(values)
-    if order.has_codes(kind):
-        return _fixed(order.codes_of(values).view(np.uint64) ^ _SIGN)
-    encoded = order.encode(values)
-    if pa.types.is_decimal(kind):
-        return encoded
-    escaped = pc.replace_substring(encoded, pattern=b"\x00", replacement=b"\x00\xff")
-    return pc.binary_join_element_wise(escaped, pa.scalar(b"\x00\x00", pa.binary()), b"")
-
-
-def _of_lists(values: pa.Array) -> pa.Array:
-    lengths = values.value_lengths().to_numpy()
-    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
-    elements = pa.ListArray.from_arrays(offsets, _key(values.flatten(), True, True))
-    return pc.binary_join_element_wise(pc.binary_join(elements, b""), pa.scalar(_END_OF_ARRAY, pa.binary()), b"")
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-PREFIXES, TOP_K, SORT_BYTES = (
-    "engine/state/prefixes.py",
-    "engine/operators/top_k.py",
-    "engine/accumulators/sort_bytes.py",
-)
+PREFIXES, TOP_K = "engine/state/prefixes.py", "engine/operators/top_k.py"
+SORT_BYTES, ORDER_BYTES = "engine/accumulators/sort_bytes.py", "engine/accumulators/order_bytes.py"
 LIMIT = "stepwell/lowering/rules/limit.py"
 TEST_TOP_K, TEST_SPARK = "tests/engine/test_top_k.py", "tests/stepwell/lowering/test_top_k.py"
 TEST_ORDER, TEST_DESCRIPTORS = "tests/stepwell/lowering/test_order.py", "tests/engine/test_descriptors.py"
@@ -142,7 +139,7 @@ TOP_K_BREAKAGES = (
         "a-text-ends-without-a-mark",
         "The bytes of a text are those of a longer text's beginning, and what follows them decides.",
         "the batch answer",
-        (Edit(SORT_BYTES, 'pa.scalar(b"\\x00\\x00", pa.binary())', 'pa.scalar(b"", pa.binary())'),),
+        (Edit(ORDER_BYTES, '    return _joined(escaped, b"\\x00\\x01")\n', "    return escaped\n"),),
         (f"{TEST_SPARK}::test_the_bytes_of_a_value_of_any_type_are_in_sparks_order",),
     ),
     Breakage(

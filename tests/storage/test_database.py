@@ -585,7 +585,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
         v1 = commit(database, 1, 1)
     for look in (Database.versions, lambda path: Database.open(path, v1, epoch=2, identity=ME)):
         with pytest.raises(
-            errors.OtherFormat, match=r"is in format 2; .* reads only format 5.* `stepwell run --full-refresh`"
+            errors.OtherFormat, match=r"is in format 2; .* reads only format 6.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
     assert Database.owner(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner

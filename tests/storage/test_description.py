@@ -25,7 +25,7 @@ MERGING = Description(
     record_set_checksums=(1158,),
 )  # fmt: skip
 MERGING_TEXT = (
-    '{"boot": "b00t", "epoch": 7, "format": 5, "freezing": {"checkpoint_id": "c5", "step": 51, "version": 5}, '
+    '{"boot": "b00t", "epoch": 7, "format": 6, "freezing": {"checkpoint_id": "c5", "step": 51, "version": 5}, '
     '"frozen": "layer-10-v4-e7-b00t", '
     '"identity": {"database": "6f1c0f0e-0000-4000-8000-000000000001", "pipeline": "flights", "worker": 3}, '
     '"laid": {"cleared": true, "following": "0001000037", "seal": 1638, "table_bytes": {"1": 18629, "20": 5}}, '
@@ -35,7 +35,7 @@ MERGING_TEXT = (
 
 TWO_VERSIONS = Description(ME, epoch=7, versions=(V4, V5), table_bytes={1: 3}, record_set_checksums=(1158, 1416))
 TWO_VERSIONS_TEXT = (
-    '{"boot": "", "epoch": 7, "format": 5, "freezing": null, "frozen": null, '
+    '{"boot": "", "epoch": 7, "format": 6, "freezing": null, "frozen": null, '
     '"identity": {"database": "6f1c0f0e-0000-4000-8000-000000000001", "pipeline": "flights", "worker": 3}, '
     '"laid": null, "layers_made": 0, "opened": 0, "seals": [1158, 1416], "table_bytes": {"1": 3}, '
     '"versions": [{"checkpoint_id": "c4", "step": 40, "version": 4}, {"checkpoint_id": "c5", "step": 51, "version": 5}], '
