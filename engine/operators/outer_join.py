@@ -27,7 +27,6 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
-from engine.errors import DataError
 from engine.model.circuit import OuterJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key
@@ -35,6 +34,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.join import keep
 from engine.operators.keys import distinct_keys, matchable, only
+from engine.operators.scalar import TooManyRows
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Combine, Trace
@@ -217,16 +217,13 @@ def _at(columns: Columns, rows: zset.Indices) -> list[pa.Array]:
 
 
 def _refuse_several(left: _Side, one: _Meeting, two: _Meeting) -> None:
-    """Raises DataError if a left row has more than one match at the end of the step."""
+    """Raises TooManyRows if a left row has more than one match at the end of the step."""
     if not (one.stored.pairs + one.gained > one.stored.weights).any() and not (two.partners > 1).any():
         return
     for meeting in (one, two):
         stored = left.rows_of(meeting.keys, meeting.hashes)
         if (stored.pairs > stored.weights).any():
-            raise DataError(
-                "[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery that stands for a value has more than one row.",
-                "Aggregate in the subquery (max, min), or remove the rows that are too many.",
-            )
+            raise TooManyRows.of("more than one row for a row outside")
 
 
 def _arrange(node: OuterJoin, inputs: Sequence[Key | None]) -> Arrangement:

@@ -37,6 +37,14 @@ from engine.state.trace import as_rows, as_zset
 class TooManyRows(DataError):
     """A subquery that stands for a value has more than one row at the end of a step. Spark fails too."""
 
+    @classmethod
+    def of(cls, rows: str) -> TooManyRows:
+        """`rows`: how many they are, for people."""
+        return cls(
+            f"[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery that stands for a value has {rows} after this step; it may have one at most.",
+            "Take one value in the subquery (max, min, any other aggregate), or add a condition that only one row fulfils.",
+        )
+
 
 def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """What the value is (see ScalarValue), on the worker that owns slot 0. Raises TooManyRows."""
@@ -60,10 +68,7 @@ def _one_row(content: pa.Table) -> pa.Table:
     """The only row, or a row of nulls if there is none."""
     rows = int(zset.weights_of(content).sum())
     if rows > 1:
-        raise TooManyRows(
-            f"[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery that stands for a value has {rows} rows after this step; it may have one at most.",
-            "Take one value in the subquery (max, min, any other aggregate), or add a condition that only one row fulfils.",
-        )
+        raise TooManyRows.of(f"{rows} rows")
     if content.num_rows:
         return content
     return zset.build([pa.nulls(1, column.type) for column in zset.rows_of(content)], np.ones(1, np.int64))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
-from engine.errors import DataError
 from engine.model.circuit import (
     Aggregate,
     AggregateCall,
@@ -27,6 +26,7 @@ from engine.model.circuit import (
     View,
 )
 from engine.operators.outer_join import step_outer_join
+from engine.operators.scalar import TooManyRows
 from engine.operators.table import operator_of
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
@@ -135,7 +135,7 @@ def test_a_second_match_of_a_subquery_that_stands_for_a_value_is_an_error(left: 
         several = any(row[0] is not None and counts[row[0]] > 1 for row in whole[0])
         tables = [to_table(change, TYPES) for change in changes]
         if several:
-            with pytest.raises(DataError, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
+            with pytest.raises(TooManyRows, match="more than one row"):
                 step_outer_join(SINGLE, tables, context_of(SINGLE, store, step))
             return
         step_outer_join(SINGLE, tables, context_of(SINGLE, store, step))
