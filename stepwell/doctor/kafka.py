@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 
@@ -80,9 +81,22 @@ def log_check(topics: Topics, pipeline: str) -> Check:
 
 
 def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:
-    return [
-        _input_checked(topics, source, topic, checkpoint_interval_s) for source in sources for topic in source.topics
-    ]
+    return [check for source in sources for check in _input_checks(topics, source, checkpoint_interval_s)]
+
+
+def _input_checks(topics: Topics, source: SourceSpec, checkpoint_interval_s: float) -> list[Check]:
+    try:
+        names = source.topics if source.pattern is None else _matching(topics, source.pattern)
+    except KafkaFault as fault:
+        return [_asked_in_vain(f"input {source.pattern}", fault)]
+    if not names:
+        text = f"no topic matches {source.pattern}; read by {source.handle} ({source.location})"
+        return [Check(f"input {source.pattern}", "FAIL", text, "Create one, or correct subscribePattern.")]
+    return [_input_checked(topics, source, topic, checkpoint_interval_s) for topic in names]
+
+
+def _matching(topics: Topics, pattern: str) -> tuple[str, ...]:
+    return tuple(sorted(name for name in topics.names() if re.fullmatch(pattern, name)))
 
 
 def _input_checked(topics: Topics, source: SourceSpec, topic: str, checkpoint_interval_s: float) -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -123,7 +124,8 @@ HEADERS: list[Any] = [
     [("trace", b"1")],
     [("trace", b"1"), ("trace", None), ("é", b"\x00\xff"), ("trace", b"")],
 ]
-MOMENT = 1_700_000_000_123
+MOMENT = round(1e3 * time.time()) - 3_600_000
+"""An hour ago: the broker soon deletes messages whose timestamps are older than its retention."""
 
 
 def project(play: Playground, text: str, sql: str = "", **conf: Any) -> Resolved:

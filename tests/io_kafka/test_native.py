@@ -112,10 +112,11 @@ def test_both_sources_give_the_same_timestamps_and_headers(
 ) -> None:
     """None, repeated names, nulls, empty values; over two partitions, whose messages come mixed, and cut into parts."""
     name = Topics(settings).ensure(topic_prefix + "in", 2).name
+    first = round(1e3 * time.time())  # the broker soon deletes messages whose timestamps are older than its retention
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     headers: list[Any] = [None, [("a", b"1")], [("a", b"1"), ("a", None), ("", b""), ("\u00e9", b"\x00\xff" * 50)]]
     for number in range(60):
-        producer.produce(name, b"v", partition=number % 2, headers=headers[number % 3], timestamp=1_000 + number)
+        producer.produce(name, b"v", partition=number % 2, headers=headers[number % 3], timestamp=first + number)
     producer.flush()
     seen: list[dict[TopicPartition, list[Any]]] = []
     for kind in (NativeSource, PlainSource):
@@ -135,7 +136,7 @@ def test_both_sources_give_the_same_timestamps_and_headers(
     for place, rows in seen[0].items():
         for at, row in enumerate(rows):
             number = 2 * at + place.partition
-            assert (row["timestamp"], row["timestamp_type"]) == (1_000 + number, 0)
+            assert (row["timestamp"], row["timestamp_type"]) == (first + number, 0)
             given = headers[number % 3]
             expected = None if given is None else [{"key": key, "value": value} for key, value in given]
             assert row.get("headers") == (expected if extras is Extras.HEADERS else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql.types import StructType
@@ -44,6 +45,11 @@ def test_inputs_that_are_missing_expire_or_are_compacted(broker: Broker, topic_p
     sources = [_source(topic_prefix + name) for name in (*configs, "missing")]
     found = {c.name.rsplit("-")[-1]: c.level for c in input_checks(topics, sources, checkpoint_interval_s=10.0)}
     assert found == {"good": "OK", "short": "FAIL", "long": "OK", "compacted": "FAIL", "missing": "FAIL"}
+    by_pattern = replace(_source(""), topics=(), pattern=topic_prefix + "(good|short)")
+    found = {c.name.rsplit("-")[-1]: c.level for c in input_checks(topics, [by_pattern], checkpoint_interval_s=10.0)}
+    assert found == {"good": "OK", "short": "FAIL"}
+    [none] = input_checks(topics, [replace(by_pattern, pattern="nothing.*")], 10.0)
+    assert (none.level, none.found) == ("FAIL", f"no topic matches nothing.*; read by s ({HERE})")
     [upsert] = input_checks(topics, [_source(topic_prefix + "compacted", "upsert")], 10.0)
     assert upsert.level == "OK"
 
