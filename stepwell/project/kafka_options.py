@@ -280,7 +280,8 @@ def _is_understood(pattern: str) -> bool:
 
 
 def _servers(text: str) -> frozenset[str]:
-    return frozenset(part.strip() for part in text.split(","))
+    """The addresses, without regard to their order. Spark's guides write localhost, and a pipeline's default is 127.0.0.1."""
+    return frozenset(re.sub(r"^localhost(?=:|$)", "127.0.0.1", part.strip().lower()) for part in text.split(","))
 
 
 def _offsets(text: str) -> dict[str, dict[str, int]] | None:

@@ -112,6 +112,11 @@ def test_options_that_have_no_effect_are_noted() -> None:
     assert found.starting_offsets == "earliest"
 
 
+def test_the_address_in_sparks_guides_is_the_default_broker() -> None:
+    guide = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+    assert reader_spec(guide, True, PLACE, load_settings({})).topics == ("orders",)
+
+
 def test_offsets_by_topic_and_partition() -> None:
     found = spec(subscribe="b, a", startingOffsets='{"b": {"1": -1, "0": 7}, "a": {"0": "-2"}}')
     assert (found.topics, found.starting_offsets) == (("a", "b"), '{"a": {"0": -2}, "b": {"0": 7, "1": -1}}')
