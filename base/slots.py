@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from base import ranges as numbers
 from base.ranges import Range, Ranges
@@ -86,7 +87,10 @@ NO_SLOTS = SlotSet(())
 ALL_SLOTS = SlotSet(((0, SLOTS),))
 
 
-def owning(owned: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
+Name = TypeVar("Name", int, str)
+
+
+def owning(owned: Mapping[Name, SlotSet]) -> dict[Name, SlotSet]:
     """Without those that own nothing."""
     return {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
 

@@ -13,13 +13,14 @@ import structlog
 
 from base.slots import NO_SLOTS, SlotSet, owning
 from coordinator.binding import Rules, birth_of
-from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted
+from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted, moves
 from coordinator.change_progress import Progress
 from coordinator.copying import Copying
 from coordinator.core import Core
 from coordinator.cut_budget import HOT_CUT_BYTES, CutBudget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
+from coordinator.room import NoRoom, needed_bytes, why_no_room
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from engine.model.layout import Layout
@@ -33,6 +34,9 @@ from io_kafka.step_log.state import StepLogState
 from storage.transaction import CutNumber
 
 _log = structlog.get_logger("coordinator.changing")
+
+MEASURED_BYTES_MIN = 1 << 20
+"""Of a change whose rate says how fast the next one may be."""
 
 MOVED_BYTES_MAX = 128 << 20
 """Between two checkpoints of a live change. Each moved byte is folded at its destination and kept in the undo log of its source."""
@@ -59,7 +63,10 @@ class Changing:
         self._progress = Progress(self._monotonic())
         self._under_way: dict[str, object] = {}  # what `_show` has said of it last
         self._last: dict[str, object] = {}  # the change that was settled last, as in `Status.layout`
-        self._shown_phase: tuple[int, bool, bool] | None = None
+        self._shown_phase: tuple[int, bool, str] | None = None
+        self._slots_left = 0  # as `_show` has said it last
+        self._blocked_since: float | None = None  # when the change began to keep the next step from beginning
+        self._measured: dict[str, dict[str, float]] = {}  # by mode: see `Status.layout`
 
     @property
     def _state(self) -> StepLogState:
@@ -77,7 +84,7 @@ class Changing:
         the settings say."""
         self.births, self._rules = dict(births), rules
         self._recruit_until, self._weighing, self._batch = None, None, 0
-        self._copying = Copying()
+        self._copying, self._blocked_since = Copying(), None
         if not self._has_started:
             self._start(core)
         if self._wanted is not None and self._state.change is None:
@@ -120,10 +127,11 @@ class Changing:
         """Raises ChangeRefused."""
         match request:
             case ChangeRequest():
-                self._request_change(request, core)
+                self._request_change(request, core, crew)
             case HoldRequest(is_held):
                 self._change_under_way()
                 core.change.is_held = is_held
+                self._progress.held(is_held, self._monotonic())
             case TurnRequest(reason):
                 change = self._change_under_way()
                 before = layout_of(self._layout)
@@ -133,7 +141,7 @@ class Changing:
                 assert_never(request)
         self._show(core)
 
-    def _request_change(self, request: ChangeRequest, core: Core) -> None:
+    def _request_change(self, request: ChangeRequest, core: Core, crew: Crew) -> None:
         if not core.change.is_idle(self._state):
             raise ChangeRefused(
                 f"a change of the layout to {self._heading_for(core)} workers is under way; nothing was changed.",
@@ -157,6 +165,8 @@ class Changing:
                 f"a {request.mode} change does not go by a protocol such as {request.protocol}; nothing was changed.",
                 "Ask for a live change, or leave the protocol out.",
             )
+        if (full := self._why_no_room(target_of(target), core, crew)) is not None:
+            raise ChangeRefused(full.message, full.what_to_do)
         self._wanted = Wanted(
             request.mode,
             target_of(target),
@@ -199,7 +209,8 @@ class Changing:
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
         change, state = core.change, self._state
-        if (phase := (self._layout.number, state.change is None, change.wanted is None)) != self._shown_phase:
+        self._time_pause(core)
+        if (phase := (self._layout.number, state.change is None, self._doing(core))) != self._shown_phase:
             self._shown_phase = phase
             self._show(core)
         if state.change is None:
@@ -210,9 +221,12 @@ class Changing:
             return
         if change.wanted is None and state.change is None:
             return  # workers are about to leave
-        if new := change.new(state):
-            if not change.is_recruited:
-                self._recruit(core, crew, len(new))
+        if (new := change.new(state)) and not change.is_recruited:
+            self._recruit(core, crew, len(new))
+        elif state.change is None:
+            self._look_for_room(core, crew)
+        elif new:
+            return
         elif state.change is not None and not change.is_moved(state):
             if not change.is_weighed:
                 self._weigh(core, crew)
@@ -226,6 +240,30 @@ class Changing:
             slots_left = sum(len(slots) for slots in _leaving(change.owned, state.target.owned).values())
             change.slots_per_round = self._slots_per_round(state.change, slots_left)
 
+    def _time_pause(self, core: Core) -> None:
+        """Notices how long no step can begin because of the change: the workers have none, and the change has something to do or holds them."""
+        is_blocked = core.is_held_up(self._state)
+        if is_blocked and self._blocked_since is None:
+            self._blocked_since = self._monotonic()
+        elif not is_blocked and self._blocked_since is not None:
+            self._progress.blocked(1e3 * (self._monotonic() - self._blocked_since))
+            self._blocked_since = None
+
+    def _doing(self, core: Core) -> str:
+        """What the change is at, in a word; empty without one. Each look asks, so it counts no slots."""
+        change, state = core.change, self._state
+        if change.wanted is None and state.change is None:
+            return ""
+        if change.is_held:
+            return "paused"
+        if state.change is None or not change.is_weighed:
+            return "starting" if state.change is None or self._slots_left else "settling"
+        if self._slots_left == 0:
+            return "settling"
+        if change.is_copying and not change.is_copied:
+            return "copying"
+        return "resting" if change.steps_due else "moving"
+
     def _recruit(self, core: Core, crew: Crew, count: int) -> None:
         """Has tasks started for new workers, and notices when they are there."""
         if self._recruit_until is None:
@@ -237,6 +275,40 @@ class Changing:
             core.change.recruited()
         elif self._monotonic() > self._recruit_until:
             self._no_recruits(core, crew, count)
+
+    def _look_for_room(self, core: Core, crew: Crew) -> None:
+        """Once more before the change begins, when it is known to which hosts the new workers come."""
+        assert core.change.wanted is not None
+        fault = self._why_no_room(core.change.wanted.target, core, crew)
+        if fault is None:
+            return
+        if self._is_asked_by_start:
+            raise fault
+        crew.dismiss()
+        core.change.refuse()
+        self._wanted = None
+        self._board.update(layout_fault=str(fault))
+
+    def _why_no_room(self, target: Target, core: Core, crew: Crew) -> NoRoom | None:
+        """Of the hosts that are known by now: before there are tasks for new workers, their hosts are not, unless there is one host."""
+        rooms = crew.rooms
+        host_of = {number: room.host for number, room in rooms.items()}
+        free = {room.host: room.free_bytes for room in rooms.values()}
+        names = {member.folder_name: f"host {member.host}" for member in crew.members.values()}
+        new = [number for number in target.members if number not in host_of]
+        if not self._spec.place.on_cluster:
+            (host,) = free
+            host_of |= dict.fromkeys(new, host)
+            free[host] = self._spec.place.here.free_bytes()  # now, and not at the last checkpoint
+        elif len(crew.candidates) >= len(new):
+            tasks = {task.serial: task.registered for task in crew.candidates}
+            for number, serial in _tasks_for(new, crew).items():
+                host_of[number] = tasks[serial].folder_name
+                free[tasks[serial].folder_name] = tasks[serial].free_bytes
+                names[tasks[serial].folder_name] = f"host {tasks[serial].host}"
+        owned = core.change.owned
+        ways = {ends: slots for ends, slots in moves(owned, target.owned).items() if ends[1] in host_of}
+        return why_no_room(needed_bytes(ways, owned, rooms, host_of), free, names)
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
         registered = len(crew.candidates)
@@ -299,6 +371,8 @@ class Changing:
         """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
         self._budget.stepped(took_ms, write_ms)
         self._cuts_ms = 0.0
+        if self._state.change is not None:
+            self._progress.stepped(took_ms)
 
     # Actions
 
@@ -375,7 +449,9 @@ class Changing:
     # Status
 
     def _show(self, core: Core) -> None:
-        layout = self._layout
+        layout, now = self._layout, self._monotonic()
+        if self._blocked_since is not None:
+            self._progress.blocked(1e3 * (now - self._blocked_since))
         members = {
             str(worker): {"birth": self.births.get(worker, ""), "slots": len(slots)}
             for worker, slots in sorted(core.change.owned.items())
@@ -392,17 +468,27 @@ class Changing:
             shown["change"] = self._shown_change(mode, core)
         elif self._under_way:
             if self._under_way["number"] == layout.number:
-                done = self._progress.done(self._monotonic())
+                done = self._progress.done(now)
                 self._last = {**self._under_way, "outcome": layout.outcome, **done}
+                self._note_rate()
             self._under_way = {}
         if self._last:
             shown["last_change"] = self._last
+        if self._measured:
+            shown["measured"] = self._measured
         self._board.update(layout=shown)
+
+    def _note_rate(self) -> None:
+        """For plans. A change that has moved little says more of messages than of bytes."""
+        progress = self._progress
+        if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
+            rate = {"bytes_per_s": round(progress.bytes_per_s), "pause_ms": round(progress.longest_pause_ms, 1)}
+            self._measured = {**self._measured, str(self._last["mode"]): rate}
 
     def _shown_change(self, mode: ChangeMode, core: Core) -> dict[str, object]:
         change, target = self._state.change, core.change.target(self._state)
         assert target is not None
-        left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
+        left = self._slots_left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
         if left == 0:
             self._progress.left_bytes = 0
         number = self._layout.number + 1 if change is None else change.change
@@ -411,6 +497,7 @@ class Changing:
             self._under_way |= {"protocol": change.protocol, "messages": core.change.migration.messages}
         return {
             **self._under_way,
+            "state": self._doing(core),
             "is_paused": core.change.is_held,
             "slots_left": left,
             "cut_bytes_max": None if change is None else self._budget.bytes_max(change),

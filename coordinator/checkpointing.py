@@ -126,8 +126,7 @@ class Checkpointing:
         took_ms = 1e3 * (self._monotonic() - self._began_at)
         self._board.checkpointed(action.version.version, action.version.step, took_ms)
         tables, disk = bytes_of(self._folded.values(), setup)
-        workers = {str(worker): sum(found.table_bytes.values()) for worker, found in self._folded.items()}
-        self._board.update(state_bytes=tables, disk_bytes=disk, worker_bytes=workers)
+        self._board.update(state_bytes=tables, disk_bytes=disk)
 
 
 def bytes_of(folded: Iterable[Folded], setup: TaskSetup) -> tuple[dict[str, int], dict[str, int]]:

@@ -2,6 +2,9 @@
 
 Guarantee: a reader of the folder knows the circuit and the databases of the state without asking Kafka. The step log stays the
 authority: every run writes the file from it before its first step, and replaces the file as a whole.
+
+The databases are those of the layout that was settled last. While it changes there may be others, and one that owns nothing any more may be
+gone. So a reader looks at all folders that are there, and counts those that own slots.
 """
 
 from __future__ import annotations

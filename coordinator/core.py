@@ -256,6 +256,15 @@ class Core:
             return True
         return self.change.is_due(log, is_folding=self._is_under_way, is_replaying=self.replaying(log))
 
+    def is_held_up(self, log: StepLogState) -> bool:
+        """Whether the workers have no step because a change of the layout has something to do first, or holds the steps."""
+        if self.running is not None or self.change.is_idle(log):
+            return False
+        if self.change.holds_steps(log):
+            return True
+        following = self.change.next(log, self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
+        return following is not None
+
     @property
     def _is_under_way(self) -> bool:
         """Whether a checkpoint is."""

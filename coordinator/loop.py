@@ -190,9 +190,16 @@ class Pipeline:
     def _show_workers(self, crew: Crew) -> None:
         self._board.update(
             workers=[
-                {"worker": number, "host": m.host, "pid": m.pid, "folder": m.folder}
+                {
+                    "worker": number,
+                    "host": m.host,
+                    "pid": m.pid,
+                    "folder": m.folder,
+                    "free_bytes": crew.rooms[number].free_bytes,
+                }
                 for number, m in crew.members.items()
-            ]
+            ],
+            worker_bytes={str(number): room.state_bytes for number, room in sorted(crew.rooms.items())},
         )
 
     def _confirm_claim(self, fault: Exception) -> None:
@@ -243,6 +250,7 @@ class Pipeline:
                     self._changing.stepped(*steps.settle(action, core, crew))
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._changing.births)
+                    self._show_workers(crew)
                 case LogChange() | Staff() | Cut() | Bury():
                     self._changing.do(action, core, crew)
                     self._show_workers(crew)

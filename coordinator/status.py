@@ -28,10 +28,10 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id and
-    the folder of databases of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped` counts malformed messages
-    by source handle. `layout`: who owns how many slots, the change under way, and the last one that was settled; `layout_fault`: why the last
-    one could not begin."""
+    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id, the
+    folder of databases and the free bytes of its disk, of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped`
+    counts malformed messages by source handle. `layout`: the owners of the slots, the change under way, the last one that was settled, and by
+    mode how fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin."""
 
     pipeline: str
     epoch: int = 0

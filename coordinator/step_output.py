@@ -6,7 +6,7 @@ are added up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from engine.resident.crew import WorkerOutput
 from engine.run.exchange import from_buffer
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.clients.writer import StepOutput
+from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum
 
@@ -61,6 +62,14 @@ def gather(
         result.compute_ms += max(time.compute_ms for time in times)
         result.state_ms += max(time.state_ms for time in times)
     return result
+
+
+def check_read(step: int, ranges: Iterable[OffsetRange], inputs: Sequence[InputChecksum]) -> None:
+    """Asserts that each range of the step that is not empty was read by exactly one worker. `inputs`: what all have reported. Who reads what is
+    not recorded, so nothing else would notice a partition that two workers read, or none."""
+    asked = sorted((span.topic, span.partition) for span in ranges if span.length)
+    read = sorted((checksum.topic, checksum.partition) for checksum in inputs)
+    assert read == asked, f"step {step} has input of {asked}, and the workers have read {read}; nothing was written"
 
 
 def _recorded(checksum: Checksum) -> InputChecksum:

@@ -19,7 +19,7 @@ from coordinator.inputs import Inputs
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
-from coordinator.step_output import StepResult, gather
+from coordinator.step_output import StepResult, check_read, gather
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.tasks import StepInput
 from faults.points import reached
@@ -101,6 +101,7 @@ class Stepping:
         (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
         result = gather(self._spec, crew.setup.plan, crew.setup.partitions, outputs, run.record.dead_letters)
+        check_read(step, run.record.division.ranges, result.inputs)
         reached("step.gathered")
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])

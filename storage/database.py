@@ -253,6 +253,22 @@ class Database:
                 layers.insert(0, UndoLayer(environment, reader, UNDO, f"the undo log in {path}"))
             yield present.last, Transaction(tuple(layers), writable=False)
 
+    @staticmethod
+    def owned_by_version(path: Path) -> dict[VersionId, SlotSet]:
+        """The slots that the database owns in each complete version, ascending. Any process may ask, whether the database is open or not. Raises
+        NoDatabase, CorruptFile, CorruptRecord."""
+        path = path.resolve()
+        with committed.using(path) as environment, environment.read() as reader:
+            present = committed.load(path, reader)
+            last = _committed_layer(path, environment, reader, present)
+            to_former = UndoLayer(environment, reader, UNDO, f"the undo log in {path}")
+            found: dict[VersionId, SlotSet] = {}
+            for version in present.versions:
+                is_last = version == present.last and present.merge_progress is None
+                layers = (last,) if is_last else (to_former, last)
+                found[version] = Transaction(layers, writable=False).get_owned()
+            return found
+
     def freeze(self, version: VersionId) -> None:
         """At a step boundary: what was written since the last version becomes `version`, which waits to be folded. The
         next step writes a new layer at once. A second call with the same version does nothing. Raises CheckpointPending

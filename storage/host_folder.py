@@ -125,6 +125,13 @@ class HostFolder:
             return []
         return sorted(folder.name for folder in self.databases.iterdir() if _FOLDER.fullmatch(folder.name))
 
+    def free_bytes(self) -> int:
+        """The free bytes of the disk on which the databases are, or will be. Raises OSError."""
+        folder = self.databases
+        while not folder.exists():
+            folder = folder.parent
+        return int(shutil.disk_usage(folder).free)
+
     def look(self) -> tuple[FoundDatabase, ...]:
         """The databases that are here, by worker. Empty folders do not count. Raises OSError if the folder itself cannot be read."""
         found = (_look_at(self.databases / name) for name in self.names())

@@ -121,6 +121,15 @@ class WorkerOutput:
 
 
 @dataclass(frozen=True)
+class Room:
+    """What a worker has said last of its state and of the disk under it, in bytes. `host`: names the folder of its host."""
+
+    host: str
+    state_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True)
 class CrewLimits:
     """`register_s`: how long it may take until tasks have registered for all workers, in seconds. `liveness`: see liveness.py."""
 
@@ -148,6 +157,8 @@ class Crew:
             term, Events(transport), limits.liveness, self._outside, self._take_stranger, self._expire_strangers
         )
         self._seniority: list[int] = []
+        self.rooms: dict[int, Room] = {}
+        """By worker: since its database was opened, and since each checkpoint."""
         self._given_at: float | None = None
         self._serial = -1
         self._paused = False
@@ -271,7 +282,13 @@ class Crew:
     def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> dict[int, SlotSet]:
         """The databases that were fenced open `version`, durably, and discard the other one. Returns the slots that each of them owns."""
         orders = {number: Open(version=version, fenced=fenced[number].number) for number in sorted(fenced)}
-        return {number: answer.owned for number, answer in self._roster.ask_each(orders, Opened).items()}
+        answers = self._roster.ask_each(orders, Opened)
+        for number, answer in answers.items():
+            self._note_room(number, answer.state_bytes, answer.free_bytes)
+        return {number: answer.owned for number, answer in answers.items()}
+
+    def _note_room(self, number: int, state_bytes: int, free_bytes: int) -> None:
+        self.rooms[number] = Room(self._roster.members[number].registered.folder_name, state_bytes, free_bytes)
 
     def join(self, placement: Placement) -> None:
         """Connects the workers of the placement to each other, and makes it that of the next step. Those that are connected stay so."""
@@ -351,7 +368,10 @@ class Crew:
         others."""
         self.check()
         self._roster.raise_failures("fold")
-        return self._ended("fold", Folded)
+        answers = self._ended("fold", Folded)
+        for number, answer in (answers or {}).items():
+            self._note_room(number, sum(answer.table_bytes.values()), answer.free_bytes)
+        return answers
 
     @property
     def folding(self) -> list[int]:
@@ -460,6 +480,7 @@ class Crew:
         """These workers, which have joined nobody, remove their databases and end."""
         for number in self._roster.ask_each(dict.fromkeys(sorted(numbers), Leave()), Left):
             self._roster.remove(number)
+            del self.rooms[number]
 
     # The end of a step, and of all
 

@@ -121,12 +121,13 @@ def live(
 def introduce(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:
     """Sends the registration, and the databases of the host behind it."""
     outside = assignment.setup.kafka.outside
-    name, fault = "", f"neither stepwell.local.dir nor {LOCAL_DIR_VARIABLE} of the executor is set"
+    name, fault, free_bytes = "", f"neither stepwell.local.dir nor {LOCAL_DIR_VARIABLE} of the executor is set", 0
     databases: tuple[FoundDatabase, ...] = ()
     if folder is not None:
         try:
             name = folder.name(outside.new_id) if assignment.setup.place.on_cluster else LOCAL_FOLDER_NAME
             databases = folder.look() if assignment.looks else ()
+            free_bytes = folder.free_bytes()
         except OSError as error:
             name, fault = "", f"{folder.root}: {error}"
     register = Register(
@@ -138,6 +139,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
         folder=str(folder.databases) if folder is not None and name else "",
         folder_name=name,
         folder_fault=None if name else fault,
+        free_bytes=free_bytes,
     )
     control.send(Frame(assignment.term, register))
     control.send(Frame(assignment.term, Holds(databases=databases)))

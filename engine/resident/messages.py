@@ -235,8 +235,8 @@ class Ping(_Message):
 
 class Register(_Message):
     """`address` is that of the worker's listener for its peers. `fingerprint`: see fingerprint.py. `host` is for people, and `folder` is the
-    path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. If the folder cannot be used,
-    `folder_fault` says why, and the other two are empty."""
+    path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its disk. If the
+    folder cannot be used, `folder_fault` says why, and the others are empty."""
 
     kind: Literal["register"] = "register"
     token: str
@@ -247,6 +247,7 @@ class Register(_Message):
     folder: str
     folder_name: str
     folder_fault: str | None
+    free_bytes: int
 
 
 class Holds(_Message):
@@ -273,11 +274,13 @@ class Fenced(_Message):
 
 
 class Opened(_Message):
-    """`owned`: the slots of which the database has the state."""
+    """`owned`: the slots of which the database has the state, and `state_bytes` its size. `free_bytes`: on the disk."""
 
     kind: Literal["opened"] = "opened"
     step: int
     owned: SlotSet
+    state_bytes: int
+    free_bytes: int
 
 
 class Entered(_Message):
@@ -332,12 +335,14 @@ class Frozen(_Message):
 
 
 class Folded(_Message):
-    """The versions that the database can open now, and its sizes in bytes: live state by table, and disk space by layer."""
+    """The versions that the database can open now, and its sizes in bytes: live state by table, and disk space by layer. `free_bytes`: on the
+    disk."""
 
     kind: Literal["folded"] = "folded"
     versions: tuple[VersionId, ...]
     table_bytes: dict[int, int]
     disk_bytes: dict[str, int]
+    free_bytes: int
 
 
 class Contents(_Message):

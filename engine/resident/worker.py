@@ -24,6 +24,7 @@ import structlog
 from base.fault import Fault
 from base.slots import NO_SLOTS
 from base.term import Term
+from base.version import VersionId
 from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.resident import faults
@@ -239,8 +240,7 @@ class Worker:
                 self._folds = 0
                 self.life.start(version.step)
                 self._outside.settle_memory()
-                with self._database.read() as state:
-                    self._answer(Opened(step=version.step, owned=state.get_owned()))
+                self._answer(self._opened(self._database, version))
             case Enter(step=step):
                 self.life.enter(step)
                 with self._open_database.transaction() as transaction:
@@ -291,6 +291,14 @@ class Worker:
                 self._answer_if_stopped()
             case _:
                 raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
+
+    def _opened(self, database: Database, version: VersionId) -> Opened:
+        with database.read() as state:
+            owned = state.get_owned()
+        state_bytes = sum(database.statistics().table_bytes.values())
+        return Opened(
+            step=version.step, owned=owned, state_bytes=state_bytes, free_bytes=self._host_folder.free_bytes()
+        )
 
     def _remove(self, databases: tuple[tuple[int, str, Identity | None], ...]) -> tuple[int, ...]:
         self._host_folder.finish_removals()
@@ -360,7 +368,10 @@ class Worker:
                 self._compact(database)
             sizes = database.statistics()
             message: Message = Folded(
-                versions=Database.versions(database.path), table_bytes=sizes.table_bytes, disk_bytes=sizes.disk_bytes
+                versions=Database.versions(database.path),
+                table_bytes=sizes.table_bytes,
+                disk_bytes=sizes.disk_bytes,
+                free_bytes=self._host_folder.free_bytes(),
             )
             # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
             Database.attach(database.path, epoch=self._term.number, identity=database.identity)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,6 +21,9 @@ from stepwell.project.loading import Project, load_project
 
 WIDTH_WITHOUT_TERMINAL = 200
 """The width of a table, in characters, in a pipe or a file. With rich's default of 80, names would be truncated."""
+
+WATCH_SECONDS = 1.0
+"""Between two looks of a command that watches."""
 
 out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -48,6 +53,24 @@ def show(data: Any, *, as_json: bool, text: Any) -> None:
         sys.stdout.write(json.dumps(data, indent=2, default=str, ensure_ascii=False) + "\n")
     else:
         out.print(text)
+
+
+def watched(look: Callable[[], Any], text: Callable[[Any], Any], *, as_json: bool) -> NoReturn:
+    """Shows what `look` finds again and again, until Ctrl-C or a fault. Programs get one JSON object a line, a terminal one picture that
+    changes, and a pipe or a file the text of each look."""
+    if as_json or not out.is_terminal:
+        while True:
+            found = look()
+            if as_json:
+                sys.stdout.write(json.dumps(found, default=str, ensure_ascii=False) + "\n")
+                sys.stdout.flush()
+            else:
+                out.print(text(found))
+            time.sleep(WATCH_SECONDS)
+    with Live(text(look()), console=out, auto_refresh=False) as live:
+        while True:
+            time.sleep(WATCH_SECONDS)
+            live.update(text(look()), refresh=True)
 
 
 def plain_table(*columns: str) -> Table:

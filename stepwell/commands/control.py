@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 
 import typer
-from rich.live import Live
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from stepwell.commands.common import JsonOption, SpecOption, out, project_of, reported, show
-from stepwell.commands.layout_text import change_text, shares_text, size_text
+from stepwell.commands.common import JsonOption, SpecOption, project_of, reported, show, watched
+from stepwell.commands.layout_text import ChangeBar, shares_text, size_text
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
 WAIT_SECONDS_MAX = 120.0
 """The time for a pause, a stop or a checkpoint, which take at most a step and a fold. If it takes longer, something is wrong."""
-
-WATCH_SECONDS = 1.0
 
 NOT_YET = ("starting", "recovering")
 """The phases in which there is nothing new for a checkpoint, because what is replayed is in the step log."""
@@ -32,14 +29,10 @@ def status(
     """Show what the service does: steps, rows/s, lag, times, checkpoint, state."""
     with reported(as_json):
         client = _client(spec)
-        if not watch:
-            found = client.status()
-            show(found, as_json=as_json, text=status_table(found))
-            return
-        with Live(status_table(client.status()), console=out, auto_refresh=False) as live:
-            while True:
-                time.sleep(WATCH_SECONDS)
-                live.update(status_table(client.status()), refresh=True)
+        if watch:
+            watched(client.status, status_table, as_json=as_json)
+        found = client.status()
+        show(found, as_json=as_json, text=status_table(found))
 
 
 def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
@@ -113,7 +106,7 @@ def status_table(status: dict[str, Any]) -> Table:
     """The status as a table for people."""
     table = Table(show_header=False, box=None, padding=(0, 2))
     times = status["last_step"]
-    rows = {
+    rows: dict[str, RenderableType] = {
         "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, {status['phase']})",
         "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
         "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
@@ -131,7 +124,7 @@ def status_table(status: dict[str, Any]) -> Table:
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
     }
     if (change := status["layout"].get("change")) is not None:
-        rows["change"] = change_text(change)
+        rows["change"] = ChangeBar(change)
     if status["layout_fault"] is not None:
         rows["last change"] = escape(status["layout_fault"])
     for name, value in rows.items():

@@ -14,8 +14,16 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from base.options import WORKERS_MAX
-from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show
-from stepwell.commands.layout_text import change_text, done_text, share_text, size_text, time_text
+from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show, watched
+from stepwell.commands.layout_text import (
+    ChangeBar,
+    change_text,
+    done_text,
+    pause_text,
+    share_text,
+    size_text,
+    time_text,
+)
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.project.settings import parse_bytes, parse_duration
@@ -43,19 +51,29 @@ _TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
 
 
 @app.command("show")
-def show_layout(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def show_layout(
+    spec: SpecOption = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Show the workers with their shares, and how far a change is."""
     with reported(as_json):
-        from stepwell.inspection.layouts import of_log, of_service
-
         project = project_of(spec)
-        status = _status(project)
-        if status is not None and status["layout"]:
-            found = of_service(status)
-        else:
-            last = ControlClient(project.state_folder).last_run() or {}
-            found = of_log(*_recorded(project), last.get("worker_bytes", {}))
+        if watch:
+            watched(lambda: _layout_now(project), _layout_text, as_json=as_json)
+        found = _layout_now(project)
         show(found, as_json=as_json, text=_layout_text(found))
+
+
+def _layout_now(project: Project) -> dict[str, Any]:
+    """As the service has it, or without one the step log."""
+    from stepwell.inspection.layouts import of_log, of_service
+
+    status = _status(project)
+    if status is not None and status["layout"]:
+        return of_service(status)
+    last = ControlClient(project.state_folder).last_run() or {}
+    return of_log(*_recorded(project), last.get("worker_bytes", {}))
 
 
 @app.command()
@@ -75,7 +93,15 @@ def plan(
                 "`stepwell layout show` shows how far it is.",
             )
         policy = _policies(project).get(is_fixed)
-        found = plan_of(layout_of(record), workers, policy, _state_bytes(project))
+        status, last = _status(project), ControlClient(project.state_folder).last_run()
+        found = plan_of(
+            layout_of(record),
+            workers,
+            policy,
+            _state_bytes(status, last),
+            _measured(status, last),
+            _free_bytes(project, status),
+        )
         show(found, as_json=as_json, text=_plan_text(found))
 
 
@@ -268,14 +294,32 @@ def _policies(project: Project) -> dict[bool | None, Any]:
     return {True: policies["fixed"], False: policies["dynamic"]}
 
 
-def _state_bytes(project: Project) -> int | None:
+Told = dict[str, Any] | None
+"""A status; None if there is none."""
+
+
+def _state_bytes(status: Told, last_run: Told) -> int | None:
     """The size of all state, as the service or the last run has told; None if none has."""
-    client = ControlClient(project.state_folder)
-    for status in (_status(project), client.last_run()):
-        if status is not None and status.get("state_bytes"):
-            sizes: dict[str, int] = status["state_bytes"]
+    for told in (status, last_run):
+        if told is not None and told.get("worker_bytes"):
+            sizes: dict[str, int] = told["worker_bytes"]
             return sum(sizes.values())
     return None
+
+
+def _measured(status: Told, last_run: Told) -> dict[str, dict[str, float]]:
+    """What the service or the last run has measured of changes, by mode."""
+    found: dict[str, dict[str, float]] = {}
+    for told in (last_run, status):
+        found |= {} if told is None else told.get("layout", {}).get("measured", {})
+    return found
+
+
+def _free_bytes(project: Project, status: Told) -> dict[str, int]:
+    """Of the disks under the databases, by host; of a cluster only while a service runs."""
+    if not project.on_cluster:
+        return {"this host": project.databases.free_bytes()}
+    return {} if status is None else {worker["host"]: worker["free_bytes"] for worker in status["workers"]}
 
 
 # For people
@@ -305,7 +349,7 @@ def _layout_text(found: dict[str, Any]) -> RenderableType:
         head += "; no service runs" + (", and the shares are those of the last checkpoint" if found["change"] else "")
     parts: list[RenderableType] = [head, table]
     if found["change"] is not None:
-        parts.append(f"change {found['change']['number']}: {change_text(found['change'])}")
+        parts.append(ChangeBar(found["change"], head=f"change {found['change']['number']}: "))
         if not found["is_running"]:
             parts.append("The next `stepwell run` goes on with it.")
     if found["fault"] is not None:
@@ -331,10 +375,12 @@ def _plan_text(found: dict[str, Any]) -> RenderableType:
         *([table] if found["moves"] else []),
         f"{share_text(found['slots'])} of the slots would move" + _bytes_text(found),
     ]
-    if found["cold_s"] is not None:
-        parts.append(
-            f"Estimated time: {_times_text(found)}. New workers take some seconds to start, and a checkpoint follows."
-        )
+    if found["expected"] is not None:
+        parts.append(_expected_table(found["expected"]))
+        parts.append("New workers take some seconds to start, and a checkpoint follows.")
+    parts += [f"Free on the disk of {host}: {size_text(free)}." for host, free in sorted(found["free_bytes"].items())]
+    if found["bytes"] is not None and any(found["bytes"] > free for free in found["free_bytes"].values()):
+        parts.append("A change that has too little room on the disk of a destination is refused.")
     parts.append(_unsplit_text(found["unsplit"]))
     return Group(*parts)
 
@@ -349,11 +395,15 @@ def _bytes_text(found: dict[str, Any]) -> str:
     return f", about {size_text(found['bytes'])} of state."
 
 
-def _times_text(found: dict[str, Any]) -> str:
-    cold, (low, high) = time_text(found["cold_s"]), map(time_text, found["live_s"])
-    if cold == high:
-        return cold
-    return f"cold {cold}, in which no step runs; live {low} if little is to be read, or up to {high} under load, while steps go on"
+def _expected_table(expected: dict[str, dict[str, Any]]) -> RenderableType:
+    table = plain_table("mode", "expected time", "no step runs for", "from")
+    for mode, each in expected.items():
+        least, most = map(time_text, each["seconds"])
+        times = least if least == most else f"{least} if little is read, up to {most} under load"
+        pause = "a cut at a time" if each["pause_s"] is None else f"about {pause_text(each['pause_s'])}"
+        origin = "the last such change" if each["is_measured"] else "an estimate"
+        table.add_row(mode, times, pause, origin)
+    return table
 
 
 def _unsplit_text(unsplit: dict[str, Any]) -> str:

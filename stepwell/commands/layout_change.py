@@ -15,7 +15,7 @@ from engine.model.layout import Policy
 from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import err, note
-from stepwell.commands.layout_text import change_text
+from stepwell.commands.layout_text import ChangeBar
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, LayoutRefused, NotRunning
@@ -40,7 +40,8 @@ def follow(
     number = asked["change"]["number"]
     deadline = None if wait_s is None else time.monotonic() + wait_s
     pid = client.endpoint().pid
-    live = None if quiet else Live(change_text(asked["change"]), console=err, auto_refresh=False, transient=True)
+    # A file gets the end of the change alone, as lines of text.
+    live = None if quiet else Live(ChangeBar(asked["change"]), console=err, auto_refresh=False, transient=True)
     try:
         with live or nullcontext():
             while True:
@@ -49,7 +50,7 @@ def follow(
                 if _is_over(layout, number):
                     break
                 if live is not None and "change" in layout:
-                    live.update(_with_fault(change_text(layout["change"]), status["layout_fault"]), refresh=True)
+                    live.update(ChangeBar(layout["change"], status["layout_fault"]), refresh=True)
                 if deadline is not None and time.monotonic() > deadline:
                     raise StepwellError(f"the change is not settled after {wait_s:g} s. It goes on.", GOES_ON)
                 time.sleep(LOOK_SECONDS)
@@ -58,10 +59,6 @@ def follow(
         raise
     _judge(status, number, workers)
     return status
-
-
-def _with_fault(text: str, fault: str | None) -> str:
-    return text if fault is None else f"{text}; {fault}"
 
 
 def _is_over(layout: dict[str, Any], number: int) -> bool:

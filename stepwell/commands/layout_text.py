@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
 from base.slots import SLOTS
+
+BAR_WIDTH = 40
+"""Columns: the text beside it needs the rest of a narrow terminal."""
 
 
 def size_text(size: float) -> str:
@@ -22,6 +30,11 @@ def time_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def pause_text(seconds: float) -> str:
+    """Of a time in which no step runs."""
+    return f"{1e3 * seconds:.0f} ms" if seconds < 1 else time_text(seconds)
 
 
 def share_text(slots: int) -> str:
@@ -42,18 +55,13 @@ def shares_text(members: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def rate_of(change: Mapping[str, Any]) -> float | None:
-    """Bytes per second since the change has begun to move; None if it is not known."""
-    return change["bytes_moved"] / change["seconds"] if change.get("seconds") else None
-
-
 def change_text(change: Mapping[str, Any]) -> str:
     """A change under way: what it leads to, and how far it is."""
     count = change["workers"]
     parts = [f"to {count} worker{'s' if count > 1 else ''}, {change['mode']}"]
-    if change.get("is_paused"):
-        parts.append("paused")
-    left, rate = change.get("bytes_left"), rate_of(change)
+    if change.get("state"):
+        parts.append(change["state"])
+    left, rate = change.get("bytes_left"), change.get("bytes_per_s")
     if "bytes_moved" in change:
         parts.append(f"{size_text(change['bytes_moved'])} moved")
     if not change["slots_left"]:
@@ -74,8 +82,39 @@ def change_text(change: Mapping[str, Any]) -> str:
 def done_text(change: Mapping[str, Any]) -> str:
     """A change that is settled: what it moved, how long that took, and how long it held a step up."""
     moved = f"{size_text(change['bytes_moved'])} moved in {time_text(change['elapsed_s'])}"
-    if change["mode"] == "cold":
-        return f"{moved}, in which no step ran"
-    if change["mode"] == "hot":
-        return f"{moved}; no step ran for {change['cuts_ms']:g} ms of that"
-    return f"{moved} and {change['cuts']} cuts, the longest of which took {change['longest_cut_ms']:g} ms"
+    pause = f"no step could begin for up to {change['longest_pause_ms']:g} ms"
+    if change["mode"] == "live":
+        return f"{moved} and {change['cuts']} cuts; {pause}"
+    return f"{moved}; {pause}"
+
+
+class ChangeBar:
+    """A change under way: what `change_text` says, and on a terminal a bar of the bytes that have moved."""
+
+    def __init__(self, change: Mapping[str, Any], fault: str | None = None, head: str = "") -> None:
+        self._change = change
+        self._text = head + change_text(change) + ("" if fault is None else f"; {fault}")
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if console.is_terminal:
+            yield self._bar()
+        yield escape(str(self))
+
+    def _bar(self) -> RenderableType:
+        share = moved_share(self._change)
+        if share is None:
+            return ProgressBar(total=None, width=BAR_WIDTH)
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(ProgressBar(total=1.0, completed=share, width=BAR_WIDTH), f"{100 * share:.0f} %")
+        return bar
+
+
+def moved_share(change: Mapping[str, Any]) -> float | None:
+    """The part of the bytes that has moved; None if they are not counted yet."""
+    moved, left = change.get("bytes_moved", 0), change.get("bytes_left")
+    if left is None:
+        return None
+    return 1.0 if moved + left == 0 else float(moved / (moved + left))

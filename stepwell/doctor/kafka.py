@@ -6,9 +6,10 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
+from base.fault import Fault
 from coordinator.specification import log_topic_of
 from io_kafka.clients.settings import KafkaSettings, brokers_of, client_version
-from io_kafka.clients.step_log_reader import LOG_CONFIG
+from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault, UnknownTopic
 from stepwell.doctor.check import Check
@@ -78,6 +79,30 @@ def log_check(topics: Topics, pipeline: str) -> Check:
             f"Records would be lost; set {wanted} on a topic of one partition.",
         )
     return Check("step log", "OK", name)
+
+
+def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) -> list[Check]:
+    """Whether a change of the layout is under way, as the step log has it; nothing for a pipeline that has never run."""
+    name = log_topic_of(pipeline)
+    if _facts(topics, name) is None:
+        return []
+    try:
+        log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
+    except Fault as fault:
+        return [Check("layout", "WARN", str(fault), "Look at the step log's topic.")]
+    if log.layout is None:
+        return []
+    count = len(log.layout.placed.members)
+    if log.change is None or log.target is None:
+        return [Check("layout", "OK", f"{count} workers")]
+    return [
+        Check(
+            "layout",
+            "OK",
+            f"{count} workers; a {log.change.mode} change to {len(log.target.members)} is under way",
+            "`stepwell layout show` shows how far it is. Without a service, the next `stepwell run` goes on with it.",
+        )
+    ]
 
 
 def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:

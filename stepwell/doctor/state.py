@@ -1,19 +1,24 @@
-"""Checks of the state on this machine: whether every worker's database can be opened, whether they have a version in common, and whether a
-dead service has left its endpoint."""
+"""Checks of the state on this machine: whether the databases can be opened, whether there is a version in which they own all slots, and whether
+a dead service has left its endpoint.
+
+A change of the layout makes databases that `circuit.json` does not name, and a run that goes on with it after a crash removes those that own
+nothing any more. So the slots that the databases own are judged, and not their number.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from base.slots import SlotSet, owning, why_no_partition
 from base.version import VersionId
 from coordinator.circuit_file import StateOwner, read_owner
-from coordinator.core import NoCommonVersion, common_version
 from stepwell.doctor.check import Check
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers
 from stepwell.service.last_run import read_last_run
 from storage.database import Database
-from storage.errors import StorageError
+from storage.errors import NoDatabase, StorageError
 from storage.host_folder import HostFolder
 
 _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."
@@ -48,20 +53,38 @@ def _on_hosts(folder: Path, owner: StateOwner) -> Check:
 
 
 def _versions(folder: HostFolder, owner: StateOwner) -> Check:
-    found: dict[int, tuple[VersionId, ...]] = {}
-    for worker, name in enumerate(owner.databases):
+    found: dict[str, dict[VersionId, SlotSet]] = {}
+    faults: list[StorageError] = []
+    for name in sorted({*folder.names(), *owner.databases}):
         try:
-            found[worker] = Database.versions(folder.databases / name)
+            found[name] = Database.owned_by_version(folder.databases / name)
+        except NoDatabase as fault:
+            if name in owner.databases:
+                faults.append(fault)
         except StorageError as fault:
-            return Check("state", "FAIL", str(fault), _REBUILD)
-    try:
-        latest = common_version(found)
-    except NoCommonVersion as fault:
-        return Check("state", "FAIL", str(fault), _REBUILD)
+            faults.append(fault)
+    for version in sorted({version for held in found.values() for version in held}, reverse=True):
+        owned = {name: held[version] for name, held in found.items() if version in held}
+        if why_no_partition(dict(enumerate(owned.values()))) is None:
+            return _whole(version, owning(owned), owner)
+    if faults:
+        return Check("state", "FAIL", str(faults[0]), _REBUILD)
+    shown = "; ".join(
+        f"{name}: {', '.join(f'{v.version} (step {v.step}) with {owned}' for v, owned in held.items())}"
+        for name, held in found.items()
+    )
+    return Check("state", "FAIL", f"at no checkpoint do the databases own each slot once: {shown}", _REBUILD)
+
+
+def _whole(version: VersionId, owners: Mapping[str, SlotSet], owner: StateOwner) -> Check:
+    """All slots have an owner at `version`."""
+    text = f"{len(owners)} of {len(owners)} databases at checkpoint {version.version}, before step {version.step}"
+    if set(owners) == set(owner.databases):
+        return Check("state", "OK", text)
     return Check(
         "state",
         "OK",
-        f"{len(owner.databases)} of {len(owner.databases)} databases at checkpoint {latest.version}, before step {latest.step}",
+        f"{text}; the last settled layout had {len(owner.databases)}, so a change of the layout is under way, or was just settled",
     )
 
 

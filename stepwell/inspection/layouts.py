@@ -14,11 +14,20 @@ from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
 
 COLD_BYTES_PER_S = 150e6
-"""What a cold change moves, with the destination's writes and the fold. An estimate: disks differ."""
+"""What a cold change moves, with the destination's writes and the fold. An estimate: disks differ. BENCHMARKS.md has what was measured."""
 
 LIVE_SLOWER_MAX = 8.3
 """How much longer a live change takes if steps follow each other without a gap: the cuts and the overlap of steps that they cost get 0.12 of the
 time (LIVE_SHARE in coordinator/cut_budget.py). If nothing is to be read, a live change is as fast as a cold one."""
+
+HOT_SLOWER_MAX = 6.0
+"""The same of a hot change, whose copies share the cores and the disk with the steps: BENCHMARKS.md has 17 to 52 MB/s under full load."""
+
+HOT_PAUSE_S = 0.5
+"""In which no step of a hot change runs: about half of a step of 100,000 rows, for what is new since the copies were made."""
+
+Measured = Mapping[str, Mapping[str, float]]
+"""By mode: the rate and the longest pause of the last change in this mode, as in `Status.layout`."""
 
 
 def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,9 +95,17 @@ def _member(
     }
 
 
-def plan_of(origin: Layout, workers: int, policy: Policy | None, state_bytes: int | None) -> dict[str, Any]:
+def plan_of(
+    origin: Layout,
+    workers: int,
+    policy: Policy | None,
+    state_bytes: int | None,
+    measured: Measured | None = None,
+    free: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
     """What a change of `origin` to so many workers would move. Bytes are an estimate from the size of all state, None if that is not known: the
-    routing hash spreads the keys evenly over the slots, but some keys have more state than others."""
+    routing hash spreads the keys evenly over the slots, but some keys have more state than others. `free`: the free bytes of the disks, by
+    host."""
     target = origin.with_policy(policy or origin.policy).with_workers(workers)
     ways = [
         {"source": source, "destination": destination, "slots": len(slots), **_part(len(slots), state_bytes)}
@@ -96,7 +113,6 @@ def plan_of(origin: Layout, workers: int, policy: Policy | None, state_bytes: in
     ]
     moved = sum(way["slots"] for way in ways)
     total = _part(moved, state_bytes)
-    cold_s = None if total["bytes"] is None else round(total["bytes"] / COLD_BYTES_PER_S, 3)
     return {
         "workers": {"now": len(origin.members), "then": workers},
         "shards": {"now": origin.shards, "then": target.shards},
@@ -105,10 +121,30 @@ def plan_of(origin: Layout, workers: int, policy: Policy | None, state_bytes: in
         "moves": ways,
         "slots": moved,
         **total,
-        "cold_s": cold_s,
-        "live_s": None if cold_s is None else [cold_s, round(LIVE_SLOWER_MAX * cold_s, 3)],
+        "expected": None if total["bytes"] is None else expected(total["bytes"], measured or {}),
+        "free_bytes": dict(free or {}),
         "unsplit": {"slot": 0, "owner_now": origin.owners[0], "owner_then": target.owners[0]},
     }
+
+
+def expected(moved_bytes: int, measured: Measured) -> dict[str, dict[str, Any]]:
+    """About how long a change takes that moves so much, by mode: the least and the most seconds, and the longest time without a step. What
+    was measured of the last change in a mode goes before the estimates; `is_measured` says so. A cold change is its own pause."""
+    cold_s = moved_bytes / COLD_BYTES_PER_S
+    estimates = {
+        "live": (cold_s, LIVE_SLOWER_MAX * cold_s, None),
+        "hot": (cold_s, HOT_SLOWER_MAX * cold_s, HOT_PAUSE_S),
+        "cold": (cold_s, cold_s, cold_s),
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for mode, (least_s, most_s, pause_s) in estimates.items():
+        if (last := measured.get(mode)) is not None:
+            least_s = most_s = moved_bytes / last["bytes_per_s"]
+            pause_s = least_s if mode == "cold" else last["pause_ms"] / 1e3
+        seconds = [round(least_s, 3), round(most_s, 3)]
+        pause_s = None if pause_s is None else round(pause_s, 3)
+        found[mode] = {"seconds": seconds, "pause_s": pause_s, "is_measured": last is not None}
+    return found
 
 
 def _part(slots: int, state_bytes: int | None) -> dict[str, Any]:

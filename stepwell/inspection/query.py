@@ -8,6 +8,9 @@ How it works: the committed layers of the databases are read, each in one transa
 service read them (coordinator/questions.py). While a checkpoint is being folded, the workers have
 different versions for a moment. In this case all are read again. Only the views that the query names are read. To find them, the query is
 first analysed over empty views.
+
+Which databases count: those whose owned slots, at one version, are all slots once. `circuit.json` names the workers of the last settled layout.
+While the layout changes, others may own slots, and a run that goes on after a crash removes the databases of those that own none any more.
 """
 
 from __future__ import annotations
@@ -110,16 +113,21 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
 def read_contents(
     folder: Path, databases: HostFolder, circuit: Circuit, names: Sequence[str]
 ) -> tuple[VersionId, list[pa.Table]]:
-    """The views' content from all workers. `folder`: the project's, which says who they are. Raises NoState if the workers do not reach the same
-    version in time."""
+    """The views' content from all workers. `folder`: the project's, which names them. Raises NoDatabase if one of them is gone and the others do
+    not own all slots, and NoState if the workers do not reach the same version in time."""
     planned = plan(circuit)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
+    before: set[VersionId] | None = None
     while True:
-        found = _readable(folder, databases, planned, names)
+        found, gone = _readable(folder, databases, planned, names)
         for version in sorted({part.version for part in found.values()}, reverse=True):
             parts = [part for part in found.values() if part.version == version]
             if why_no_partition({i: part.owned for i, part in enumerate(parts)}) is None:
                 return version, [pa.concat_tables(part.tables[i] for part in parts) for i in range(len(names))]
+        versions = {part.version for part in found.values()}
+        if gone is not None and (time.monotonic() > deadline or (len(versions) < 2 and versions == before)):
+            raise gone  # no fold is under way that would make the others whole
+        before = versions
         if time.monotonic() > deadline:
             shown = ", ".join(f"worker {worker}: step {part.version.step}" for worker, part in found.items())
             raise NoState(
@@ -129,16 +137,19 @@ def read_contents(
         time.sleep(LOOK_SECONDS)
 
 
-def _readable(folder: Path, databases: HostFolder, planned: Plan, names: Sequence[str]) -> dict[str, WorkerContents]:
-    """What each worker's database holds. A change of the layout makes workers, which are not in `circuit.json` yet, and removes others."""
+def _readable(
+    folder: Path, databases: HostFolder, planned: Plan, names: Sequence[str]
+) -> tuple[dict[str, WorkerContents], NoDatabase | None]:
+    """What each worker's database holds, and the fault of one that `circuit.json` names and that is not there."""
     found: dict[str, WorkerContents] = {}
+    gone: NoDatabase | None = None
     for name in sorted({*databases.names(), *_members(folder)}):
         try:
             found[name] = read_views(databases.databases / name, planned, names)
-        except NoDatabase:
-            if name in _members(folder):  # it has not been removed meanwhile
-                raise
-    return found
+        except NoDatabase as fault:
+            if name in _members(folder):  # it has not left meanwhile
+                gone = fault
+    return found, gone
 
 
 def _members(folder: Path) -> tuple[str, ...]:

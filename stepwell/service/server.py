@@ -52,6 +52,17 @@ ASKED_OF_A_CHANGE: Mapping[str, LayoutRequest] = {
     "abort": TurnRequest("abort"),
 }
 
+OF_A_CHANGE = (
+    "slots_left",
+    "bytes_moved",
+    "bytes_left",
+    "bytes_per_s",
+    "seconds_left",
+    "longest_cut_ms",
+    "longest_pause_ms",
+)
+"""What the metrics have of a change under way. `longest_pause_ms`: the longest time in which no step could begin because of it."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -207,15 +218,13 @@ def metrics(board: StatusBoard) -> bytes:
 
 
 def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:
-    """The gauges of the layout. Without a change its numbers are 0; bytes that are not counted yet are left out."""
+    """The gauges of the layout. Without a change its numbers are 0; what is not known yet, such as bytes that are not counted, is left out."""
     change = layout.get("change")
     shown: dict[str, float | None] = {
         "workers": len(layout.get("members", ())),
         "layout_number": layout.get("number"),
         "layout_changing": int(change is not None),
-        "layout_slots_left": 0 if change is None else change["slots_left"],
-        "layout_bytes_moved": 0 if change is None else change["bytes_moved"],
-        "layout_bytes_left": 0 if change is None else change["bytes_left"],
-        "layout_longest_cut_ms": 0 if change is None else change["longest_cut_ms"],
     }
+    for name in OF_A_CHANGE:
+        shown[f"layout_{name}"] = 0 if change is None else change[name]
     return {name: number for name, number in shown.items() if number is not None}

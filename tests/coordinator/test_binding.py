@@ -355,6 +355,9 @@ def test_a_worker_that_owns_nothing_is_not_asked_for() -> None:
     alone = [found(0, V2, V3)]
     result = bind(offers(("a", alone), ("a", alone)), SHRINKING, final=True)
     assert isinstance(result, Bound) and result.births == {0: "0"}
+    empty = [found(0, V2, V3), found(1, V2)]  # its folder is there, without the version in which it owns nothing
+    result = bind(offers(("a", empty), ("a", empty)), SHRINKING, final=True)
+    assert isinstance(result, Bound) and result.births == {0: "0"}
     behind = [found(0, V2)]
     assert bind(offers(("a", behind), ("a", behind)), SHRINKING, final=True) == Missing({1: ()})
 

@@ -19,7 +19,7 @@ from engine.run.tasks import TaskSetup
 
 
 def folded(tables: dict[int, int], disk: dict[str, int]) -> Folded:
-    return Folded(versions=(), table_bytes=tables, disk_bytes=disk)
+    return Folded(versions=(), table_bytes=tables, disk_bytes=disk, free_bytes=0)
 
 
 def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:

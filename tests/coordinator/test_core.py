@@ -35,6 +35,7 @@ from coordinator.core import (
     common_version,
 )
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.layout_records import ChangeMode
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -585,6 +586,24 @@ def test_a_change_begins_although_each_checkpoint_takes_as_long_as_the_interval_
     assert isinstance(action, LogChange)
     shrink(action, core, log)
     assert core.request_periodic_checkpoint(log), "a cut does not wait for the end of a fold"
+
+
+@pytest.mark.parametrize("mode", ["live", "cold"])
+def test_a_change_that_has_something_to_do_holds_up_the_next_step(mode: ChangeMode) -> None:
+    """While the workers have no step: a cold one from the request on, and a live one for its actions alone."""
+    core, log = opened(), Log(divided=1)
+    assert not core.is_held_up(log)
+    core.change.request(Wanted(mode, target(0), None), log)
+    assert core.is_held_up(log)
+    shrink(core.next(log), core, log)
+    assert core.is_held_up(log) == (mode == "cold")
+    core.change.is_weighed = True
+    assert core.is_held_up(log)
+    core.running = 0
+    assert not core.is_held_up(log), "the workers have a step"
+    core.running = None
+    shrink(core.next(log), core, log)
+    assert core.change.is_moved(log) and core.is_held_up(log) == (mode == "cold")
 
 
 # All sequences of requests

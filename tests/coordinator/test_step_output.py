@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 
 from coordinator.specification import OutputTopic, PipelineSpec
-from coordinator.step_output import StepResult, gather
+from coordinator.step_output import StepResult, check_read, gather
 from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, Output, Source
 from engine.operators.output import OUTPUT_MESSAGES
@@ -16,6 +17,8 @@ from engine.resident.crew import WorkerOutput
 from engine.resident.worker import _done
 from engine.run.sources import Checksum, DeadLetter, SourceReport
 from engine.run.tasks import StageTimes, StepOutcome
+from io_kafka.offsets import OffsetRange
+from io_kafka.step_log.records import InputChecksum
 
 TYPES = (pa.int64(),)
 PLAN = plan(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))
@@ -63,3 +66,16 @@ def test_an_output_without_messages_is_in_the_result() -> None:
         ("out", "out-topic", []),
         ("dead-letter:dead", "dead", []),
     ]
+
+
+@pytest.mark.parametrize("read", [[0], [0, 2, 2], [0, 1, 2], []])
+def test_a_range_that_was_not_read_once_is_noticed(read: list[int]) -> None:
+    ranges = [OffsetRange("in", 0, 5, 8), OffsetRange("in", 1, 4, 4), OffsetRange("in", 2, 0, 1)]
+    given = [InputChecksum(topic="in", partition=partition, messages=1, checksum="0") for partition in read]
+    with pytest.raises(AssertionError, match=r"step 7 has input of .* nothing was written"):
+        check_read(7, ranges, given)
+
+
+def test_an_empty_range_is_read_by_nobody() -> None:
+    inputs = [InputChecksum(topic="in", partition=2, messages=1, checksum="0")]
+    check_read(7, [OffsetRange("in", 1, 4, 4), OffsetRange("in", 2, 0, 1)], inputs)

@@ -131,6 +131,33 @@ def test_a_change_of_the_layout_broken_off_at_every_point(play: Playground, mode
     oracle.verify_twin(play.twin(resolved, story, workers=1))
 
 
+IN_A_RECOVERY: tuple[Point, ...] = tuple(point for point in RECOVERY if point != "replay.compared")
+"""Every recovery comes to these."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["hot", "cold", "live"])
+def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: ChangeMode) -> None:
+    """A change is broken off at every point, and then the run that goes on with it, at a point of its recovery."""
+    resolved = project(play, 2)
+    with play.oracle(resolved) as oracle:
+        send(play, 0)
+        play.run(resolved, threads())
+        for number, (workers, point) in enumerate(changes(mode), start=1):
+            send(play, number)
+            with arm(Order(point, "raise")), pytest.raises(Crash, match=point):
+                play.run(**changing(resolved, workers, mode), cluster=threads(one_for_all=True))
+            Database.close_all()
+            second = IN_A_RECOVERY[number % len(IN_A_RECOVERY)]
+            with arm(Order(second, "raise")), pytest.raises(Crash, match=second):
+                play.run(resolved, threads(one_for_all=True))
+            Database.close_all()
+            play.run(resolved, threads())
+            assert members(play, resolved) == workers, f"the change that ended at {point} and {second} does not go on"
+        story = oracle.verify(sums.batch(play))
+    oracle.verify_twin(play.twin(resolved, story, workers=1))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode) -> None:
     """The same run goes back to its checkpoint, and ends the change."""

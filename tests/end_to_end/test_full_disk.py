@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from base.fault import ExitCode, exit_code_of
+from coordinator.room import NoRoom
 from storage.database import Database
 from storage.errors import StorageFull
 from tests.end_to_end import sums
@@ -70,6 +71,55 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, smal
         story = oracle.verify(sums.batch(play), sample=2)
     oracle.verify_twin(play.twin(on(play.folder, resolved), story, workers=3))
     assert len(said) >= 3 and all("Free some space on that disk" in text for text in said), said
+
+
+def test_a_change_of_the_layout_needs_room_and_goes_on_when_there_is_some(play: Playground, small_disk: Path) -> None:
+    """A third of 8 MB would move. With 1 MB free the change is refused. With 4 MB it begins, and the disk is full when what has moved is folded.
+    Then there is room, or the next run leads the change back."""
+    play.topic("in")
+    resolved = on(small_disk, sums.project(play, rows=2000, workers=2))
+    with play.oracle(resolved) as oracle:
+        play.send("in", wide(0, 8000))
+        play.run(resolved)
+        Database.close_all()
+        for leave_kb, is_begun in ((1024, False), (4096, True)):
+            fault = changed_on_a_full_disk(play, resolved, 3, small_disk, leave_kb)
+            assert exit_code_of(fault) == ExitCode.STATE and "Free some space on that disk" in str(fault)
+            assert isinstance(fault, StorageFull if is_begun else NoRoom), fault
+            assert (play.log(resolved).change is not None) == is_begun
+        play.run(resolved)
+        assert members(play, resolved) == 3, "the change goes on"
+        fault = changed_on_a_full_disk(play, resolved, 1, small_disk, 8192)
+        assert isinstance(fault, StorageFull) and play.log(resolved).change is not None
+        play.run(to(resolved, 3))
+        assert members(play, resolved) == 3, "the change is led back"
+        story = oracle.verify(sums.batch(play), sample=2)
+    oracle.verify_twin(play.twin(on(play.folder, resolved), story, workers=3))
+
+
+def changed_on_a_full_disk(
+    play: Playground, resolved: Resolved, workers: int, disk: Path, leave_kb: int
+) -> StorageFull | NoRoom:
+    """The fault that ends the run."""
+    ballast = fill(disk, leave_kb << 10)
+    try:
+        with pytest.raises((StorageFull, NoRoom)) as raised:
+            play.run(to(resolved, workers))
+    finally:
+        Database.close_all()
+        ballast.unlink()
+    return raised.value
+
+
+def to(resolved: Resolved, workers: int) -> Resolved:
+    """As `stepwell run --workers N`."""
+    return replace(resolved, spec=replace(resolved.spec, workers_now=workers))
+
+
+def members(play: Playground, resolved: Resolved) -> int:
+    log = play.log(resolved)
+    assert log.layout is not None and log.change is None
+    return len(log.layout.placed.members)
 
 
 def on(folder: Path, resolved: Resolved) -> Resolved:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -104,6 +106,7 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
             assert (done["workers"], done["mode"], done["outcome"]) == (workers, asked.mode, "changed")
             assert done.get("protocol", "batches") == asked.protocol
             assert done["cuts"] > 0 and done["bytes_moved"] > 0 and done["elapsed_s"] >= done["seconds"]
+            assert done["longest_pause_ms"] >= done["longest_cut_ms"] > 0, "no step can begin during a cut"
             run.wait_until(lambda status, steps=steps: status["steps_run"] > steps)  # type: ignore[misc]
     assert play.run(resolved, threads())["error"] is None
     assert 0 not in play.check(resolved).values()
@@ -235,6 +238,40 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
     play.run(resolved, threads())
     assert 0 not in play.check(resolved).values()
     play.check_steps(resolved)
+
+
+TURNS = 10
+TURN_SECONDS_MAX = 1.0
+"""After a change was asked for. With so small a budget it takes some seconds."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("reason", ["reverse", "abort"])
+def test_changes_that_are_ended_at_random_moments(play: Playground, reason: Literal["reverse", "abort"]) -> None:
+    """Of any mode, while rows come. The outputs are the bytes of a run that has never changed, over the same divisions."""
+    dice, resolved, outcomes = random.Random(len(reason)), resolved_for(play, 2), Counter[str]()
+    with play.oracle(resolved) as oracle:
+        everything.send(play, 1)
+        with play.running(resolved, threads()) as run:
+            run.wait_until(lambda status: status["steps_run"] > 0)
+            for seed in range(2, 2 + TURNS):
+                mode: Any = dice.choice(("live", "live", "hot", "cold"))
+                workers = dice.choice([n for n in (1, 2, 3, 4) if n != len(slots_of(run))])
+                budget_bytes = 300 if mode == "live" else None
+                run.requests.ask_layout(ChangeRequest(workers, mode, budget_bytes=budget_bytes), WAIT_SECONDS_MAX)
+                everything.send(play, seed)
+                time.sleep(dice.uniform(0.0, TURN_SECONDS_MAX))
+                with suppress(ChangeRefused):  # it is settled, or its intent is not yet in the log
+                    run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)
+                run.wait_until(lambda status: "change" not in status["layout"])
+                layout = play.log(resolved).layout
+                assert layout is not None
+                outcomes[layout.outcome] += 1
+        play.run(resolved, threads())
+        assert outcomes["reversed"] + outcomes["aborted"] > TURNS // 4, outcomes
+        story = oracle.verify(play.batch(resolved), sample=3, seed=len(reason))
+    assert 0 not in play.check(resolved).values()
+    oracle.verify_twin(play.twin(resolved, story, workers=2))
 
 
 class FullLauncher(ThreadLauncher):

@@ -15,9 +15,10 @@ from base.version import EMPTY, VersionId
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import StaleTask
-from engine.model.circuit import Output, Source
+from engine.model.circuit import Output, Source, View
 from engine.model.placement import Placement
 from engine.rows import zset
+from engine.run.contents import read_views
 from engine.run.cut import PartOfTable, TablePiece, absorb, exported, first_free_numbers, parts_of, piece_of, release
 from engine.run.exchange import ExchangeMessage
 from engine.run.in_process import InProcess
@@ -230,6 +231,24 @@ def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) ->
             assert not list(transaction.staged_keys(staged)) and transaction.get_staged() == NO_SLOTS
     workers.copied.clear()
     assert [workers.step(given) for given in steps[1:]] == expected[1:]
+
+
+def test_a_query_does_not_see_copies(workers: Workers) -> None:
+    """Although they are in a version."""
+    workers.step(history(6)[0])
+    workers.commit(1)
+    before = contents(workers)
+    assert any(before)
+    workers.copy_to(Placement(0, {0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}, {}), 1.0, Random(3))
+    workers.commit(2)
+    assert contents(workers) == before
+
+
+def contents(workers: Workers) -> list[list[str]]:
+    """The rows of the kept views, of all workers together."""
+    names = [node.name for node in CIRCUIT.nodes if isinstance(node, View) and node.kept]
+    parts = [read_views(workers.folder / str(worker), PLAN, names).tables for worker in range(WORKERS)]
+    return [sorted(str(row) for table in tables for row in table.to_pylist()) for tables in zip(*parts, strict=True)]
 
 
 def test_copies_of_runs_that_are_gone_do_not_count(workers: Workers) -> None:

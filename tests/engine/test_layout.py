@@ -126,6 +126,20 @@ def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> 
         assert slot_of(found) in placement.owned[worker]
 
 
+def test_other_members_read_all_partitions_and_own_what_they_owned() -> None:
+    """A partition moves only if its reader leaves or has too many, because the worker that reads one reads ahead."""
+    before = Placement.first(Layout.first(Fixed(8), 2).owned, {"a": 4, "b": 2})
+    assert before.readers == {"a": (0, 1, 0, 1), "b": (0, 1)}
+    grown = before.with_members([0, 1, 5])
+    grown.check()
+    assert grown.number == before.number + 1 and grown.owned == {**before.owned, 5: NO_SLOTS}
+    assert grown.readers == {"a": (0, 1, 0, 1), "b": (5, 5)}
+    back = grown.with_members([0, 1])
+    back.check()
+    assert back.readers == before.readers and back.owned == before.owned
+    assert [back.reader_of("a", partition) for partition in (3, 4)] == [1, 0]
+
+
 def test_a_placement_without_an_owner_for_a_slot_is_refused() -> None:
     with pytest.raises(AssertionError, match="no worker owns slots 3"):
         Placement(0, {0: SlotSet.of([(0, 3), (4, SLOTS)])}, {}).check()

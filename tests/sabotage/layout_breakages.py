@@ -13,6 +13,10 @@ STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engin
 TEST_CUT = "tests/engine/test_cut.py"
 ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/cut_budget.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
+CUT, DATABASE, PROGRESS = "engine/run/cut.py", "storage/database.py", "coordinator/change_progress.py"
+TEST_LAYOUT, TEST_ROOM = "tests/engine/test_layout.py", "tests/coordinator/test_room.py"
+TEST_VIEWS, TEST_CORE = "tests/end_to_end/test_views_in_a_change.py", "tests/coordinator/test_core.py"
+TEST_PROGRESS = "tests/coordinator/test_change_progress.py"
 TEST_LOG = "tests/io_kafka/test_step_log.py"
 ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded", "6 two versions"
 
@@ -325,5 +329,192 @@ LAYOUT = (
         ONE_OWNER,
         (Edit(RULES, "        if foreign != NO_SLOTS:\n", "        if foreign is None:\n"),),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "cut-done-twice",
+        "A worker does not look whether it has done a cut already.",
+        ONE_OWNER,
+        (
+            Edit(
+                CUT,
+                'if it owns some of the slots."""\n    if transaction.get_cut() >= number:\n',
+                'if it owns some of the slots."""\n    if number.batch < 0:\n',
+            ),
+        ),
+        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_have_moved",),
+        tells="which the worker owns already",
+    ),
+    Breakage(
+        "version-asked-of-all-folders",
+        "A version is opened only if every folder has it, also that of a worker that owns nothing in it.",
+        VERSIONS,
+        (
+            Edit(
+                BINDING,
+                "any(copy.birth == birth and version in copy.versions for copy in held.get(number, ()))\n"
+                "            for number, birth in births.items()\n",
+                "any(version in copy.versions for copy in held.get(number, ())) for number in {*held, *births}\n",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_a_worker_that_owns_nothing_is_not_asked_for",),
+    ),
+    Breakage(
+        "checkpoint-with-the-owners-of-the-layout",
+        "A checkpoint during a change records who owned what before the change.",
+        ONE_OWNER,
+        (
+            Edit(
+                LAYOUTS,
+                "    return Placed.of({worker: births[worker] for worker in staying}, placement.owned)\n",
+                "    assert state.layout is not None and births\n    return state.layout.placed\n",
+            ),
+        ),
+        (f"{TEST_LAYOUTS}::test_a_checkpoint_records_who_owns_what_at_that_moment",),
+    ),
+    Breakage(
+        "even-split",
+        "A change gives each member neighbouring shards, so half of the state moves from two workers to three.",
+        "no repeated work",
+        (
+            Edit(
+                "engine/model/layout.py",
+                "        owners = quota(stretched(self.owners, max(needed, self.shards)), members)\n",
+                "        shards, ordered = max(needed, self.shards), sorted(members)\n"
+                "        owners = tuple(ordered[shard * len(ordered) // shards] for shard in range(shards))\n",
+            ),
+        ),
+        (
+            f"{TEST_LAYOUT}::test_from_any_number_of_workers_to_the_next_and_back_the_minimum_moves",
+            f"{TEST_LAYOUT}::test_two_to_three_workers_move_a_third",
+        ),
+    ),
+    Breakage(
+        "partitions-stay-with-workers-that-left",
+        "Input partitions keep their readers, also if these leave.",
+        SILENCE,
+        (
+            Edit(
+                "engine/model/placement.py",
+                "        readers = quota([self.readers[topic][number] for topic, number in every], owned)\n",
+                "        readers = [self.readers[topic][number] for topic, number in every]\n",
+            ),
+        ),
+        (f"{TEST_LAYOUT}::test_other_members_read_all_partitions_and_own_what_they_owned",),
+    ),
+    Breakage(
+        "query-sees-copies",
+        "A query counts the copies of slots that their worker does not own.",
+        ONE_OWNER,
+        (
+            Edit(
+                DATABASE,
+                "            yield present.last, Transaction(tuple(layers), writable=False)\n",
+                "            shown = Transaction(tuple(layers), writable=False)\n"
+                "            shown._staged = type(shown._staged)(SlotSet(()))\n"
+                "            yield present.last, shown\n",
+            ),
+        ),
+        (f"{TEST_CUT}::test_a_query_does_not_see_copies",),
+    ),
+    Breakage(
+        "worker-that-is-gone-fails-a-query",
+        "A query needs every database that circuit.json names, also that of a worker that owned nothing any more.",
+        SILENCE,
+        (
+            Edit(
+                "stepwell/inspection/query.py",
+                "                gone = fault\n    return found, gone\n",
+                "                raise\n    return found, gone\n",
+            ),
+        ),
+        (f"{TEST_VIEWS}::test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed",),
+        tells="There is no database",
+    ),
+    Breakage(
+        "query-waits-for-a-database-that-is-gone",
+        "A query looks for half a minute for a database that is lost.",
+        SILENCE,
+        (
+            Edit(
+                "stepwell/inspection/query.py",
+                "        if gone is not None and (time.monotonic() > deadline or (len(versions) < 2 and versions == before)):\n",
+                "        if gone is not None and time.monotonic() > deadline:\n",
+            ),
+        ),
+        (f"{TEST_VIEWS}::test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed",),
+    ),
+    Breakage(
+        "doctor-misses-workers-without-slots",
+        "The doctor advises to rebuild a state of which a database without slots was removed.",
+        SILENCE,
+        (
+            Edit(
+                "stepwell/doctor/state.py",
+                "    for version in sorted({version for held",
+                '    if faults:\n        return Check("state", "FAIL", str(faults[0]), _REBUILD)\n'
+                "    for version in sorted({version for held",
+            ),
+        ),
+        (f"{TEST_VIEWS}::test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed",),
+    ),
+    Breakage(
+        "slots-of-the-last-version-in-both",
+        "The slots that a database owned before its last checkpoint are told to be those after it.",
+        ONE_OWNER,
+        (
+            Edit(
+                DATABASE,
+                "                layers = (last,) if is_last else (to_former, last)\n",
+                "                layers = (last,) if is_last or to_former else (last,)\n",
+            ),
+        ),
+        (f"{TEST_VIEWS}::test_two_versions_of_a_database_have_their_own_slots",),
+    ),
+    Breakage(
+        "change-without-room",
+        "A change begins although the disk of a destination has too little room.",
+        BOUNDED,
+        (Edit("coordinator/room.py", "        if moved > free[host]:\n", "        if free[host] < 0 < moved:\n"),),
+        (f"{TEST_ROOM}::test_a_change_without_room_on_one_of_its_hosts_is_refused_with_the_numbers",),
+    ),
+    Breakage(
+        "room-of-each-worker-alone",
+        "Two workers that get slots on one host may each fill its disk.",
+        BOUNDED,
+        (
+            Edit(
+                "coordinator/room.py",
+                "needed[host_of[destination]] = needed.get(host_of[destination], 0) + moved",
+                "needed[host_of[destination]] = max(needed.get(host_of[destination], 0), moved)",
+            ),
+        ),
+        (f"{TEST_ROOM}::test_what_goes_to_two_workers_of_one_host_counts_together",),
+    ),
+    Breakage(
+        "pause-slows-the-rate",
+        "The time in which a user has paused a change counts for its rate, so the time to go is too long.",
+        SILENCE,
+        (Edit(PROGRESS, "return now - began_at - self._held_s - self._held_until(now)", "return now - began_at"),),
+        (f"{TEST_PROGRESS}::test_the_rate_is_that_of_the_time_in_which_the_change_was_not_paused",),
+    ),
+    Breakage(
+        "pause-of-a-change-not-timed",
+        "A change says that it has kept no step from beginning.",
+        SILENCE,
+        (Edit("coordinator/core.py", "        return following is not None\n\n", "        return False\n\n"),),
+        (f"{TEST_CORE}::test_a_change_that_has_something_to_do_holds_up_the_next_step",),
+    ),
+    Breakage(
+        "partition-read-twice-or-not-at-all",
+        "The coordinator does not look whether each range of a step was read by one worker.",
+        ONE_OWNER,
+        (
+            Edit(
+                "coordinator/step_output.py",
+                "    assert read == asked, f",
+                "    assert set(read) <= {*asked, *read}, f",
+            ),
+        ),
+        ("tests/coordinator/test_step_output.py::test_a_range_that_was_not_read_once_is_noticed",),
     ),
 )

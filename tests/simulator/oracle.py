@@ -5,14 +5,15 @@ beyond the last stable offset; a step's output is the batch answer's difference,
 record, after its division; when a checkpoint is intended, no step is under way. At every commit of a database: its term; that no version holds a
 step that is not written, and the state no step that is not divided; that each version and the state are the batch answer's, with the undo log to
 the version before, for the slots that the database says it owns; that every owner of some slots has a version in which they all are. The owners
-of a checkpoint cover all slots once. At the end: all committed input is in the output.
+of a checkpoint cover all slots once, and its databases say the same. A change that nothing disturbs moves each slot once, and no other slot than
+its plan. At the end: all committed input is in the output; and no copy and no folder is left of a change that is settled.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -97,6 +98,10 @@ class Oracle:
         self.reported: dict[tuple[int, int], dict[int, set[str]]] = {}
         self.opened: dict[tuple[tuple[int, int], str], tuple[Place, int]] = {}
         self.numbers: dict[tuple[tuple[int, int], str], int] = {}
+        self.planned: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
+        """Of the change under way: the term that began it, and the slots that are to move. None if it got another target."""
+        self.moved: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """By term: the slots that its cuts have moved in the change under way."""
         self.seen = {
             "staged": 0,
             "claims": 0,
@@ -111,6 +116,7 @@ class Oracle:
             "turns": 0,
             "settled": 0,
             "given": 0,
+            "as planned": 0,
         }
 
     # Kafka
@@ -166,8 +172,12 @@ class Oracle:
             assert not self.changing, "two changes of the layout at once"
             self.changing = True
             self.seen["changes"] += 1
+            assert self.layout is not None
+            self.planned = max(self.reported), _leaving(self.layout, record["target"]["ranges"])
+            self.moved = {}
         elif kind == "layout_turn":
             assert self.changing, "a turn without a change"
+            self.planned = None
             self.seen["turns"] += 1
 
     def _layout(self, record: Mapping[str, Any]) -> None:
@@ -177,8 +187,23 @@ class Oracle:
         if self.layout is not None and self.changing:
             assert self.complete is not None and self.owners[self.complete] == owners, "a layout unlike its checkpoint"
             self.seen["settled"] += 1
+            self._check_moved()
         self.layout, self.changing = owners, False
         self.layouts += 1
+
+    def gave(self, term: tuple[int, int], spans: Iterable[tuple[int, int]]) -> None:
+        """A cut was made in this term."""
+        self.moved.setdefault(term, []).extend(spans)
+        self.seen["given"] += 1
+
+    def _check_moved(self) -> None:
+        """A change that no turn and no recovery has disturbed has moved what was planned, and each slot once."""
+        if self.planned is not None and max(self.reported) == self.planned[0]:
+            term, planned = self.planned
+            moved = sorted(self.moved.get(term, []))
+            assert all(a[1] <= b[0] for a, b in pairwise(moved)), f"slots have moved twice: {moved}"
+            assert _joined(moved) == _joined(planned), f"{moved} have moved, and {planned} were planned"
+            self.seen["as planned"] += 1
 
     def _intend(self, version: Version, owners: Owners) -> None:
         assert self.layout is not None
@@ -330,10 +355,25 @@ class Oracle:
         covered = sorted(span for _, spans in owners.values() for span in spans)
         assert covered[0][0] == 0 and covered[-1][1] == _SLOTS, f"{version}: {covered}"
         assert all(a[1] == b[0] for a, b in pairwise(covered)), f"{version}: {covered}"
+        for worker, (birth, spans) in owners.items():
+            self._check_recorded(worker, birth, spans, version, disk)
         held = {worker for worker in owners if self._holds(worker, owners[worker][0], version, disk)}
         assert held == owners.keys(), f"{version} is complete, and of its owners {sorted(owners)} only {held} have it"
         self.complete = version
         self.seen["checkpoints"] += 1
+
+    def _check_recorded(
+        self, worker: int, birth: str, spans: list[tuple[int, int]], version: Version, disk: Disk
+    ) -> None:
+        """The databases say the same as the record of a checkpoint that is complete."""
+        for place, environment in databases(disk):
+            stored = environment.durable.records
+            if _number(place) != worker or _DESCRIPTION not in stored:
+                continue
+            found = description(stored)
+            if found.birth == birth and found.versions[-1] == version and not found.merging:
+                owned = _ranges(stored[_RECORDS + _OWNED])
+                assert owned == sorted(spans), f"{place} owns {owned} at {version}, and {spans} are recorded"
 
     def _holds(self, worker: int, birth: str, version: Version, disk: Disk) -> bool:
         """Whether some host has the version durably in the database of this worker."""
@@ -513,6 +553,22 @@ class Oracle:
                     view[entry.key] = entry.value
         assert view == self._batch_answer()
 
+    def check_settled(self, disk: Disk) -> None:
+        """After a run that nothing has disturbed: the databases are those of the layout, and hold no copies. A host of several may have what a
+        task that never came again has left."""
+        assert self.layout is not None and not self.changing
+        for place, environment in live(disk):
+            present = description(environment.now.records)
+            for layer in self._layers(place, environment, present, disk):
+                if (stored := layer.get(_STAGED)) is not None:
+                    assert not _ranges(stored), f"{'/'.join(place)} has copies, and no change is under way"
+                    break
+        if len(disk.parts) > 1:
+            return
+        found = {(_number(place), description(environment.now.records).birth) for place, environment in databases(disk)}
+        expected = {(worker, birth) for worker, (birth, _) in self.layout.items()}
+        assert found == expected, f"the databases are {sorted(found)}, and the layout's {sorted(expected)}"
+
     def _batch_answer(self) -> dict[bytes, bytes]:
         sums: dict[str, list[int]] = {}
         for partition in self._broker.topics[INPUT].partitions:
@@ -569,6 +625,29 @@ def _owners(placed: Mapping[str, Any]) -> Owners:
     for (first, owner), end in zip(placed["ranges"], ends, strict=True):
         owners.setdefault(owner, (births[owner], []))[1].append((first, end))
     return owners
+
+
+def _leaving(before: Owners, ranges: list[list[int]]) -> list[tuple[int, int]]:
+    """The slots that have another owner in the target, whose ranges these are."""
+    edges = sorted(
+        {0, _SLOTS, *(first for first, _ in ranges), *(edge for _, spans in before.values() for edge in sum(spans, ()))}
+    )
+    found = []
+    for first, end in pairwise(edges):
+        owner = next(worker for worker, (_, spans) in before.items() if _is_in(first, spans))
+        if owner != max((start, worker) for start, worker in ranges if start <= first)[1]:
+            found.append((first, end))
+    return found
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same slots in as few ranges as possible."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if found and found[-1][1] == first:
+            first = found.pop()[0]
+        found.append((first, end))
+    return found
 
 
 def _ranges(stored: bytes) -> list[tuple[int, int]]:

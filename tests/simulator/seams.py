@@ -20,6 +20,7 @@ import tenacity
 import tenacity.nap
 import tenacity.wait
 
+from base.slots import SlotSet
 from coordinator import changing, copying, cut_budget
 from engine.resident import copies, crew, entry, mesh, registration, slots, worker
 from engine.run import cut, staging, tasks
@@ -35,6 +36,9 @@ from tests.simulator.story import StoryLog
 CUT_BYTES = 24
 """Of one cut of a change of the layout: two or three records."""
 
+_ROOM = SimpleNamespace(free=1 << 40)
+"""The simulated disks never become full."""
+
 PIECE_BYTES = 60
 """Two or three records of a state of some dozen: so a fold takes several transactions."""
 
@@ -47,6 +51,7 @@ class Surroundings(clients.Net, Protocol):
     def acting(self) -> Process: ...
     def reached(self, point: str, worker: int | None) -> None: ...
     def bound(self, made: crew.Crew) -> None: ...
+    def gave(self, crew: crew.Crew, slots: SlotSet) -> None: ...
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
 
@@ -95,7 +100,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
-    - what the coordinator knows of the hosts' databases when it gives the numbers: the oracle looks at it (crew);
+    - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
     - a process's consumers, which outlive what uses them (reader), and the logs of modules.
     """
@@ -124,9 +129,15 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (worker, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "from_buffer": _same}),
-        (host_folder, {"shutil": SimpleNamespace(rmtree=_remove)}),
+        (host_folder, {"shutil": SimpleNamespace(rmtree=_remove, disk_usage=lambda folder: _ROOM)}),
         (registration, {"fingerprint": _nothing_differs}),
-        (crew.Crew, {"bind": _watched(world, crew.Crew.bind)}),
+        (
+            crew.Crew,
+            {
+                "bind": _watched(world, crew.Crew.bind),
+                "give_slots": _watched_cuts(world, crew.Crew.give_slots),
+            },
+        ),
         (entry, {"fingerprint": _nothing_differs}),
         (
             tasks,
@@ -173,6 +184,17 @@ def _watched(world: Surroundings, bind: Callable[..., None]) -> Callable[..., No
     def watched(self: crew.Crew, workers: Mapping[int, int], databases: Mapping[int, tuple[str, str]]) -> None:
         world.bound(self)
         bind(self, workers, databases)
+
+    return watched
+
+
+def _watched_cuts(
+    world: Surroundings, give_slots: Callable[..., tuple[SlotSet, int]]
+) -> Callable[..., tuple[SlotSet, int]]:
+    def watched(self: crew.Crew, *order: Any) -> tuple[SlotSet, int]:
+        slots, moved_bytes = give_slots(self, *order)
+        world.gave(self, slots)
+        return slots, moved_bytes
 
     return watched
 

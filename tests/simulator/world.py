@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from base.slots import SlotSet
 from coordinator.errors import DatabaseMissing, RecoveryFailed
 from coordinator.layout_requests import ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.status import StatusBoard
+from engine.model.layout import Dynamic, Fixed, Policy
 from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
 from engine.resident.start_faults import NoSlots
@@ -62,6 +64,12 @@ DRIVER, HOSTS = "host0", ("host0", "host1")
 """The coordinators run on the first host."""
 
 SIZES = (1, 2, 3, 4)
+
+BUDGETS = (None, 1, 12, 18)
+"""In bytes, of one cut of a live change. A record counts for about 6, so 12 and 18 are two or three. With 1 all slots are copied first."""
+
+POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
+"""Those that a change asks for. Most change nothing of it."""
 """To how many workers a layout may be changed."""
 
 GROWTH_SECONDS = 0.2
@@ -149,6 +157,7 @@ class World:
             self.run_to_the_end()
             assert self.ended.get(last, KeyError) is None, f"{last.name} ended by {self.ended.get(last)!r}"
             self.oracle.check_drained()
+            self.oracle.check_settled(self.disk)
 
     def run_to_the_end(self, *, sleepers: bool = False) -> None:
         """Until nothing runs any more. `sleepers`: some may be stopped then."""
@@ -354,6 +363,11 @@ class World:
         if made.placement is None and len(made.candidates) > made._tasks:
             self.count("more tasks than workers")
 
+    def gave(self, crew: Crew, slots: SlotSet) -> None:
+        """A coordinator has made a cut."""
+        self.count("cut")
+        self.oracle.gave((crew.term.epoch, crew.term.attempt), slots.ranges)
+
     # What befalls them
 
     def _interfere(self, place: str) -> None:
@@ -412,9 +426,10 @@ class World:
             protocol: CutProtocol = "batches"
             if mode == "live" and self.rng.random() < PROTOCOL_CHANCE:
                 protocol = self.rng.choice(("damion", "icadd"))
-            budget_bytes = self.rng.choice((None, 1)) if mode == "live" else None  # with 1 all slots are copied first
+            budget_bytes = self.rng.choice(BUDGETS) if mode == "live" else None
+            policy = self.rng.choice(POLICIES)
             request: LayoutRequest = ChangeRequest(
-                self.rng.choice(SIZES), mode, budget_bytes=budget_bytes, protocol=protocol
+                self.rng.choice(SIZES), mode, policy, budget_bytes=budget_bytes, protocol=protocol
             )
             if self.oracle.changing:
                 request = self.rng.choice(

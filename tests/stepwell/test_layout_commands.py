@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
 
 from coordinator.layout_requests import Asked, ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
 from coordinator.requests import Requests
@@ -17,11 +20,12 @@ from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from io_kafka.step_log.records import Claim, Record
 from io_kafka.step_log.state import StepLogState
-from stepwell.commands import steps
+from stepwell.commands import common, steps
 from stepwell.commands.control import status_table
-from stepwell.commands.layout_text import change_text, done_text, shares_text, time_text
+from stepwell.commands.layout_text import ChangeBar, change_text, done_text, moved_share, shares_text, time_text
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer, metrics
+from storage.host_folder import HostFolder
 from tests.conftest import Broker
 from tests.io_kafka.layouts import change, layout
 from tests.stepwell.command_line import CommandLine
@@ -42,14 +46,19 @@ def shown(number: int, slots: dict[int, int], outcome: str = "changed", under_wa
 
 def moving(number: int, workers: int, **changes: Any) -> dict[str, Any]:
     """A change under way as a status has it."""
-    begun = {"number": number, "mode": "live", "workers": workers, "is_paused": False, "slots_left": HALF, "cuts": 0}
+    begun = {"number": number, "mode": "live", "workers": workers, "state": "moving", "is_paused": False}
     counts = {
+        "cuts": 0,
+        "slots_left": HALF,
         "slots_moved": 0,
         "bytes_moved": 0,
+        "bytes_per_s": None,
         "bytes_left": None,
         "seconds": 0.0,
+        "seconds_left": None,
         "longest_cut_ms": 0.0,
         "cuts_ms": 0.0,
+        "longest_pause_ms": 0.0,
     }
     return {**begun, **counts, **changes}
 
@@ -307,13 +316,32 @@ def test_without_a_service_the_step_log_is_shown(line: CommandLine, log: Callabl
     assert line.here("layout", "show").code == 3
 
 
-def test_a_plan_says_what_would_move(line: CommandLine, log: Callable[..., None]) -> None:
+def test_a_plan_says_what_would_move(
+    line: CommandLine, log: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log(layout())
-    write_last_run(line.folder / "state" / "stepwell", {"state_bytes": {"view a": 600_000_000, "view b": 60_000_000}})
+    sizes = {"worker_bytes": {"0": 600_000_000, "1": 60_000_000}}
+    write_last_run(line.folder / "state" / "stepwell", sizes)
     found = line.here("layout", "plan", "--workers", "1", "--json").json
     way = {"source": 1, "destination": 0, "slots": HALF, "share_percent": 50.0, "bytes": 330_000_000}
     assert found["moves"] == [way] and found["leaving"] == [1] and found["joining"] == []
-    assert found["cold_s"] == 2.2 and found["live_s"] == [2.2, 18.26]
+    assert found["expected"] == {
+        "live": {"seconds": [2.2, 18.26], "pause_s": None, "is_measured": False},
+        "hot": {"seconds": [2.2, 13.2], "pause_s": 0.5, "is_measured": False},
+        "cold": {"seconds": [2.2, 2.2], "pause_s": 2.2, "is_measured": False},
+    }
+    (free,) = found["free_bytes"].values()
+    assert free > 0
+    measured = {"hot": {"bytes_per_s": 33e6, "pause_ms": 40.0}, "cold": {"bytes_per_s": 330e6, "pause_ms": 7000.0}}
+    write_last_run(line.folder / "state" / "stepwell", {**sizes, "layout": {"measured": measured}})
+    found = line.here("layout", "plan", "--workers", "1", "--json").json
+    assert found["expected"]["hot"] == {"seconds": [10.0, 10.0], "pause_s": 0.04, "is_measured": True}
+    assert found["expected"]["cold"] == {"seconds": [1.0, 1.0], "pause_s": 1.0, "is_measured": True}
+    told = line.here("layout", "plan", "--workers", "1").out
+    assert "40 ms" in told and "the last such change" in told and "up to 18.3 s under load" in told
+    assert "Free on the disk of this host" in told and "is refused" not in told
+    monkeypatch.setattr(HostFolder, "free_bytes", lambda folder: 100_000_000)
+    assert "too little room" in line.here("layout", "plan", "--workers", "1").out
     told = line.here("layout", "plan", "--workers", "3", "--dynamic").out
     assert "from 2 to 3 workers, 8 to 32 shards" in told and "cannot be split" in told
     same = line.here("layout", "plan", "--workers", "2", "--json").json
@@ -325,7 +353,7 @@ def test_a_plan_says_what_would_move(line: CommandLine, log: Callable[..., None]
 def test_a_plan_without_a_size_says_so(line: CommandLine, log: Callable[..., None]) -> None:
     log(layout())
     told = line.here("layout", "plan", "--workers", "3").out
-    assert "is known after the first checkpoint" in told and "Estimated" not in told
+    assert "is known after the first checkpoint" in told and "expected time" not in told
 
 
 def test_a_change_without_a_service_is_refused_before_spark_starts(line: CommandLine, log: Callable[..., None]) -> None:
@@ -340,17 +368,25 @@ def test_a_change_without_a_service_is_refused_before_spark_starts(line: Command
 
 
 def test_a_change_in_words() -> None:
-    assert change_text(moving(1, 3)) == "to 3 workers, live, 0 B moved, 50.0 % of the slots left"
+    assert change_text(moving(1, 3)) == "to 3 workers, live, moving, 0 B moved, 50.0 % of the slots left"
     begun = moving(
-        1, 3, bytes_moved=30_000_000, bytes_left=60_000_000, seconds=3.0, seconds_left=6.0, cuts=2, longest_cut_ms=12.5
+        1,
+        3,
+        state="resting",
+        bytes_moved=30_000_000,
+        bytes_left=60_000_000,
+        bytes_per_s=10e6,
+        seconds_left=6.0,
+        cuts=2,
+        longest_cut_ms=12.5,
     )
     assert (
         change_text(begun)
-        == "to 3 workers, live, 30 MB moved, 60 MB left, 10 MB/s, about 6 s to go, longest cut 12.5 ms"
+        == "to 3 workers, live, resting, 30 MB moved, 60 MB left, 10 MB/s, about 6 s to go, longest cut 12.5 ms"
     )
-    done = {"mode": "live", "bytes_moved": 90_000_000, "elapsed_s": 12.3, "cuts": 9, "longest_cut_ms": 12.5}
-    assert done_text(done) == "90 MB moved in 12.3 s and 9 cuts, the longest of which took 12.5 ms"
-    assert done_text({**done, "mode": "cold"}) == "90 MB moved in 12.3 s, in which no step ran"
+    done = {"mode": "live", "bytes_moved": 90_000_000, "elapsed_s": 12.3, "cuts": 9, "longest_pause_ms": 12.5}
+    assert done_text(done) == "90 MB moved in 12.3 s and 9 cuts; no step could begin for up to 12.5 ms"
+    assert done_text({**done, "mode": "cold"}) == "90 MB moved in 12.3 s; no step could begin for up to 12.5 ms"
     assert "waiting for its checkpoint" in change_text({**begun, "slots_left": 0, "bytes_left": 0})
     assert shares_text({}) == "-"
     assert shares_text({"0": {"slots": 2 * HALF}}) == "1 worker, 100.0 % of the slots"
@@ -362,15 +398,65 @@ def test_status_and_metrics_have_the_layout() -> None:
     board = StatusBoard("test")
     assert b"stepwell_workers 0.0" in metrics(board)
     board.update(
-        layout=shown(4, {0: HALF, 1: HALF}, under_way=moving(5, 1, bytes_moved=7, bytes_left=9)),
+        layout=shown(
+            4,
+            {0: HALF, 1: HALF},
+            under_way=moving(5, 1, bytes_moved=7, bytes_left=9, bytes_per_s=3, seconds_left=3.5, longest_pause_ms=6.5),
+        ),
         layout_fault="no tasks",
     )
     told = metrics(board).decode()
-    expected = {"workers": 2, "layout_number": 4, "layout_changing": 1, "layout_bytes_moved": 7, "layout_bytes_left": 9}
+    expected = {
+        "workers": 2,
+        "layout_number": 4,
+        "layout_changing": 1,
+        "layout_bytes_moved": 7,
+        "layout_bytes_left": 9,
+        "layout_bytes_per_s": 3,
+        "layout_seconds_left": 3.5,
+        "layout_longest_pause_ms": 6.5,
+    }
     assert all(f"stepwell_{name} {number:.1f}" in told for name, number in expected.items())
     cells = [str(cell) for column in status_table(board.show()).columns for cell in column.cells]
     assert "2 workers, 50.0 % of the slots each" in cells and "no tasks" in cells
     assert any(cell.startswith("to 1 worker, live") for cell in cells)
+
+
+def test_a_change_is_a_bar_on_a_terminal_and_a_line_elsewhere() -> None:
+    begun = moving(1, 3, bytes_moved=30, bytes_left=60)
+    for is_terminal in (True, False):
+        console = Console(file=StringIO(), force_terminal=is_terminal, width=200)
+        console.print(ChangeBar(begun, "no [tasks]", head="change 1: "))
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        assert len(lines) == 1 + is_terminal and ("33 %" in lines[0]) == is_terminal
+        assert "change 1: to 3 workers, live, moving" in lines[-1] and "no [tasks]" in lines[-1]
+    assert moved_share(moving(1, 3)) is None and moved_share(moving(1, 3, bytes_left=0)) == 1.0
+
+
+@pytest.mark.parametrize("command", [("status",), ("layout", "show")])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_command_that_watches_tells_each_look(
+    line: CommandLine, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], as_json: bool
+) -> None:
+    """A program gets one object a line; a file gets what the command says without --watch."""
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(common.time, "sleep", sleep)
+    with playing(line) as loop:
+        loop.show(0, {0: HALF, 1: HALF}, "first", moving(1, 3, bytes_moved=30, bytes_left=60))
+        ended = line.here(*command, "--watch", *(["--json"] if as_json else []))
+    assert ended.code == 130 and waits == [common.WATCH_SECONDS] * 2
+    if as_json:
+        looks = [json.loads(text) for text in ended.out.splitlines()]
+        changes = [(look["layout"] if command == ("status",) else look)["change"] for look in looks]
+        assert [change["bytes_left"] for change in changes] == [60, 60]
+    else:
+        assert ended.out.count("to 3 workers, live, moving, 30 B moved") == 2
 
 
 # A real service

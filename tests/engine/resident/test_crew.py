@@ -345,6 +345,7 @@ def registration(token: str) -> Register:
         folder="/f",
         folder_name="f",
         folder_fault=None,
+        free_bytes=1,
     )
 
 

@@ -84,6 +84,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         folder="/f",
         folder_name="n",
         folder_fault=None,
+        free_bytes=9,
     ),
     messages.Holds(
         databases=(
@@ -95,7 +96,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Contents(version=VERSION, owned=SLOTS),
     messages.Created(),
     messages.Fenced(versions=(VERSION,), number=9),
-    messages.Opened(step=17, owned=NO_SLOTS),
+    messages.Opened(step=17, owned=NO_SLOTS, state_bytes=1, free_bytes=1 << 40),
     messages.Entered(step=4),
     messages.Joined(),
     messages.StepDone(
@@ -110,7 +111,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.StepAbandoned(step=7),
     messages.Failed(doing="fold", fault=messages.WireFault(known=True, name="DataError", fields={"a": [1, None]})),
     messages.Frozen(version=VERSION),
-    messages.Folded(versions=(VERSION,), table_bytes={16: 5}, disk_bytes={"working": 6}),
+    messages.Folded(versions=(VERSION,), table_bytes={16: 5}, disk_bytes={"working": 6}, free_bytes=7),
     messages.Paused(step=7),
     messages.Resumed(step=7),
     messages.Weighed(total_bytes=1 << 40, heavy=SLOTS),
