@@ -11,10 +11,10 @@ from typing import assert_never
 
 import structlog
 
-from base.slots import NO_SLOTS, SlotSet, owning
+from base.slots import NO_SLOTS, owning
 from coordinator.binding import Rules, birth_of
 from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted, moves
-from coordinator.change_progress import Progress
+from coordinator.change_view import ChangeView, leaving
 from coordinator.copying import Copying
 from coordinator.core import Core
 from coordinator.cut_budget import HOT_CUT_BYTES, CutBudget
@@ -29,14 +29,11 @@ from engine.resident.messages import NewDatabase
 from engine.resident.start_faults import NoSlots
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, LayoutRecord, LayoutTurn, Target, TurnReason
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Target, TurnReason
 from io_kafka.step_log.state import StepLogState
 from storage.transaction import CutNumber
 
 _log = structlog.get_logger("coordinator.changing")
-
-MEASURED_BYTES_MIN = 1 << 20
-"""Of a change whose rate says how fast the next one may be."""
 
 MOVED_BYTES_MAX = 128 << 20
 """Between two checkpoints of a live change. Each moved byte is folded at its destination and kept in the undo log of its source."""
@@ -60,13 +57,7 @@ class Changing:
         self._budget = CutBudget()
         self._cuts_ms = 0.0  # what the cuts since the last step have taken
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
-        self._progress = Progress(self._monotonic())
-        self._under_way: dict[str, object] = {}  # what `_show` has said of it last
-        self._last: dict[str, object] = {}  # the change that was settled last, as in `Status.layout`
-        self._shown_phase: tuple[int, bool, str] | None = None
-        self._slots_left = 0  # as `_show` has said it last
-        self._blocked_since: float | None = None  # when the change began to keep the next step from beginning
-        self._measured: dict[str, dict[str, float]] = {}  # by mode: see `Status.layout`
+        self._view = ChangeView(writer, board, self._budget, self._monotonic)
 
     @property
     def _state(self) -> StepLogState:
@@ -84,12 +75,13 @@ class Changing:
         the settings say."""
         self.births, self._rules = dict(births), rules
         self._recruit_until, self._weighing, self._batch = None, None, 0
-        self._copying, self._blocked_since = Copying(), None
+        self._copying = Copying()
         if not self._has_started:
             self._start(core)
         if self._wanted is not None and self._state.change is None:
             core.change.request(self._wanted, self._state)
-        self._show(core)
+        self._view.recovered(core)
+        self._view.show(core, self.births)
 
     def _start(self, core: Core) -> None:
         self._has_started = True
@@ -131,7 +123,7 @@ class Changing:
             case HoldRequest(is_held):
                 self._change_under_way()
                 core.change.is_held = is_held
-                self._progress.held(is_held, self._monotonic())
+                self._view.progress.held(is_held, self._monotonic())
             case TurnRequest(reason):
                 change = self._change_under_way()
                 before = layout_of(self._layout)
@@ -139,7 +131,7 @@ class Changing:
                 self._turn(core, before if reason == "reverse" else present, reason, change.asked)
             case _:
                 assert_never(request)
-        self._show(core)
+        self._view.show(core, self.births)
 
     def _request_change(self, request: ChangeRequest, core: Core, crew: Crew) -> None:
         if not core.change.is_idle(self._state):
@@ -177,7 +169,7 @@ class Changing:
         )
         self._is_asked_by_start = False
         core.change.request(self._wanted, self._state)
-        self._progress = Progress(self._monotonic())
+        self._view.requested()
         self._board.update(layout_fault=None)
 
     def _heading_for(self, core: Core) -> int:
@@ -199,7 +191,7 @@ class Changing:
         self._writer.append(
             [LayoutTurn(epoch=self._writer.epoch, change=change.change, target=target, reason=reason, asked=asked)]
         )
-        self._recruit_until, self._progress.left_bytes = None, None
+        self._recruit_until, self._view.progress.left_bytes = None, None
         self._copying.end()
         core.change.turned()
         _log.info("the change of the layout has another target", reason=reason, workers=list(target.members))
@@ -209,10 +201,7 @@ class Changing:
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
         change, state = core.change, self._state
-        self._time_pause(core)
-        if (phase := (self._layout.number, state.change is None, self._doing(core))) != self._shown_phase:
-            self._shown_phase = phase
-            self._show(core)
+        self._view.look(core, self.births)
         if state.change is None:
             self._copying.end()
         is_free = self._copying.look(crew)
@@ -237,32 +226,8 @@ class Changing:
         change.is_crowded = self._is_crowded(core)
         if state.change is not None and state.change.protocol != "batches" and change.is_weighed:
             assert state.target is not None
-            slots_left = sum(len(slots) for slots in _leaving(change.owned, state.target.owned).values())
+            slots_left = sum(len(slots) for slots in leaving(change.owned, state.target.owned).values())
             change.slots_per_round = self._slots_per_round(state.change, slots_left)
-
-    def _time_pause(self, core: Core) -> None:
-        """Notices how long no step can begin because of the change: the workers have none, and the change has something to do or holds them."""
-        is_blocked = core.is_held_up(self._state)
-        if is_blocked and self._blocked_since is None:
-            self._blocked_since = self._monotonic()
-        elif not is_blocked and self._blocked_since is not None:
-            self._progress.blocked(1e3 * (self._monotonic() - self._blocked_since))
-            self._blocked_since = None
-
-    def _doing(self, core: Core) -> str:
-        """What the change is at, in a word; empty without one. Each look asks, so it counts no slots."""
-        change, state = core.change, self._state
-        if change.wanted is None and state.change is None:
-            return ""
-        if change.is_held:
-            return "paused"
-        if state.change is None or not change.is_weighed:
-            return "starting" if state.change is None or self._slots_left else "settling"
-        if self._slots_left == 0:
-            return "settling"
-        if change.is_copying and not change.is_copied:
-            return "copying"
-        return "resting" if change.steps_due else "moving"
 
     def _recruit(self, core: Core, crew: Crew, count: int) -> None:
         """Has tasks started for new workers, and notices when they are there."""
@@ -331,16 +296,16 @@ class Changing:
         if self._weighing is None:
             self._weighing = present
             bound = self._budget.bytes_max(self._state.change)
-            crew.begin_weighing(_leaving(core.change.owned, target.owned), bound)
+            crew.begin_weighing(leaving(core.change.owned, target.owned), bound)
         weighed = crew.weighed()
         if weighed is None:
             return
         left_bytes, heavy = weighed
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the change was not turned meanwhile
-            self._progress.weighed(left_bytes, self._monotonic())
+            self._view.progress.weighed(left_bytes, self._monotonic())
             core.change.weighed(heavy)
-            self._show(core)
+            self._view.show(core, self.births)
 
     def _copy(self, core: Core, crew: Crew) -> None:
         """Has the sources copy the slots that are to be copied: of a hot change all, of a live one those that are over the budget."""
@@ -349,8 +314,8 @@ class Changing:
             return
         copied_bytes = self._copying.goes_on(crew, ways)
         if copied_bytes:
-            self._progress.copied(copied_bytes, self._monotonic())
-            self._show(core)
+            self._view.progress.copied(copied_bytes, self._monotonic())
+            self._view.show(core, self.births)
         if self._copying.is_done:
             core.change.copied()
 
@@ -364,7 +329,7 @@ class Changing:
 
     def _slots_per_round(self, change: LayoutIntent, slots_left: int) -> int:
         """As many as fit into the budget if all have the same size."""
-        budget, left_bytes = self._budget.bytes_max(change), self._progress.left_bytes or 0
+        budget, left_bytes = self._budget.bytes_max(change), self._view.progress.left_bytes or 0
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def stepped(self, took_ms: float, write_ms: float) -> None:
@@ -372,7 +337,7 @@ class Changing:
         self._budget.stepped(took_ms, write_ms)
         self._cuts_ms = 0.0
         if self._state.change is not None:
-            self._progress.stepped(took_ms)
+            self._view.progress.stepped(took_ms)
 
     # Actions
 
@@ -390,7 +355,7 @@ class Changing:
                 self._bury(leaving, core, crew)
             case _:
                 assert_never(action)
-        self._show(core)
+        self._view.show(core, self.births)
 
     def _log_change(self, wanted: Wanted) -> None:
         intent = LayoutIntent(
@@ -436,7 +401,7 @@ class Changing:
         version, before = self._moved_since
         since = before if version == core.version.version else 0
         self._moved_since = (core.version.version, since + moved)
-        self._progress.moved(len(slots), moved, took_ms, self._monotonic())
+        self._view.progress.moved(len(slots), moved, took_ms, self._monotonic())
 
     def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
         assert crew.placement is not None
@@ -445,71 +410,6 @@ class Changing:
         for number in leaving:
             del self.births[number]
         core.buried(crew.placement.owned)
-
-    # Status
-
-    def _show(self, core: Core) -> None:
-        layout, now = self._layout, self._monotonic()
-        if self._blocked_since is not None:
-            self._progress.blocked(1e3 * (now - self._blocked_since))
-        members = {
-            str(worker): {"birth": self.births.get(worker, ""), "slots": len(slots)}
-            for worker, slots in sorted(core.change.owned.items())
-        }
-        shown: dict[str, object] = {
-            "number": layout.number,
-            "outcome": layout.outcome,
-            "shards": layout.shards,
-            "policy": layout.policy.kind,
-            "members": members,
-        }
-        mode = core.change.mode(self._state)
-        if mode is not None:
-            shown["change"] = self._shown_change(mode, core)
-        elif self._under_way:
-            if self._under_way["number"] == layout.number:
-                done = self._progress.done(now)
-                self._last = {**self._under_way, "outcome": layout.outcome, **done}
-                self._note_rate()
-            self._under_way = {}
-        if self._last:
-            shown["last_change"] = self._last
-        if self._measured:
-            shown["measured"] = self._measured
-        self._board.update(layout=shown)
-
-    def _note_rate(self) -> None:
-        """For plans. A change that has moved little says more of messages than of bytes."""
-        progress = self._progress
-        if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
-            rate = {"bytes_per_s": round(progress.bytes_per_s), "pause_ms": round(progress.longest_pause_ms, 1)}
-            self._measured = {**self._measured, str(self._last["mode"]): rate}
-
-    def _shown_change(self, mode: ChangeMode, core: Core) -> dict[str, object]:
-        change, target = self._state.change, core.change.target(self._state)
-        assert target is not None
-        left = self._slots_left = sum(len(slots) for slots in _leaving(core.change.owned, target.owned).values())
-        if left == 0:
-            self._progress.left_bytes = 0
-        number = self._layout.number + 1 if change is None else change.change
-        self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
-        if core.change.migration is not None and change is not None:
-            self._under_way |= {"protocol": change.protocol, "messages": core.change.migration.messages}
-        return {
-            **self._under_way,
-            "state": self._doing(core),
-            "is_paused": core.change.is_held,
-            "slots_left": left,
-            "cut_bytes_max": None if change is None else self._budget.bytes_max(change),
-            **self._progress.done(self._monotonic()),
-            **self._progress.left(),
-        }
-
-
-def _leaving(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> dict[int, SlotSet]:
-    """The slots that each worker has to give away, of those that have to."""
-    found = {worker: slots.minus(target.get(worker, NO_SLOTS)) for worker, slots in owned.items()}
-    return owning(found)
 
 
 def _tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:

@@ -15,6 +15,7 @@ from storage.database import Database
 from storage.errors import StorageFull
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.threads import threads
 
 DISK_BYTES = 64 << 20
 FILL_BYTES = 1 << 16
@@ -74,24 +75,24 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, smal
 
 
 def test_a_change_of_the_layout_needs_room_and_goes_on_when_there_is_some(play: Playground, small_disk: Path) -> None:
-    """A third of 8 MB would move. With 1 MB free the change is refused. With 4 MB it begins, and the disk is full when what has moved is folded.
+    """A third of 8 MB would move. With 2 MB free the change is refused. With 4 MB it begins, and the disk is full when what has moved is folded.
     Then there is room, or the next run leads the change back."""
     play.topic("in")
     resolved = on(small_disk, sums.project(play, rows=2000, workers=2))
     with play.oracle(resolved) as oracle:
         play.send("in", wide(0, 8000))
-        play.run(resolved)
+        play.run(resolved, threads())
         Database.close_all()
-        for leave_kb, is_begun in ((1024, False), (4096, True)):
+        for leave_kb, is_begun in ((2048, False), (4096, True)):
             fault = changed_on_a_full_disk(play, resolved, 3, small_disk, leave_kb)
             assert exit_code_of(fault) == ExitCode.STATE and "Free some space on that disk" in str(fault)
             assert isinstance(fault, StorageFull if is_begun else NoRoom), fault
             assert (play.log(resolved).change is not None) == is_begun
-        play.run(resolved)
+        play.run(resolved, threads())
         assert members(play, resolved) == 3, "the change goes on"
         fault = changed_on_a_full_disk(play, resolved, 1, small_disk, 8192)
         assert isinstance(fault, StorageFull) and play.log(resolved).change is not None
-        play.run(to(resolved, 3))
+        play.run(to(resolved, 3), threads())
         assert members(play, resolved) == 3, "the change is led back"
         story = oracle.verify(sums.batch(play), sample=2)
     oracle.verify_twin(play.twin(on(play.folder, resolved), story, workers=3))
@@ -104,7 +105,7 @@ def changed_on_a_full_disk(
     ballast = fill(disk, leave_kb << 10)
     try:
         with pytest.raises((StorageFull, NoRoom)) as raised:
-            play.run(to(resolved, workers))
+            play.run(to(resolved, workers), threads())
     finally:
         Database.close_all()
         ballast.unlink()
