@@ -904,6 +904,27 @@ def databases_of_a_newer_run_removed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def checkpoint_with_the_owners_of_the_layout() -> Iterator[None]:
+    """It records who owned what before the change."""
+    with broken(checkpointing, "placed_of", lambda placement, births, state: state.layout.placed):
+        yield
+
+
+@contextmanager
+def databases_that_no_version_needs_kept() -> Iterator[None]:
+    """What a change that was broken off has made is there for ever."""
+    with broken(loop, "remove_left", lambda made, found, epoch: None):
+        yield
+
+
+@contextmanager
+def copies_kept_after_the_change() -> Iterator[None]:
+    """A change that is reversed or aborted leaves its copies at their destinations."""
+    with broken(crew.Crew, "unstage", lambda self: None):
+        yield
+
+
 # Old mistakes
 
 
@@ -980,6 +1001,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     change_without_a_checkpoint_of_its_own,
     change_settled_by_a_checkpoint_of_before,
     databases_of_a_newer_run_removed,
+    checkpoint_with_the_owners_of_the_layout,
+    databases_that_no_version_needs_kept,
+    copies_kept_after_the_change,
 )
 
 
