@@ -212,11 +212,10 @@ class Changing:
             return  # workers are about to leave
         if (new := change.new(state)) and not change.is_recruited:
             self._recruit(core, crew, len(new))
-        elif state.change is None:
-            self._look_for_room(core, crew)
-        elif new:
-            return
-        elif state.change is not None and not change.is_moved(state):
+        if state.change is None:
+            if change.is_recruited:
+                self._look_for_room(core, crew)
+        elif not new and not change.is_moved(state):
             if not change.is_weighed:
                 self._weigh(core, crew)
             elif state.change.mode == "live" and self._copying.is_done and not change.is_copied:

@@ -27,6 +27,7 @@ from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from faults.points import Crash, Order, arm
 from storage.database import Database
+from storage.host_folder import HostFolder
 from storage.transaction import CutNumber
 from tests.end_to_end import everything
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
@@ -176,6 +177,10 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
         for seed, count in enumerate((0, 1, 2, 2), start=2):
             checkpoint(play, run, seed)
             assert looks == (Counter({0: count, 1: count}) if count else Counter())
+        with monkeypatch.context() as full:
+            full.setattr(HostFolder, "free_bytes", lambda folder: 100)
+            with pytest.raises(ChangeRefused, match=r"about [\d,]+ bytes of state to host .* 100 bytes are free"):
+                run.requests.ask_layout(ChangeRequest(3, "live"), WAIT_SECONDS_MAX)
         run.requests.ask_layout(ChangeRequest(3, "live"), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 3)  # with a checkpoint, which does not count because the layout changes
         checkpoint(play, run, 6)  # the first since slots have left
