@@ -13,6 +13,7 @@ import pytest
 
 from base.fault import ExitCode, exit_code_of
 from coordinator.errors import DatabaseMissing
+from coordinator.room import NoRoom
 from engine.resident.start_faults import NoHostFolder
 from examples.batch import batch_answer, compare
 from stepwell.errors import StepwellError
@@ -20,6 +21,7 @@ from stepwell.inspection.query import query
 from stepwell.service.client import ControlClient, NotRunning
 from stepwell.service.server import ControlServer
 from storage.database import Database
+from storage.host_folder import HostFolder
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import ThreadLauncher, threads
@@ -173,6 +175,26 @@ def test_views_are_read_by_the_workers_that_have_them(cluster: Cluster, tmp_path
     with pytest.raises(NotRunning):
         client.views(["sums"])
     Database.close_all()
+
+
+def test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is known only when its task has come."""
+    cluster.run("aa")
+    free = {cluster.hosts["a"]: 1 << 40, cluster.hosts["c"]: 1}
+    monkeypatch.setattr(HostFolder, "free_bytes", lambda folder: free[folder.root])
+    play, grown = cluster.play, replace(cluster.resolved, spec=replace(cluster.resolved.spec, workers_now=3))
+    hosts = [cluster.hosts[name] for name in "aac"]
+    with pytest.raises(NoRoom, match="and 1 bytes are free") as refused:
+        play.run(grown, threads(hosts=hosts))
+    Database.close_all()
+    assert exit_code_of(refused.value) == ExitCode.STATE and play.log(grown).change is None
+    free[cluster.hosts["c"]] = 1 << 40
+    play.run(grown, threads(hosts=hosts))
+    layout = play.log(grown).layout
+    assert layout is not None and len(layout.placed.members) == 3
+    cluster.check()
 
 
 def test_a_host_without_a_folder_is_named(cluster: Cluster) -> None:

@@ -478,6 +478,19 @@ LAYOUT = (
         (f"{TEST_ROOM}::test_a_change_without_room_on_one_of_its_hosts_is_refused_with_the_numbers",),
     ),
     Breakage(
+        "hosts-of-new-workers-not-looked-at",
+        "A change begins although the host of a new worker has too little room.",
+        BOUNDED,
+        (
+            Edit(
+                "coordinator/changing.py",
+                "            if change.is_recruited:\n",
+                "            if change.is_moved(state):\n",
+            ),
+        ),
+        ("tests/end_to_end/test_hosts.py::test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room",),
+    ),
+    Breakage(
         "room-of-each-worker-alone",
         "Two workers that get slots on one host may each fill its disk.",
         BOUNDED,
