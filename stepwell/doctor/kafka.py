@@ -95,14 +95,8 @@ def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) ->
     count = len(log.layout.placed.members)
     if log.change is None or log.target is None:
         return [Check("layout", "OK", f"{count} workers")]
-    return [
-        Check(
-            "layout",
-            "OK",
-            f"{count} workers; a {log.change.mode} change to {len(log.target.members)} is under way",
-            "`stepwell layout show` shows how far it is. Without a service, the next `stepwell run` goes on with it.",
-        )
-    ]
+    way = f"a {log.change.mode} change to {len(log.target.members)} is under way (`stepwell layout show`)"
+    return [Check("layout", "OK", f"{count} workers; {way}")]
 
 
 def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:

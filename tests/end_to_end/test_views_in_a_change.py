@@ -92,7 +92,7 @@ def asked(workers: int, mode: ChangeMode = "live") -> Requests:
 def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From four workers to two: after three cuts worker 2 has given away all, and worker 3 has not. There the run stops."""
+    """From four workers to two: after the first cut worker 2 has given away all, and worker 3 has not. There the run stops."""
     resolved = project(play, 4)
     requests = asked(2)
 
@@ -101,7 +101,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
         requests.ask("stop")
 
     with monkeypatch.context() as patched:
-        on_call(patched, "give_slots", 3, stop)
+        on_call(patched, "give_slots", 1, stop)
         play.run(resolved, threads(), requests=requests, available_now=False)
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     broken_off(play, resolved, Order("cut.exported", "raise"))
@@ -113,7 +113,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
     assert (
         level == "OK" and "3 of 3 databases at checkpoint" in found and "a change of the layout is under way" in found
     )
-    assert change_told(play, resolved) == "4 workers; a live change to 2 is under way"
+    assert change_told(play, resolved).startswith("4 workers; a live change to 2 is under way")
     play.run(resolved, threads())
     assert rows_of(resolved) == ROWS and folders(resolved) == ["0000", "0001"]
     level, found = told(resolved)

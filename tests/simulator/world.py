@@ -68,6 +68,9 @@ SIZES = (1, 2, 3, 4)
 BUDGETS = (None, 1, 12, 18)
 """In bytes, of one cut of a live change. A record counts for about 6, so 12 and 18 are two or three. With 1 all slots are copied first."""
 
+UNDISTURBED_CHANCE = 0.7
+"""That nobody asks for anything else while a change is under way, where somebody could. Otherwise nearly every change would be turned."""
+
 POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
 """Those that a change asks for. Most change nothing of it."""
 """To how many workers a layout may be changed."""
@@ -432,6 +435,8 @@ class World:
                 self.rng.choice(SIZES), mode, policy, budget_bytes=budget_bytes, protocol=protocol
             )
             if self.oracle.changing:
+                if self.rng.random() < UNDISTURBED_CHANCE:
+                    return
                 request = self.rng.choice(
                     (HoldRequest(True), HoldRequest(False), TurnRequest("reverse"), TurnRequest("abort"))
                 )
