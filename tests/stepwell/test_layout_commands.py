@@ -425,7 +425,7 @@ def test_status_and_metrics_have_the_layout() -> None:
 def test_a_change_is_a_bar_on_a_terminal_and_a_line_elsewhere() -> None:
     begun = moving(1, 3, bytes_moved=30, bytes_left=60)
     for is_terminal in (True, False):
-        console = Console(file=StringIO(), force_terminal=is_terminal, width=200)
+        console = Console(file=StringIO(), force_terminal=is_terminal, highlight=False, width=200)
         console.print(ChangeBar(begun, "no [tasks]", head="change 1: "))
         lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
         assert len(lines) == 1 + is_terminal and ("33 %" in lines[0]) == is_terminal
