@@ -53,6 +53,11 @@ class ChangeView:
         self._blocked_since = None
         self.progress.held(core.change.is_held, self._monotonic())
 
+    def acts(self) -> None:
+        """An action of the change begins, and the workers have no step."""
+        if self._blocked_since is None:
+            self._blocked_since = self._monotonic()
+
     def look(self, core: Core, births: Mapping[int, str]) -> None:
         """Called by the loop between its actions. `births`: of the workers."""
         self._time_pause(core)

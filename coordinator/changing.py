@@ -342,6 +342,7 @@ class Changing:
 
     def do(self, action: ChangeAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""
+        self._view.acts()
         match action:
             case LogChange(wanted):
                 self._log_change(wanted)
