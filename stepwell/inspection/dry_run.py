@@ -55,13 +55,15 @@ class ViewDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """`fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not supported."""
+    """`fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not supported. `notes` are about sources,
+    temporary views and statements that define nothing; those about views are with the views."""
 
     views: tuple[ViewDescription, ...]
     unread_sources: tuple[str, ...]
     exchanges: int
     fingerprint: str
     errors: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,7 +103,7 @@ def describe(
                 retracts="" if refused else retraction_reason(circuit, boundary) or "",
                 nodes=tuple(_line(stages, index, all(append_only[index])) for index in own),
                 shared=() if refused else tuple(index for index in members if index in shown),
-                notes=tuple(dict.fromkeys(lowered.notes.get(view.name, ()))),
+                notes=tuple(dict.fromkeys((*project.notes.get(view.name, ()), *lowered.notes.get(view.name, ())))),
                 errors=tuple(map(str, errors)),
             )
         )
@@ -117,7 +119,14 @@ def describe(
         exchanges=len(exchanges),
         fingerprint="" if lowered.errors or unresolved else circuit.fingerprint,
         errors=tuple(map(str, (*unresolved, *lowered.errors))),
+        notes=_other_notes(project),
     )
+
+
+def _other_notes(project: ResolvedProject) -> tuple[str, ...]:
+    views = {view.name for view in project.views}
+    others = ((name, note) for name, notes in project.notes.items() if name not in views for note in notes)
+    return tuple(f"{name}: {note}" if name else note for name, note in others)
 
 
 def _boundary(circuit: Circuit, name: str) -> int:
@@ -170,6 +179,7 @@ def _lines(description: Description) -> list[str]:
         lines += _view_lines(view)
     shown = {error for view in description.views for error in view.errors}
     lines += [f"error: {error}".replace("\n", "\n  ") for error in description.errors if error not in shown]
+    lines += [f"note: {note}" for note in description.notes]
     for source in description.unread_sources:
         lines.append(f"note: no view reads source {source}; it is not consumed")
     if description.errors:

@@ -158,7 +158,7 @@ class _Driver:
             contexts.append(context)
             self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)
             of_sources = [note for leaf in flow.leaves if leaf in self.sources for note in self.sources[leaf].notes]
-            self.notes.setdefault(view.name, []).extend(of_sources + context.notes)
+            self.notes.setdefault(view.name, []).extend(of_sources + ([] if flow.is_made else context.notes))
         if any(context.refusals for context in contexts) or pa.null() in types:
             return self._stand_in(types)
         return unite(contexts[0], relations).node

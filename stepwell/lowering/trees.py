@@ -123,11 +123,15 @@ def plain(tree: TreeNode) -> bool:
 
 
 def always_true(tree: TreeNode) -> bool:
-    """Whether `tree` asks if a NULL that was put in place of a column is one."""
-    if tree.kind != "IsNull":
+    """Whether `tree` asks if a NULL that was put in place of a column is one, or if a constant that was put there equals itself."""
+    if any(child.kind != "Literal" for child in tree.children):
         return False
-    (asked,) = tree.children
-    return asked.kind == "Literal" and asked["value"] is None
+    if tree.kind == "IsNull":
+        return tree.children[0]["value"] is None
+    if tree.kind not in ("EqualTo", "LessThanOrEqual"):
+        return False
+    left, right = tree.children
+    return left["value"] is not None and canonical(left) == canonical(right)
 
 
 def unalias(tree: TreeNode) -> TreeNode:

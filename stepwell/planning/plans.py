@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -43,14 +43,26 @@ from stepwell.errors import (
 )
 from stepwell.planning.leaves import boundary, mark_leaves
 from stepwell.planning.reads import NotStreaming, Reads
-from stepwell.project import refusals
+from stepwell.project import auto_cdc, refusals
+from stepwell.project.auto_cdc import AutoCdcQuery
 from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark, where_in
 from stepwell.project.elements import KIND_NAMES, FlowDefinition, Kind, OutputDefinition, PythonQuery, SqlQuery
+from stepwell.project.flow_conf import in_force
 from stepwell.project.kafka_options import disagreements
 from stepwell.project.kafka_reader import kafka_reads
 from stepwell.project.loading import Project
 from stepwell.project.settings import check_time_zone
-from stepwell.project.tables import OutputSpec, SourceSpec, check_names, is_source, kept_key, output_spec, source_spec
+from stepwell.project.tables import (
+    OutputSpec,
+    SourceSpec,
+    check_names,
+    check_stored_by,
+    is_source,
+    kept_key,
+    output_notes,
+    output_spec,
+    source_spec,
+)
 from stepwell.spark.fixed import TIME_ZONE_KEY
 from stepwell.spark.session import connection_lost
 
@@ -66,7 +78,8 @@ class FlowPlan:
     `tree` is the optimised plan. A LogicalRDD in it has the name of the source or view that it reads in its field
     `rdd`. A LocalRelation has its rows in its field `data`, a pyarrow.Table with columns c0, c1, ... (at least one).
     `leaves` has those names, one per LogicalRDD, in pre-order: a node, then the trees in its fields, then its children.
-    `json` and `analysed_json` are Spark's own `toJSON`. `text` is the optimised plan for people.
+    `json` and `analysed_json` are Spark's own `toJSON`. `text` is the optimised plan for people. `is_made`: nobody wrote the query, because the
+    definition says what it wants in another way; what lowering notes about queries then means nothing to its author.
     """
 
     name: str
@@ -76,6 +89,7 @@ class FlowPlan:
     analysed_json: str
     text: str
     location: Location
+    is_made: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,12 +109,14 @@ class ResolvedView:
 
 @dataclass(frozen=True)
 class ResolvedProject:
-    """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans."""
+    """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans. `notes` are for
+    `dry-run`, by the name of the output; those under the empty name are about none."""
 
     project: Project
     sources: tuple[SourceSpec, ...]
     views: tuple[ResolvedView, ...]
     spark: SparkSession
+    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
@@ -168,8 +184,16 @@ class _Resolver:
                     self._resolve(output)
         used = {leaf for view in self.views for leaf in view.reads}
         sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
-        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark)
+        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes())
         return resolved, self.errors + disagreements(sources)
+
+    def _notes(self) -> dict[str, tuple[str, ...]]:
+        notes = {"": self.definitions.notes}
+        for output in self.definitions.outputs:
+            flows = self.definitions.flows_of(output.name)
+            of_flows = (note for flow in flows for note in (*flow.notes, *_notes_of_query(flow)))
+            notes[output.name] = tuple(dict.fromkeys((*output_notes(output), *of_flows)))
+        return {name: found for name, found in notes.items() if found}
 
     def _resolve(self, output: OutputDefinition) -> None:
         """Resolves the boundary `output`. Raises _Blocked if that is impossible."""
@@ -181,6 +205,7 @@ class _Resolver:
         with self._guard(output):
             if is_source(output):
                 spec = source_spec(output, self.definitions, self.project.settings)
+                check_stored_by(output, spec.schema)
                 self.sources.append(spec)
                 self.schemas[name] = spec.schema
             else:
@@ -238,6 +263,7 @@ class _Resolver:
         queries = [self._evaluate(flow, streaming) for flow in flows]
         schema = _common_schema(output, queries)
         check_names(schema, output.name, output.location)
+        check_stored_by(output, schema)
         plans = tuple(self._plan(flow, query, schema, output) for flow, query in zip(flows, queries, strict=True))
         return ResolvedView(
             name=output.name,
@@ -251,10 +277,11 @@ class _Resolver:
         )
 
     def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
-        with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, output.name, users_code=False):
+        with _translated(flow, self.project, output.name, users_code=False), _conf(self.spark, flow.spark_conf):
             query = query.in_order(schema, flow)
             plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
-            return replace(plan, leaves=tuple(self._declared(leaf) for leaf in plan.leaves))
+            leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
+            return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
 
     def _declared(self, leaf: str) -> str:
         """The name of a leaf as it was declared, because Spark ignores case."""
@@ -269,7 +296,7 @@ class _Resolver:
             self._show(streaming)
             self.reads.streaming_now = streaming
             try:
-                with _conf(self.spark, flow.spark_conf), _translated(flow, self.project, flow.target, users_code=True):
+                with _translated(flow, self.project, flow.target, users_code=True), _conf(self.spark, flow.spark_conf):
                     return _analyse(flow, self.spark)
             except _Missing as error:
                 if error.name.lower() in missing:  # it has been registered, but Spark still does not find it
@@ -430,13 +457,18 @@ def _common_schema(output: OutputDefinition, queries: list[_Query]) -> StructTyp
     return merged
 
 
+def _notes_of_query(flow: FlowDefinition) -> tuple[str, ...]:
+    return (auto_cdc.NOTES[flow.query.scd_type],) if isinstance(flow.query, AutoCdcQuery) else ()
+
+
 def _nullable_names(schema: StructType) -> set[str]:
     return {column.name.lower() for column in schema.fields if column.nullable}
 
 
 @contextlib.contextmanager
 def _conf(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
-    """Applies the settings of the flow's SET statements while the body runs."""
+    """Applies the settings of the flow's SET statements while the body runs. A flow's settings of how Spark runs are left out."""
+    conf = in_force(conf)
     before = {key: spark.conf.get(key, None) for key in conf}
     try:
         for key, value in conf.items():

@@ -25,7 +25,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, raise_all
-from stepwell.project import refusals
+from stepwell.project import auto_cdc, refusals, stored
+from stepwell.project.auto_cdc import AutoCdcQuery, Choice
 from stepwell.project.elements import (
     KIND_NAMES,
     Definitions,
@@ -36,6 +37,7 @@ from stepwell.project.elements import (
     SqlQuery,
     check,
 )
+from stepwell.project.flow_conf import check_conf, conf_notes
 from stepwell.project.loading import Project
 from stepwell.project.sql_files import read_sql
 from stepwell.spark.fixed import FIXED_SQL
@@ -82,10 +84,11 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
             location=Location(project.spec_file.name),
         )
     raise_all(errors + check(registry.outputs, registry.flows))
-    return Definitions(tuple(registry.outputs), tuple(registry.flows), own)
+    return Definitions(tuple(registry.outputs), tuple(registry.flows), own, tuple(registry.notes))
 
 
 def _configure(spark: SparkSession, project: Project) -> None:
+    check_conf(project.settings.spark, location=Location(project.spec_file.name))
     for key, value in {**project.settings.spark, **FIXED_SQL}.items():
         try:
             spark.conf.set(key, value)
@@ -148,6 +151,7 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
         self.spark = spark
         self.outputs: list[OutputDefinition] = []
         self.flows: list[FlowDefinition] = []
+        self.notes: list[str] = []
 
     def location(self, place: SourceCodeLocation) -> Location:
         return Location(self.relative(Path(place.filename)), place.line_number)
@@ -180,21 +184,59 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
                 raise ProjectError(
                     f"schema: {refusals.first_line(error)}", view=output.name, location=location
                 ) from None
+        if schema is not None:
+            refusals.check_declared(schema, output.name, location)
         properties = {key: str(value) for key, value in (output.table_properties or {}).items()}
-        return {"schema": schema, "format": output.format, "properties": properties}
+        arranged = {"partition_cols": output.partition_cols or (), "cluster_by": output.cluster_by or ()}
+        return {
+            "schema": schema,
+            "format": output.format,
+            "properties": properties,
+            "stored_by": tuple(name for names in arranged.values() for name in names),
+            "notes": tuple(stored.arranged_note(names, how) for how, names in arranged.items() if names),
+        }
 
     def register_flow(self, flow: Flow) -> None:
-        location = self.location(flow.source_code_location)
-        conf = {key: str(value) for key, value in flow.spark_conf.items()}
-        self.flows.append(FlowDefinition(flow.name, flow.target, PythonQuery(flow.func), location, conf))
+        self._add_flow(flow.name, flow.target, PythonQuery(flow.func), flow)
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        raise refusals.auto_cdc(flow.target, self.location(flow.source_code_location))
+        location = self.location(flow.source_code_location)
+
+        def names(parameter: str) -> tuple[str, ...]:
+            return auto_cdc.names_of(getattr(flow, parameter), parameter, self.spark, location, flow.target)
+
+        def choice(parameter: str, other: str) -> Choice | None:
+            """Empty lists are as good as none, as in Spark."""
+            if named := names(parameter):
+                return Choice(named)
+            return Choice(excluded, True) if (excluded := names(other)) else None
+
+        deletes = flow.apply_as_deletes
+        query = AutoCdcQuery(
+            target=flow.target,
+            location=location,
+            source=auto_cdc.read_table(flow.source),
+            keys=names("keys"),
+            sequence=auto_cdc.value_of(flow.sequence_by, "sequence_by", location, flow.target),
+            deletes=None if deletes is None else auto_cdc.value_of(deletes, "apply_as_deletes", location, flow.target),
+            scd_type=int(flow.stored_as_scd_type or 1),
+            columns=choice("column_list", "except_column_list"),
+            tracked=choice("track_history_column_list", "track_history_except_column_list"),
+        )
+        query.check()
+        self._add_flow(flow.name or flow.target, flow.target, query, flow)
+
+    def _add_flow(self, name: str, target: str, query: PythonQuery | AutoCdcQuery, flow: Flow | AutoCdcFlow) -> None:
+        location = self.location(flow.source_code_location)
+        conf = {key: str(value) for key, value in flow.spark_conf.items()}
+        check_conf(conf, view=target, location=location)
+        self.flows.append(FlowDefinition(name, target, query, location, conf, notes=conf_notes(conf)))
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
-        outputs, flows = read_sql(sql_text, self.relative(file_path), self.spark)
-        self.outputs += outputs
-        self.flows += flows
+        found = read_sql(sql_text, self.relative(file_path), self.spark)
+        self.outputs += found.outputs
+        self.flows += found.flows
+        self.notes += found.notes
 
 
 def _load_file(file: Path, registry: _Registry, spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location, ProjectError, did_you_mean
+from stepwell.project.auto_cdc import AutoCdcQuery
 
 Kind = Literal["materialized_view", "table", "temporary_view", "sink"]
 
@@ -28,7 +29,8 @@ KIND_NAMES: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class OutputDefinition:
-    """A named output, which flows fill. `properties` are a table's TBLPROPERTIES or a sink's options."""
+    """A named output, which flows fill. `properties` are a table's TBLPROPERTIES or a sink's options. `stored_by` are the columns by which the
+    definition wants files to be arranged. `notes` are for `dry-run`."""
 
     kind: Kind
     name: str
@@ -37,6 +39,8 @@ class OutputDefinition:
     format: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
     comment: str | None = None
+    stored_by: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,23 +76,27 @@ class PythonQuery:
 
 @dataclass(frozen=True)
 class FlowDefinition:
-    """One query that fills `target`. `spark_conf` applies while the query is analysed."""
+    """One query that fills `target`. `spark_conf` applies while the query is analysed. `comment` is what the definition says of itself. `notes`
+    are for `dry-run`."""
 
     name: str
     target: str
-    query: SqlQuery | PythonQuery
+    query: SqlQuery | PythonQuery | AutoCdcQuery
     location: Location
     spark_conf: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Definitions:
     """Everything that the files define, in the order in which they were read. `spark` is the session to which the
-    queries are bound. Its temporary views belong to the project."""
+    queries are bound. Its temporary views belong to the project. `notes` are about statements that define nothing."""
 
     outputs: tuple[OutputDefinition, ...]
     flows: tuple[FlowDefinition, ...]
     spark: SparkSession
+    notes: tuple[str, ...] = ()
 
     def flows_of(self, name: str) -> list[FlowDefinition]:
         return [flow for flow in self.flows if flow.target.lower() == name.lower()]
@@ -139,6 +147,8 @@ def _check_flows(flows: Sequence[FlowDefinition], by_name: dict[str, OutputDefin
                     **place,
                 )
             )
+        elif isinstance(flow.query, AutoCdcQuery) and (refusal := _check_auto_cdc(flow, target, flows)):
+            errors.append(refusal)
         elif flow.name != flow.target and target.kind in ("materialized_view", "temporary_view"):
             errors.append(
                 ProjectError(
@@ -152,3 +162,25 @@ def _check_flows(flows: Sequence[FlowDefinition], by_name: dict[str, OutputDefin
                 ProjectError(f"a flow named {flow.name} is defined at {twin.location} already", "Rename one.", **place)
             )
     return errors
+
+
+def _check_auto_cdc(
+    flow: FlowDefinition, target: OutputDefinition, flows: Sequence[FlowDefinition]
+) -> ProjectError | None:
+    """AUTO CDC fills a streaming table, and fills it alone. Otherwise rows of other flows would stand beside those that it replaces."""
+    if target.kind != "table":
+        return ProjectError(
+            f"AUTO CDC fills a {KIND_NAMES[target.kind]}, and it can fill a streaming table only",
+            f"Write dp.create_streaming_table(name), or CREATE STREAMING TABLE, for another name than {target.name}.",
+            view=flow.target,
+            location=flow.location,
+        )
+    others = [other for other in flows if other.target.lower() == flow.target.lower() and other is not flow]
+    if not others:
+        return None
+    return ProjectError(
+        f"AUTO CDC fills {flow.target}, and so does flow {others[0].name} ({others[0].location})",
+        "A table that AUTO CDC fills has one flow. Let a temporary view UNION ALL the changes, and make it the source.",
+        view=flow.target,
+        location=flow.location,
+    )

@@ -2,6 +2,9 @@
 
 Spark's own code splits a file at its semicolons, parses each statement and remembers its line. This module only reads
 the parsed commands. `SET key = value` applies to the flows that follow it in the same file.
+
+Every part of a command is read: it is supported, noted because it has no effect, or refused. tests/stepwell/test_definitions_api.py compares the
+parts that Spark's commands have with those that are known here.
 """
 
 from __future__ import annotations
@@ -17,33 +20,49 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location, ProjectError, UnsupportedError
-from stepwell.project import refusals
-from stepwell.project.elements import FlowDefinition, OutputDefinition, SqlQuery
+from stepwell.project import refusals, stored
+from stepwell.project.auto_cdc import AutoCdcQuery, Choice, items, java_column
+from stepwell.project.elements import FlowDefinition, Kind, OutputDefinition, SqlQuery
+from stepwell.project.flow_conf import check_conf, conf_notes
 
 _STATEMENTS = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE FLOW and SET"
+_DEFAULT_COLLATION = "UTF8_BINARY"
+_SPARKS_OWN = "__"
+"""Options of a table that Spark's parser adds, such as the privileges that writing needs, have names that begin so."""
 
 
 @dataclass
-class _File:
-    """What has been read so far. `conf` has the settings of the SET statements above the current statement."""
+class SqlFile:
+    """What has been read so far of a file. `statement` is the current one, and `conf` has the settings of the SET statements above it. `notes`
+    are about statements that define nothing."""
 
     name: str
     statement: str = ""
     conf: dict[str, str] = field(default_factory=dict)
     outputs: list[OutputDefinition] = field(default_factory=list)
     flows: list[FlowDefinition] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def flow(
-        self, name: str, target: str, select: Callable[[Any], Any], location: Location, columns: tuple[str, ...] = ()
+        self,
+        name: str,
+        target: str,
+        query: SqlQuery | AutoCdcQuery,
+        location: Location,
+        comment: str | None = None,
     ) -> None:
-        query = SqlQuery(self.statement, select, columns)
-        self.flows.append(FlowDefinition(name, target, query, location, dict(self.conf)))
+        check_conf(self.conf, view=target, location=location)
+        notes = conf_notes(self.conf)
+        self.flows.append(FlowDefinition(name, target, query, location, dict(self.conf), comment, notes))
+
+    def query(self, select: Callable[[Any], Any], columns: tuple[str, ...] = ()) -> SqlQuery:
+        return SqlQuery(self.statement, select, columns)
 
 
-def read_sql(text: str, file_name: str, spark: SparkSession) -> tuple[list[OutputDefinition], list[FlowDefinition]]:
-    """The outputs and flows of one file. Raises ProjectError with the line of the statement or of the syntax error."""
+def read_sql(text: str, file_name: str, spark: SparkSession) -> SqlFile:
+    """What one file defines. Raises ProjectError with the line of the statement or of the syntax error."""
     splitter = spark._jvm.org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext
-    file = _File(file_name)
+    file = SqlFile(file_name)
     try:
         statements = list(_items(splitter.splitSqlFileIntoQueries(spark._jsparkSession, text, file_name)))
     except PySparkException as error:
@@ -58,7 +77,7 @@ def read_sql(text: str, file_name: str, spark: SparkSession) -> tuple[list[Outpu
         if command not in _READERS:
             raise UnsupportedError(f"{command} is not a definition", f"Known are {_STATEMENTS}.", location=location)
         _READERS[command](plan, file, location)
-    return file.outputs, file.flows
+    return file
 
 
 def _syntax_error(error: PySparkException, text: str, file_name: str) -> ProjectError:
@@ -70,9 +89,7 @@ def _syntax_error(error: PySparkException, text: str, file_name: str) -> Project
     inside = re.search(r"\(line (\d+), pos \d+\)", parts[0])
     line = text[:start].count("\n") + (int(inside[1]) if inside else 1) if start >= 0 else None
     location = Location(file_name, line)
-    if re.search(r"\bCONSTRAINT\s+\S+\s+EXPECT\b|\bEXPECT\s*\(", statement, re.IGNORECASE):
-        return refusals.expectation(location)
-    return ProjectError(refusals.first_line(error), location=location)
+    return refusals.unknown_clause(statement, location) or ProjectError(refusals.first_line(error), location=location)
 
 
 def _items(sequence: Any) -> Iterator[Any]:
@@ -100,18 +117,15 @@ def _schema(columns: Any, name: str, location: Location) -> StructType | None:
         for unsupported, what in (("defaultValue", "DEFAULT"), ("generationExpression", "GENERATED ALWAYS AS"),
                                   ("identityColumnSpec", "GENERATED AS IDENTITY")):  # fmt: skip
             if getattr(column, unsupported)().isDefined():
-                raise UnsupportedError(
-                    f"column {column.name()} has {what}",
-                    "Compute it in a view over this table.",
-                    view=name,
-                    location=location,
-                )
+                raise refusals.filled_column(column.name(), what, name, location)
         data_type = json.loads(column.dataType().json())
         fields.append({"name": column.name(), "type": data_type, "nullable": column.nullable(), "metadata": {}})
     return StructType.fromJson({"type": "struct", "fields": fields}) if fields else None
 
 
-def _table(kind: Any, plan: Any, file: _File, location: Location) -> str:
+def _table(kind: Kind, plan: Any, file: SqlFile, location: Location) -> str:
+    """Adds the table of the statement, and returns its name. IF NOT EXISTS changes nothing: a definition is no command. Spark's parser itself
+    refuses OPTIONS, LOCATION, STORED AS, ROW FORMAT and buckets."""
     name, spec = _name(plan.name()), plan.tableSpec()
     if spec.constraints().nonEmpty():
         raise UnsupportedError(
@@ -120,6 +134,8 @@ def _table(kind: Any, plan: Any, file: _File, location: Location) -> str:
             view=name,
             location=location,
         )
+    _refuse_collation(_option(spec.collation()), name, location)
+    stored_by, notes = _arranged(plan.partitioning())
     file.outputs.append(
         OutputDefinition(
             kind,
@@ -129,66 +145,154 @@ def _table(kind: Any, plan: Any, file: _File, location: Location) -> str:
             format=_option(spec.provider()),
             properties=_properties(spec),
             comment=_option(spec.comment()),
+            stored_by=stored_by,
+            notes=notes,
         )
     )
     return name
 
 
-def _streaming_table(plan: Any, file: _File, location: Location) -> None:
+def _refuse_collation(collation: str | None, name: str, location: Location) -> None:
+    if collation is not None and collation.upper() != _DEFAULT_COLLATION:
+        raise UnsupportedError(
+            f"DEFAULT COLLATION {collation} is not supported",
+            "Compare lower(x) or upper(x) where case does not matter.",
+            view=name,
+            location=location,
+        )
+
+
+def _arranged(transforms: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(the columns of PARTITIONED BY and CLUSTER BY, the note about them). A field of a column counts as the column."""
+    names = (str(reference.fieldNames()[0]) for transform in _items(transforms) for reference in transform.references())
+    columns = tuple(dict.fromkeys(names))
+    return columns, (stored.arranged_note(columns, "PARTITIONED BY or CLUSTER BY"),) if columns else ()
+
+
+def _streaming_table(plan: Any, file: SqlFile, location: Location) -> None:
     _table("table", plan, file, location)
 
 
-def _streaming_table_as(plan: Any, file: _File, location: Location) -> None:
+def _streaming_table_as(plan: Any, file: SqlFile, location: Location) -> None:
     name = _table("table", plan, file, location)
-    file.flow(name, name, _query, location)
+    file.flow(name, name, file.query(_query), location)
 
 
-def _materialized_view(plan: Any, file: _File, location: Location) -> None:
+def _streaming_table_auto_cdc(plan: Any, file: SqlFile, location: Location) -> None:
+    name = _table("table", plan, file, location)
+    file.flow(name, name, _auto_cdc(plan, name, file, location, lambda command: command), location)
+
+
+def _materialized_view(plan: Any, file: SqlFile, location: Location) -> None:
     name = _table("materialized_view", plan, file, location)
-    file.flow(name, name, _query, location)
+    file.flow(name, name, file.query(_query), location)
 
 
-def _temporary_view(plan: Any, file: _File, location: Location) -> None:
+def _temporary_view(plan: Any, file: SqlFile, location: Location) -> None:
     name = plan.name().unquotedString()
     if not plan.viewType().toString().startswith("LocalTemp"):
-        raise _stored_view(name, location)
+        raise UnsupportedError(
+            "a global temporary view is not supported",
+            f"Write CREATE TEMPORARY VIEW {name}.",
+            view=name,
+            location=location,
+        )
+    _add_view(name, plan, _view_query, file, location, [])
+
+
+def _view(plan: Any, file: SqlFile, location: Location) -> None:
+    note = "CREATE VIEW makes no view in a catalog: here it is a temporary view, which this pipeline alone can read"
+    _add_view(_name(plan.child()), plan, _query, file, location, [note])
+
+
+def _add_view(
+    name: str, plan: Any, select: Callable[[Any], Any], file: SqlFile, location: Location, notes: list[str]
+) -> None:
+    """A view that is inlined where it is read. OR REPLACE and IF NOT EXISTS change nothing: a definition is no command."""
+    _refuse_collation(_option(plan.collation()), name, location)
+    properties = [entry._1() for entry in _items(plan.properties().toSeq())]
+    notes += stored.properties_note(properties)
     columns = tuple(entry._1() for entry in _items(plan.userSpecifiedColumns()))
-    file.outputs.append(OutputDefinition("temporary_view", name, location, comment=_option(plan.comment())))
-    file.flow(name, name, _view_query, location, columns)
+    comment = _option(plan.comment())
+    file.outputs.append(OutputDefinition("temporary_view", name, location, comment=comment, notes=tuple(notes)))
+    file.flow(name, name, file.query(select, columns), location)
 
 
-def _view(plan: Any, file: _File, location: Location) -> None:
-    raise _stored_view(_name(plan.child()), location)
-
-
-def _stored_view(name: str, location: Location) -> UnsupportedError:
-    return UnsupportedError(
-        "only temporary and materialized views can be defined",
-        f"Write CREATE TEMPORARY VIEW {name} or CREATE MATERIALIZED VIEW {name}.",
-        view=name,
-        location=location,
-    )
-
-
-def _flow(plan: Any, file: _File, location: Location) -> None:
+def _flow(plan: Any, file: SqlFile, location: Location) -> None:
     operation = plan.flowOperation()
+    name, comment = _name(plan.name()), _option(plan.comment())
     command = operation.getClass().getSimpleName()
     if command == "AutoCdcInto":
-        raise refusals.auto_cdc(_name(operation.targetTable()), location)
+        target = _name(operation.targetTable())
+        query = _auto_cdc(operation, target, file, location, lambda statement: statement.flowOperation())
+        file.flow(name, target, query, location, comment)
+        return
     if command == "UnresolvedInsert":
         operation = operation.toInsertIntoStatement(operation.table())
     elif command != "InsertIntoStatement":
         raise UnsupportedError(f"a flow with {command}", "Write CREATE FLOW f AS INSERT INTO t BY NAME SELECT ...",
                                location=location)  # fmt: skip
     target = _name(operation.table())
-    if not operation.byName() or operation.overwrite() or operation.partitionSpec().nonEmpty():
+    if not _plain_insert(operation):
         raise ProjectError(
-            "a flow inserts BY NAME, without OVERWRITE and PARTITION",
+            "a flow inserts BY NAME, without OVERWRITE, REPLACE, PARTITION, options and WITH SCHEMA EVOLUTION",
             f"Write CREATE FLOW ... AS INSERT INTO {target} BY NAME SELECT ...",
             view=target,
             location=location,
         )
-    file.flow(_name(plan.name()), target, _flow_query, location)
+    file.flow(name, target, file.query(_flow_query), location, comment)
+
+
+def _plain_insert(insert: Any) -> bool:
+    table = insert.table()
+    options = table.options() if table.getClass().getSimpleName() == "UnresolvedRelation" else ()
+    others = (
+        insert.overwrite(),
+        insert.ifPartitionNotExists(),
+        insert.withSchemaEvolution(),
+        insert.partitionSpec().nonEmpty(),
+        insert.userSpecifiedCols().nonEmpty(),
+        insert.replaceCriteriaOpt().isDefined(),
+        any(not str(name).startswith(_SPARKS_OWN) for name in options),
+    )
+    return insert.byName() and not any(others)
+
+
+def _auto_cdc(plan: Any, target: str, file: SqlFile, location: Location, command: Callable[[Any], Any]) -> AutoCdcQuery:
+    """The query of an AUTO CDC clause. `plan` has its parts, and `command` finds it in the parsed statement. The statement is parsed again for
+    each part that is analysed (see SqlQuery)."""
+
+    def part(read: Callable[[Any], Any]) -> SqlQuery:
+        return file.query(lambda statement: read(command(statement)))
+
+    sequence = part(lambda parts: parts.sequenceByExpr())
+    deletes = part(lambda parts: parts.deleteCondition().get())
+    query = AutoCdcQuery(
+        target=target,
+        location=location,
+        source=part(lambda parts: parts.source()),
+        keys=_names(plan.keys()),
+        sequence=lambda spark: java_column(sequence.parse(spark), spark),
+        deletes=(lambda spark: java_column(deletes.parse(spark), spark))
+        if plan.deleteCondition().isDefined()
+        else None,
+        scd_type=int(plan.storedAsScdType()),
+        columns=_choice(plan.includeColumns(), plan.excludeColumns()),
+        tracked=_choice(plan.trackHistoryColumns(), plan.trackHistoryExceptColumns()),
+    )
+    query.check()
+    return query
+
+
+def _names(attributes: Any) -> tuple[str, ...]:
+    """The names of unresolved attributes, of which the grammar allows one part each."""
+    return tuple(".".join(items(attribute.nameParts())) for attribute in _items(attributes))
+
+
+def _choice(included: Any, excluded: Any) -> Choice | None:
+    if included.isDefined():
+        return Choice(_names(included.get()))
+    return Choice(_names(excluded.get()), True) if excluded.isDefined() else None
 
 
 def _query(plan: Any) -> Any:
@@ -203,18 +307,18 @@ def _flow_query(plan: Any) -> Any:
     return plan.flowOperation().query()
 
 
-def _set(plan: Any, file: _File, location: Location) -> None:
+def _set(plan: Any, file: SqlFile, location: Location) -> None:
     pair = _option(plan.kv())
     if pair is None or not pair._2().isDefined():
         raise ProjectError("SET without a value does nothing here", "Write SET key = value.", location=location)
     file.conf[pair._1()] = pair._2().get()
 
 
-def _streaming_table_auto_cdc(plan: Any, file: _File, location: Location) -> None:
-    raise refusals.auto_cdc(_name(plan.name()), location)
+def _use(plan: Any, file: SqlFile, location: Location) -> None:
+    file.notes.append(f"{location}: USE and SET CATALOG have no effect: the tables of a pipeline are in no catalog")
 
 
-_READERS: dict[str, Callable[[Any, _File, Location], None]] = {
+_READERS: dict[str, Callable[[Any, SqlFile, Location], None]] = {
     "CreateStreamingTable": _streaming_table,
     "CreateStreamingTableAsSelect": _streaming_table_as,
     "CreateStreamingTableAutoCdc": _streaming_table_auto_cdc,
@@ -223,4 +327,7 @@ _READERS: dict[str, Callable[[Any, _File, Location], None]] = {
     "CreateView": _view,
     "CreateFlowCommand": _flow,
     "SetCommand": _set,
+    "SetNamespaceCommand": _use,
+    "SetCatalogCommand": _use,
+    "SetCatalogAndNamespace": _use,
 }

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 
 from base.options import Mode, OnError
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
+from stepwell.project import stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
@@ -51,6 +52,8 @@ _METADATA_PREFIX = "metadata."
 _METADATA_PROPERTIES = tuple(_METADATA_PREFIX + name for name in _OF_RECORDS)
 _OUTPUT_PROPERTIES = ("topic", "format", "mode", "key", "partitions")
 _KEPT_PROPERTIES = ("key",)
+_KAFKA_ONLY = ("subscribePattern", "assign")
+_ALL_PROPERTIES = (*_SOURCE_PROPERTIES, *_OUTPUT_PROPERTIES, *_KAFKA_ONLY)
 
 _PAYLOAD_TYPES = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
@@ -179,6 +182,30 @@ def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -
     return _Properties(output, settings).key(schema)
 
 
+def output_notes(output: OutputDefinition) -> tuple[str, ...]:
+    """What `dry-run` says of a definition: what in it has no effect."""
+    notes = list(output.notes)
+    if output.kind in ("materialized_view", "table"):
+        if (output.format or "").lower() in stored.FILE_FORMATS:
+            notes.append(stored.format_note(str(output.format)))
+        if not is_source(output):
+            notes += stored.properties_note(stored.meaningless(output.properties, _ALL_PROPERTIES))
+    return tuple(notes)
+
+
+def check_stored_by(output: OutputDefinition, schema: StructType) -> None:
+    """Raises ProjectError if files were to be arranged by a column that is not there, as Spark does."""
+    names = {column.name.lower() for column in schema.fields}
+    for name in output.stored_by:
+        if name.lower() not in names:
+            raise ProjectError(
+                f"the rows are to be stored by {name}, which is not a column",
+                did_you_mean(name, schema.names, "columns"),
+                view=output.name,
+                location=output.location,
+            )
+
+
 def check_columns(schema: StructType, name: str, location: Location) -> None:
     """Raises UnsupportedError for a type that no message can carry, and ProjectError for two columns with the same name."""
     check_names(schema, name, location)
@@ -232,15 +259,23 @@ class _Properties:
     def check_known(self, known: tuple[str, ...], what: str, also: tuple[str, ...] = ()) -> None:
         lower = {name.lower() for name in known}
         for name, value in self.output.properties.items():
+            if name in self._meaningless():
+                continue
             if name.lower().startswith("kafka."):
                 self._check_client(name, value)
-            elif name.lower() in ("subscribepattern", "assign"):
+            elif name.lower() in [other.lower() for other in _KAFKA_ONLY]:
                 raise self.error(f"{name} is not supported", "Name one topic: 'subscribe' = 'topic'.")
             elif name.lower() not in lower:
                 if name.lower() in {other.lower() for other in also}:
                     raise self.error(f"{name} means nothing for {what}", "Add 'topic' = '...' to publish it.")
                 hint = did_you_mean(name, {*known, *also}, "properties")
                 raise self.error(f"{name} is not a property of {what}", hint)
+
+    def _meaningless(self) -> frozenset[str]:
+        """The properties that mean nothing. A source and a sink have none of these: theirs are options of a reader or writer."""
+        if is_source(self.output) or self.output.kind == "sink":
+            return frozenset()
+        return stored.meaningless(self.output.properties, _ALL_PROPERTIES)
 
     def _check_client(self, name: str, value: str) -> None:
         """Refuses a client setting that differs from the pipeline's. All output of a step is one transaction, so there is only one broker."""
@@ -260,7 +295,7 @@ class _Properties:
                 view=output.name,
                 location=output.location,
             )
-        if provider not in ("", "kafka"):
+        if provider not in ("", "kafka") and provider not in stored.FILE_FORMATS:
             raise UnsupportedError(
                 f"USING {output.format} is not supported",
                 "Leave it out (the view is kept and can be queried), or write USING kafka and a topic.",

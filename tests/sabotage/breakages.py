@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
+from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.generate_breakages import GENERATED
@@ -28,6 +29,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *ENGINE,
     *GENERATED,
     *FRONT_END,
+    *DEFINED,
     *TEXT,
     *STORAGE,
     *TOP_K_BREAKAGES,

@@ -109,7 +109,7 @@ WINDOWS = (
         "ties-unsaid",
         "dry-run does not say that a window orders rows that tie otherwise than Spark.",
         "no silence",
-        (Edit(RULE, "    for name in dict.fromkeys(tied):\n", "    for name in ():\n"),),
+        (Edit(RULE, "    for name in dict.fromkeys(functions):\n", "    for name in ():\n"),),
         (f"{TEST_WINDOWS}::test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_worker",),
     ),
 )

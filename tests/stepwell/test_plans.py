@@ -357,14 +357,45 @@ def test_two_projects_of_one_process_do_not_see_each_other(tmp_path: Path, spark
 
 def test_set_is_undone_after_its_flow(tmp_path: Path, spark: SparkSession) -> None:
     text = """
-        CREATE MATERIALIZED VIEW strict AS SELECT CAST(dest AS INT) AS x FROM flights;
-        SET spark.sql.ansi.enabled = false;
-        CREATE MATERIALIZED VIEW lenient AS SELECT CAST(dest AS INT) AS x FROM flights;
+        CREATE MATERIALIZED VIEW plain AS SELECT TIMESTAMP '2013-01-01 00:00:00' AS x FROM flights;
+        SET spark.sql.timestampType = TIMESTAMP_NTZ;
+        SET spark.sql.shuffle.partitions = 7;
+        CREATE MATERIALIZED VIEW local AS SELECT TIMESTAMP '2013-01-01 00:00:00' AS x FROM flights;
     """
     found = resolved(tmp_path, spark, {"v.sql": text})
+    kinds = {name: view(found, name).schema["x"].dataType.simpleString() for name in ("plain", "local")}
+    assert kinds == {"plain": "timestamp", "local": "timestamp_ntz"}
+    assert found.spark.conf.get("spark.sql.timestampType") == "TIMESTAMP_LTZ"
+    assert any("shuffle.partitions = 7 has no effect" in note for note in found.notes["local"])
+    assert "plain" not in found.notes
 
-    def mode(name: str) -> Any:
-        return view(found, name).flows[0].tree["projectList"][0]["child"]["evalMode"]
 
-    assert (mode("strict"), mode("lenient")) == ("ANSI", "LEGACY")
-    assert found.spark.conf.get("spark.sql.ansi.enabled") == "true"
+def test_what_has_no_effect_is_shown(tmp_path: Path, spark: SparkSession) -> None:
+    text = """
+        USE somewhere;
+        CREATE STREAMING TABLE t PARTITIONED BY (carrier) AS SELECT carrier FROM STREAM flights;
+        CREATE VIEW catalogued AS SELECT carrier FROM flights;
+        CREATE MATERIALIZED VIEW m USING delta AS SELECT carrier FROM catalogued;
+    """
+    python = """
+        from pyspark import pipelines as dp
+        @dp.materialized_view(spark_conf={"spark.executor.memory": "4g"})
+        def p(): return spark.table("m")
+    """
+    shown = describe(resolved(tmp_path, spark, {"v.sql": text, "v.py": python}))
+    assert not shown.errors
+    for note in (
+        "note: transformations/v.sql:1: USE and SET CATALOG have no effect",
+        "note: catalogued: CREATE VIEW makes no view in a catalog",
+        "note: PARTITIONED BY or CLUSTER BY carrier has no effect",
+        "note: format delta has no effect",
+        "note: spark.executor.memory = 4g has no effect",
+    ):
+        assert note in shown.text(), shown.text()
+    for clause, says in (
+        ("PARTITIONED BY (nothing)", "stored by nothing, which is not a column"),
+        ("USING jdbc", "USING jdbc is not supported"),
+    ):
+        wrong = text.replace("PARTITIONED BY (carrier)", clause)
+        with pytest.raises(ProjectError, match=says):
+            resolved(tmp_path / clause[:5], spark, {"v.sql": wrong})

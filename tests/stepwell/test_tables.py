@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from stepwell.errors import Location, ProjectError
 from stepwell.project.elements import Definitions, FlowDefinition, OutputDefinition, PythonQuery
 from stepwell.project.settings import load_settings
-from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
+from stepwell.project.tables import OutputSpec, SourceSpec, check_stored_by, output_notes, output_spec, source_spec
 
 PLACE = Location("transformations/a.sql", 3)
 SETTINGS = load_settings({"kafka.sasl.mechanism": "PLAIN"})
@@ -145,10 +145,27 @@ def test_outputs(spark: SparkSession) -> None:
     assert (sink.mode, sink.partitions) == ("append", None)
 
 
+def test_what_only_says_how_files_are_stored_is_accepted_and_noted() -> None:
+    assert published({"quality": "gold", "delta.enableChangeDataFeed": "true", "key": "k"}, format="delta") is None
+    spec = published({"topic": "o", "pipelines.reset.allowed": "false"}, format="parquet")
+    assert spec is not None and spec.topic == "o"
+    view = OutputDefinition(
+        "table", "v", PLACE, format="delta", properties={"quality": "gold", "topic": "o"}, stored_by=("K",)
+    )
+    notes = output_notes(view)
+    assert len(notes) == 2 and "format delta" in notes[0] and notes[1].startswith("the table properties quality have")
+    check_stored_by(view, columns("k STRING"))
+    with pytest.raises(ProjectError, match="stored by K, which is not a column"):
+        check_stored_by(view, columns("j STRING"))
+
+
 @pytest.mark.parametrize(
     ("properties", "more", "says"),
     [
         ({"subscribe": "x"}, {}, "cannot subscribe"),
+        ({"modus": "upsert"}, {}, "modus is not a property"),
+        ({"kay": "k"}, {}, "kay is not a property"),
+        ({"quality": "gold", "topic": "o"}, {"kind": "sink", "format": "kafka"}, "quality is not a property"),
         ({"topic": "o", "mode": "upsert"}, {}, "mode upsert needs a key"),
         ({"topic": "o", "mode": "update"}, {}, "append, upsert, changelog"),
         ({"topic": "o", "key": "m"}, {}, "array<int>"),
@@ -158,7 +175,7 @@ def test_outputs(spark: SparkSession) -> None:
         ({"topc": "o"}, {}, "topc is not a property.*\n.*Did you mean topic"),
         ({"mode": "upsert"}, {}, "Add 'topic'"),
         ({}, {"format": "kafka"}, "subscribe .a source. or topic"),
-        ({}, {"format": "parquet"}, "USING parquet is not supported"),
+        ({}, {"format": "jdbc"}, "USING jdbc is not supported"),
         ({}, {"kind": "sink", "format": "kafka"}, "a Kafka sink needs a topic"),
         ({"path": "/x"}, {"kind": "sink", "format": "parquet"}, "a sink of format parquet"),
     ],

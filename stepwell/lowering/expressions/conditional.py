@@ -6,6 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
 
 
@@ -40,6 +41,14 @@ def _coalesce(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _pass(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """A node that informs Spark's code generator or optimiser, and changes no value."""
     return arguments[0]
+
+
+def _raise_error(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """raise_error: an error class, and a map of its parameters of which a user writes the message alone. Every row that reaches it raises."""
+    error_class, parameters = (argument.sql for argument in arguments)
+    message = f"COALESCE({parameters}['errorMessage'], 'null')"
+    type_ = expression_type(node["dataType"])
+    return derived(cast(f"error('[' || {error_class} || '] ' || {message})", type_), type_, *arguments, raises=True)
 
 
 def _is_nan(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -82,6 +91,7 @@ TABLE: dict[str, Rule] = {
     "If": _if,
     "CaseWhen": _case_when,
     "Coalesce": _coalesce,
+    "RaiseError": _raise_error,
     "Alias": _pass,
     "KnownNotNull": _pass,
     "KnownNullable": _pass,

@@ -5,6 +5,8 @@ An aggregate of the whole partition needs no order and no frame. Unless a Window
 is joined back to the rows by the keys, where null equals null. So a change costs only the rows of partitions whose aggregate has another value,
 and every aggregate function that GROUP BY has can stand there. docs/decisions/0064-windows.md has the measurement.
 
+Above a WindowGroupLimit of one row, every rank is 1. So `row_number() = 1` needs no Window node, and the rows are stored once.
+
                     Relation (without the added columns)
                        |
         Window(partition, order, calls)
@@ -16,7 +18,7 @@ and every aggregate function that GROUP BY has can stand there. docs/decisions/0
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -79,6 +81,9 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     relation = context.settle(context.lower(node.children[0]))
     functions = [_function(item) for item in node["windowExpressions"]]
     partition = partition_of(context, relation, node)
+    if _are_all_one(node.children[0], functions):
+        ones = (Output(function.id, literal("1", "integer")) for function in functions)
+        return Relation(relation.node, relation.columns, (*relation.outputs, *ones), relation.predicates)
     joined = [function for function in functions if function.aggregate and function.whole]
     others = [function for function in functions if function not in joined]
     if others and all(_is_total(context, relation, function) for function in joined):
@@ -99,6 +104,15 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 def _function(item: TreeNode) -> _Function:
     function, spec = unalias(item).children
     return _Function(expression_id(item), function, spec["frameSpecification"])
+
+
+def _are_all_one(below: TreeNode, functions: Sequence[_Function]) -> bool:
+    """Whether the functions are ranks of rows of which only the first of each partition are there. Their peers are there too if the limit is
+    one of rank() or dense_rank(), and the row_number() of these differs."""
+    if below.kind != "WindowGroupLimit" or below["limit"] != 1:
+        return False
+    ranks = {"Rank", "DenseRank"} | ({"RowNumber"} if below["rankLikeFunction"].kind == "RowNumber" else set())
+    return all(function.tree.kind in ranks for function in functions)
 
 
 def _is_total(context: Lowering, rows: Relation, function: _Function) -> bool:
@@ -156,7 +170,7 @@ def _windowed(
     at = columns.positions
     sort_keys = tuple(sort_key(context, at[column], item, types[at[column]]) for column, item in sorts)
     calls = tuple(_call(read, at, types, sort_keys) for read in reads)
-    _note_ties(context, below.node, tuple(at[key] for key in keys), sort_keys, calls)
+    note_ties(context, below.node, tuple(at[key] for key in keys), sort_keys, _tied(calls))
     made = Window(
         (below.node,), (*types, *(call.type for call in calls)), tuple(at[key] for key in keys), sort_keys, calls
     )
@@ -321,18 +335,26 @@ def _whole_number(tree: TreeNode) -> int:
     return int(tree["value"])
 
 
-def _note_ties(
-    context: Lowering, node: int, partition: tuple[int, ...], order: tuple[SortKey, ...], calls: tuple[WindowCall, ...]
-) -> None:
-    """Says which functions depend on the order of rows that tie, unless a unique key shows that none do."""
-    known = unique_keys(Circuit(tuple(context.builder.nodes)))[node]
-    if known is not None and {*known} <= {*partition, *(key.column for key in order)}:
-        return
-    tied = [
+def _tied(calls: Sequence[WindowCall]) -> list[WindowFunction]:
+    """The functions whose value depends on the order of rows that tie."""
+    return [
         call.function for call in calls
         if call.function in _TIED or (call.function not in RANKING and call.frame.unit == "rows" and not call.frame.whole)
     ]  # fmt: skip
-    for name in dict.fromkeys(tied):
+
+
+def note_ties(
+    context: Lowering,
+    node: int,
+    partition: tuple[int, ...],
+    order: tuple[SortKey, ...],
+    functions: Iterable[WindowFunction],
+) -> None:
+    """Says that these functions depend on the order of rows of circuit node `node` that tie, unless a unique key shows that none do."""
+    known = unique_keys(Circuit(tuple(context.builder.nodes)))[node]
+    if known is not None and {*known} <= {*partition, *(key.column for key in order)}:
+        return
+    for name in dict.fromkeys(functions):
         context.note(
             f"rows that tie in the ORDER BY of {'lag or lead' if name == 'lead' else name} OVER (...) are ordered by the whole row, in "
             "canonical order; Spark orders them as they come"

@@ -18,7 +18,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
-from stepwell.lowering.rules.window import order_of, partition_of, sort_key
+from stepwell.lowering.rules.window import note_ties, order_of, partition_of, sort_key
 from stepwell.lowering.trees import attribute
 
 
@@ -33,6 +33,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     types = context.builder.types(below.node)
     sort_keys = tuple(sort_key(context, place, item, types[place]) for place, item in zip(by, order, strict=True))
     if function == "RowNumber":
+        note_ties(context, below.node, keys, sort_keys, ("row_number",))
         first = TopK((below.node,), types, keys, sort_keys, 0, limit)
         return Relation(context.builder.add(first), below.columns, below.outputs)
     found = _first_keys(context, below, at, sort_keys, limit, distinct=function == "DenseRank")

@@ -23,6 +23,7 @@ CASES = [
     "coalesce(o, 1 / k > 0)", "CASE WHEN k <> 0 THEN CASE WHEN 10 div k > 1 THEN 100 % k END ELSE 5 END",
     "true", "1", "-128Y", "-2147483648", "-9223372036854775808L", "1.5", "1.5D", "double('-0.0')", "float('1e-45')", "double('inf')", "date'0001-01-01'",
     "timestamp'2020-01-01 01:02:03.123456'", "timestamp_ntz'2020-01-01 01:02:03'", "X'00FF'", "'o''clock 😀'", "'a\\0b'", "cast(NULL AS int)", "interval '1' day",
+    "coalesce(i, raise_error('none'))", "CASE WHEN i = 1 THEN raise_error(concat('bad ', s)) ELSE j END", "if(o, raise_error(s), dt)", "if(o, raise_error(s) > 1, p)",
     "99999999999999999999999999999999999999BD", "date'+10000-01-01'", "5S",
 ]  # fmt: skip
 

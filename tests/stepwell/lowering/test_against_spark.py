@@ -453,6 +453,14 @@ QUERIES: dict[str, Query] = {
     "explode of maps with positions, outer": (
         "SELECT p, k, v FROM t LATERAL VIEW OUTER posexplode(if(a > 1, map('b', b), NULL)) e AS p, k, v"
     ),
+    "numbers of rows of the first rank": (
+        "SELECT a, b, row_number() OVER w AS n, rank() OVER w AS r FROM t WINDOW w AS (PARTITION BY a ORDER BY b) "
+        "QUALIFY rank() OVER w = 1"
+    ),
+    "ranks of the first row": (
+        "SELECT a, r + n + d AS three FROM (SELECT a, row_number() OVER w AS n, rank() OVER w AS r, dense_rank() OVER w AS d FROM t "
+        "WINDOW w AS (PARTITION BY a ORDER BY b)) WHERE n = 1"
+    ),
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),

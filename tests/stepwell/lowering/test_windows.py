@@ -38,6 +38,8 @@ def _bench(spark: SparkSession, columns: str) -> Workbench:
         (f"{WHOLE} AS x, count(*) OVER () AS y FROM t", [ONE]),
         ("row_number() OVER (PARTITION BY a ORDER BY b) AS x FROM k", []),  # its key leaves no ties
         ("row_number() OVER (PARTITION BY a ORDER BY s) AS x FROM k", [f"{TIED} row_number OVER"]),
+        ("s FROM t QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1", [f"{TIED} row_number OVER"]),
+        ("s FROM k QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1", []),
     ],
 )
 def test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_worker(
@@ -61,6 +63,10 @@ def test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_wo
             "UNBOUNDED FOLLOWING) AS y FROM t",
             {"Window": 1},
         ),
+        ("s FROM t QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1", {"TopK": 1}),
+        ("s FROM t QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) < 2", {"TopK": 1}),
+        ("s FROM t QUALIFY rank() OVER (PARTITION BY a ORDER BY b) = 1", {"TopK": 1, "SemiJoin": 1}),
+        ("s FROM t QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) <= 2", {"TopK": 1, "Window": 1}),
         (
             "rank() OVER (PARTITION BY a ORDER BY b) AS x, rank() OVER (PARTITION BY s ORDER BY b) AS y FROM t",
             {"Window": 2},
