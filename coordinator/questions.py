@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,8 +21,11 @@ import structlog
 from base.fault import ExitCode, Fault
 from base.slots import why_no_partition
 from base.version import VersionId
+from engine.errors import TaskLost
 from engine.resident.crew import Crew
 from engine.resident.frames import Buffer
+from engine.resident.messages import Contents
+from engine.resident.received import table_of
 from engine.resident.roster import RECOVERABLE
 
 _log = structlog.get_logger("coordinator.questions")
@@ -111,6 +114,7 @@ class Questions:
         if found is None:
             return
         self._asked_of = None
+        _check(question.views, found)
         versions = {contents.version for contents, _ in found.values()}
         owned = {worker: contents.owned for worker, (contents, _) in found.items()}
         if len(versions) == 1 and why_no_partition(owned) is None:
@@ -132,6 +136,17 @@ class Questions:
         with self._lock:
             self._waiting.popleft()
         question.settle(answer)
+
+
+def _check(views: Sequence[str], found: Mapping[int, tuple[Contents, tuple[Buffer, ...]]]) -> None:
+    """Raises TaskLost if the rows of a worker cannot be read, or have other columns than those of the first one."""
+    schemas: dict[int, pa.Schema] = {}
+    for worker, (_, buffers) in found.items():
+        if len(buffers) != len(views):
+            raise TaskLost(f"worker {worker} has answered a question about {len(views)} views with {len(buffers)} tables")
+        for position, (view, buffer) in enumerate(zip(views, buffers, strict=True)):
+            table = table_of(buffer, schemas.get(position), f"worker {worker} has sent rows of view {view}")
+            schemas.setdefault(position, table.schema)
 
 
 def tables_of(rows: ViewRows) -> list[pa.Buffer]:

@@ -6,20 +6,17 @@ are added up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from coordinator.specification import PipelineSpec
-from engine.analysis.stages import Plan
-from engine.model.circuit import Output
+from coordinator.step_answers import Expected, read_answers
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
-from engine.run.exchange import from_buffer
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.clients.writer import StepOutput
-from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum
 
@@ -38,17 +35,12 @@ class StepResult:
     state_ms: float = 0.0
 
 
-def gather(
-    spec: PipelineSpec,
-    plan: Plan,
-    partitions: Mapping[str, int],
-    workers: Sequence[WorkerOutput],
-    dead_letters: Mapping[str, str],
-) -> StepResult:
-    """The result of a step. `partitions` are the numbers of partitions of the output topics, by handle. `dead_letters` are the dead-letter
-    topics by source, as the step's division records them."""
-    output, dead = _tables(plan, workers)
-    result = StepResult(_outputs(spec, partitions, output) + _dead_letters(dead_letters, dead))
+def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutput]) -> StepResult:
+    """The result of a step. Raises TaskLost if a worker has answered what cannot be right."""
+    plan, answer = expected.plan, read_answers(expected, workers)
+    result = StepResult(
+        _outputs(spec, expected.partitions, answer.output) + _dead_letters(expected.dead_letters, answer.dead)
+    )
     for done in (worker.done for worker in workers):
         for checksum in done.inputs:
             result.inputs.append(_recorded(checksum))
@@ -64,32 +56,9 @@ def gather(
     return result
 
 
-def check_read(step: int, ranges: Iterable[OffsetRange], inputs: Sequence[InputChecksum]) -> None:
-    """Asserts that each range of the step that is not empty was read by exactly one worker. `inputs`: what all have reported. Who reads what is
-    not recorded, so nothing else would notice a partition that two workers read, or none."""
-    asked = sorted((span.topic, span.partition) for span in ranges if span.length)
-    read = sorted((checksum.topic, checksum.partition) for checksum in inputs)
-    assert read == asked, f"step {step} has input of {asked}, and the workers have read {read}; nothing was written"
-
-
 def _recorded(checksum: Checksum) -> InputChecksum:
     text = f"{checksum.checksum:016x}"
     return InputChecksum(topic=checksum.topic, partition=checksum.partition, messages=checksum.messages, checksum=text)
-
-
-def _tables(plan: Plan, workers: Sequence[WorkerOutput]) -> tuple[dict[str, list[pa.Table]], dict[str, list[pa.Table]]]:
-    """(output messages by output handle, dead letters by source handle)."""
-    output: dict[str, list[pa.Table]] = {}
-    dead: dict[str, list[pa.Table]] = {}
-    for worker in workers:
-        tables = [from_buffer(buffer) for buffer in worker.buffers]
-        for index, table in zip(worker.done.output, tables, strict=False):
-            node = plan.circuit.nodes[index]
-            assert isinstance(node, Output)
-            output.setdefault(node.handle, []).append(table)
-        for handle, table in zip(worker.done.dead, tables[len(worker.done.output) :], strict=True):
-            dead.setdefault(handle, []).append(table)
-    return output, dead
 
 
 def _outputs(

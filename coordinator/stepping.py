@@ -19,7 +19,8 @@ from coordinator.inputs import Inputs
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
-from coordinator.step_output import StepResult, check_read, gather
+from coordinator.step_answers import Expected
+from coordinator.step_output import StepResult, gather
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.tasks import StepInput
 from faults.points import reached
@@ -96,12 +97,13 @@ class Stepping:
 
     def settle(self, action: Settle, core: Core, crew: Crew) -> tuple[float, float]:
         """Writes the output of a step, or in a replay compares it with what was written. Returns how long the step took, and the write alone, in
-        milliseconds."""
+        milliseconds. Raises TaskLost if a worker has answered what cannot be right."""
         assert self._ran is not None
         (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
-        result = gather(self._spec, crew.setup.plan, crew.setup.partitions, outputs, run.record.dead_letters)
-        check_read(step, run.record.division.ranges, result.inputs)
+        setup, record = crew.setup, run.record
+        expected = Expected(step, setup.plan, setup.partitions, record.division.ranges, record.dead_letters)
+        result = gather(self._spec, expected, outputs)
         reached("step.gathered")
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])

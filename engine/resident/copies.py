@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from base.slots import NO_SLOTS, SlotSet
+from engine.errors import TaskLost
 from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Copied, Copies, Copy, Failed, Message, Staged, WireFault
@@ -112,16 +113,17 @@ class SlotCopier:
     def take(
         self, peer: int, message: Copies | Staged, buffers: Sequence[Buffer], database: Callable[[], Database]
     ) -> None:
-        """Takes what a peer has sent. Called by the worker's thread."""
+        """Takes what a peer has sent. Called by the worker's thread. Raises TaskLost for a message that cannot be right."""
         match message:
             case Copies():
-                keys = (bytes.fromhex(key) for key in message.keys)
                 arrived = self._arrived.setdefault(peer, [])
-                arrived += ((key, memoryview(rows)) for key, rows in zip(keys, buffers, strict=True))
+                arrived += _copies_of(peer, message, buffers)
                 if message.is_last:
                     del self._arrived[peer]
                     opened = database()
                     self._outside.start_thread("stage", lambda: self._stage(peer, message, arrived, opened))
+            case Staged(fault=None) if peer not in self._sent_bytes:
+                raise TaskLost(f"worker {peer} has stored copies that worker {self._worker} has not sent")
             case Staged(fault=None):
                 self._answer(Copied(moved_bytes=self._sent_bytes.pop(peer), is_done=not self._left[peer]))
             case Staged(fault=WireFault() as fault):
@@ -131,6 +133,7 @@ class SlotCopier:
         """In a thread of its own. Every fault is an answer."""
         try:
             self._outside.lower_priority()
+            _check(peer, copies, message.slots)
             for some in _portions(copies):
                 with database.transaction() as transaction:
                     staging.stage(transaction, message.slots, some)
@@ -150,6 +153,21 @@ class SlotCopier:
         if has_copies:
             with database.transaction() as transaction:
                 staging.discard(transaction)
+
+
+def _copies_of(peer: int, message: Copies, buffers: Sequence[Buffer]) -> list[staging.Copy]:
+    try:
+        keys = [bytes.fromhex(key) for key in message.keys]
+        return [(key, memoryview(rows)) for key, rows in zip(keys, buffers, strict=True)]
+    except ValueError as fault:
+        raise TaskLost(f"worker {peer} has sent copies that are none: {fault}") from None
+
+
+def _check(peer: int, copies: list[staging.Copy], slots: SlotSet) -> None:
+    try:
+        staging.check_copies(copies, slots)
+    except ValueError as fault:
+        raise TaskLost(f"worker {peer} has sent copies that are no state: {fault}") from None
 
 
 def _portions(copies: list[staging.Copy]) -> Iterable[list[staging.Copy]]:

@@ -471,6 +471,8 @@ class Crew:
         taken = self._roster.taken(destination, "take_slots", Taken)
         if taken.slots != given.slots:
             raise TaskLost(f"worker {source} gave {given.slots}, and worker {destination} took {taken.slots}")
+        if not given.slots.is_within(slots):
+            raise TaskLost(f"worker {source} gave {given.slots}, and was to give some of {slots}")
         self._roster.ask_each({source: ReleaseSlots(number=number, slots=given.slots)}, Released)
         self.placement = self.placement.with_moved(given.slots, source, destination)
         self._send_to_all(Place(placement=self.placement))

@@ -114,13 +114,18 @@ def to_wire(error: BaseException) -> WireFault:
 
 
 def from_wire(fault: WireFault, worker: int) -> Exception:
-    """The exception to raise. A class that is not registered here gives a WorkerMistake."""
+    """The exception to raise. A class that is not registered here gives a WorkerMistake. Fields that do not belong to the class give a TaskLost:
+    the worker answers nonsense."""
     kind = REGISTERED.get(fault.name) if fault.known else None
     if kind is None:
         return WorkerMistake(f"worker {worker} ended by {fault.name}:\n{fault.fields.get('trace', fault.fields)}")
-    fields = {key: _value(value) for key, value in fault.fields.items()}
-    error = kind.__new__(kind, fields.get("message", ""), fields.get("what_to_do", ""))
-    error.__dict__.update(fields)
+    try:
+        fields = {key: _value(value) for key, value in fault.fields.items()}
+        error = kind.__new__(kind, fields["message"], fields["what_to_do"])
+        error.__dict__.update(fields)
+        str(error)  # it needs the fields of the class
+    except (AttributeError, KeyError, TypeError, ValueError) as unreadable:
+        return TaskLost(f"worker {worker} has failed by {fault.name}, and what it says of it cannot be read: {unreadable!r}")
     return error
 
 

@@ -1,8 +1,12 @@
 """A worker's connections to its peers, and the exchange of a stage over them.
 
-Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of another term, of a
-stage that is over, or a second one from the same peer is a mistake that ends the worker's step. Messages of an older order are dropped. A
+Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of a stage that is over, a
+second one from the same peer, and one whose rows cannot be read are losses of the peer (TaskLost). Messages of an older order are dropped. A
 message cannot belong to another placement, because each order to run a step has a number of its own. While a worker waits it goes on sending.
+
+A frame of another term on a connection between peers is a loss too. It cannot be old: both ends have shown the token and the term when the
+connection began, and a process belongs to one term. So its sender is not what it says, and a worker that only dropped the frame would wait for
+one that does not come.
 
 The state of slots travels over the same connections (slots.py, copies.py): `send`, `pieces_of` and `send_now`.
 """
@@ -15,14 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from base.term import Term
-from engine.analysis.stages import Channel
+from engine.analysis.stages import Channel, Plan
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Address, Copies, Hello, Pieces, Rows, Staged
+from engine.resident.received import table_of
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
-from engine.run.exchange import ExchangeMessage, from_buffer, to_buffer
+from engine.rows import zset
+from engine.run.exchange import ExchangeMessage, to_buffer
 from engine.run.tasks import StepAbandoned
 
 CONNECT_SECONDS_MAX = 10.0
@@ -45,13 +51,14 @@ class Mesh:
         events: Events,
         term: Term,
         token: str,
-        channels: Sequence[Channel],
+        plan: Plan,
         others: Callable[[Event], None],
         now: Callable[[], float],
         copies: Callable[[int, Copies | Staged, tuple[Buffer, ...]], None],
     ) -> None:
         self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
-        self._channels, self._others, self._copies = tuple(channels), others, copies
+        self._channels, self._others, self._copies = tuple(plan.last_read), others, copies
+        self._schemas = [zset.schema_of(plan.circuit.nodes[channel.producer].types) for channel in self._channels]
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
         self._peers: dict[int, Connection] = {}
         self._strangers = Strangers(now)
@@ -78,7 +85,7 @@ class Mesh:
     def _connected(self, peer: int, address: Address) -> Connection:
         try:
             connection = self._transport.connect(address, CONNECT_SECONDS_MAX)
-        except OSError as fault:
+        except (OSError, OverflowError, ValueError) as fault:  # the last two: it is no address
             raise TaskLost(f"worker {self._worker} cannot connect to worker {peer} at {address}: {fault}") from None
         connection.send(Frame(self._term, Hello(token=self._token, worker=self._worker)))
         return connection
@@ -169,10 +176,20 @@ class Mesh:
             raise TaskLost(
                 f"worker {peer} has sent stage {message.stage} of order {message.serial} twice, or not wholly"
             )
-        tables = {
-            self._channels[number]: from_buffer(data) for number, data in zip(message.channels, buffers, strict=True)
-        }
-        inbox[peer] = ExchangeMessage(peer, tables, message.broken)
+        inbox[peer] = ExchangeMessage(peer, self._tables(peer, message, buffers), message.broken)
+
+    def _tables(self, peer: int, message: Rows, buffers: Sequence[Buffer]) -> dict[Channel, pa.Table]:
+        tables: dict[Channel, pa.Table] = {}
+        for number, data in zip(message.channels, buffers, strict=True):
+            if not 0 <= number < len(self._channels) or self._channels[number] in tables:
+                raise TaskLost(
+                    f"worker {peer} has sent channels {message.channels} of stage {message.stage}, "
+                    f"of which there are {len(self._channels)}"
+                )
+            channel = self._channels[number]
+            what = f"worker {peer} has sent rows of node {channel.producer} in stage {message.stage}"
+            tables[channel] = table_of(data, self._schemas[number], what)
+        return tables
 
     def _number_of(self, connection: Connection) -> int | None:
         return next((number for number, known in self._peers.items() if known is connection), None)

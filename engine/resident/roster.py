@@ -1,7 +1,8 @@
 """The workers of a term with their connections: orders go out, answers come in, and a worker that is lost is noticed.
 
 Guarantees: every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is dropped. A
-recoverable fault, and a mistake of a worker's own, is raised as soon as it arrives, because the other workers may wait for ever.
+recoverable fault, and a mistake of a worker's own, is raised as soon as it arrives, because the other workers may wait for ever. Each order is
+answered once: a worker that answers twice, or what nobody has asked, contradicts itself and is lost (TaskLost).
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass
 class Member:
-    """A worker. `answers`: what it has sent and nobody has taken yet, by kind of order."""
+    """A worker. `asked`: the kinds of order that it has been given and has not answered. `answers`: what it has sent and nobody has taken yet, by
+    kind of order."""
 
     number: int
     connection: Connection
     registered: Register
+    asked: set[str] = field(default_factory=set)
     answers: dict[str, tuple[Answer, tuple[Buffer, ...]]] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -93,7 +96,9 @@ class Roster:
     # Orders and answers
 
     def send(self, number: int, message: Message) -> None:
-        self.members[number].connection.send(Frame(self._term, message))
+        member = self.members[number]
+        member.asked.add(message.kind)
+        member.connection.send(Frame(self._term, message))
 
     def ask_each(self, orders: Mapping[int, Order], kind: type[A]) -> dict[int, A]:
         """Gives each worker an order and waits for all answers. Raises the fault of the lowest worker that had one."""
@@ -205,9 +210,12 @@ class Roster:
                 raise fault
         name = question_of(message)
         if name is None:
-            raise TaskLost(f"a worker has sent {message.kind}, which answers nothing")
+            raise TaskLost(f"{member} has sent {message.kind}, which answers nothing")
         if name in member.answers:
-            raise TaskLost(f"worker {member.number} has answered {name} twice")
+            raise TaskLost(f"{member} has answered {name} twice")
+        if name not in member.asked:
+            raise TaskLost(f"{member} has answered {name}, which nobody has asked")
+        member.asked.remove(name)
         member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
 
 

@@ -19,7 +19,7 @@ from engine.errors import TaskLost
 from engine.resident.copies import SlotCopier
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Given, GiveSlots, Pieces, ReleaseSlots, Taken, TakeSlots
-from engine.run.cut import TablePiece, absorb, parts_of, piece_of, release, slot_bytes
+from engine.run.cut import TablePiece, absorb, check_pieces, parts_of, piece_of, release, slot_bytes
 from engine.state.moves import Piece
 from faults.points import reached
 from storage.database import Database
@@ -74,7 +74,11 @@ class SlotMover:
             for (table, first), rows in zip(message.places, buffers, strict=True):
                 pieces.append(TablePiece(table, Piece(first, memoryview(rows))))
             slots = message.slots
-        copies = {bytes.fromhex(key) for key in message.copies}
+        try:
+            check_pieces(pieces, slots)
+            copies = {bytes.fromhex(key) for key in message.copies}
+        except ValueError as fault:
+            raise TaskLost(f"worker {order.giver} has sent in cut {order.number} what is no state: {fault}") from None
         with database.transaction() as transaction:
             absorb(transaction, order.number, slots, pieces, copies)
             reached("absorb.inside", self._worker)

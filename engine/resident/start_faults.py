@@ -55,10 +55,19 @@ class UnequalWorkers(Fault):
     exit_code = ExitCode.MACHINE
 
     def __init__(self, host: str, theirs: str, ours: str) -> None:
-        left, right = json.loads(theirs), json.loads(ours)
+        left, right = _by_name(theirs), _by_name(ours)
         names = sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
         shown = ", ".join(f"{name} {left.get(name)} (coordinator: {right.get(name)})" for name in names)
         super().__init__(
             f"the worker on host {host} has {shown}.",
             "Install the same versions on all hosts. Otherwise a replay could compute other bytes than were written.",
         )
+
+
+def _by_name(fingerprint: str) -> dict[str, object]:
+    """The parts of a fingerprint (fingerprint.py). Another version of Stepwell may have one of another form."""
+    try:
+        found = json.loads(fingerprint)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"fingerprint": fingerprint}

@@ -102,6 +102,10 @@ change of the layout do not count. In the first one what has left comes into the
 needs."""
 
 
+BETWEEN_ORDERS = "wait"
+"""What a worker says it was doing if a fault came while it had no order."""
+
+
 class CoordinatorGone(Exception):
     """The connection to the coordinator has ended, so nobody needs this worker."""
 
@@ -151,9 +155,7 @@ class Worker:
         self._placement: Placement | None = None
         self._events, self._control, self._outside = events, control, setup.kafka.outside
         now = self._outside.monotonic
-        self._mesh = Mesh(
-            transport, events, term, token, tuple(setup.plan.last_read), self._take, now, self._take_copies
-        )
+        self._mesh = Mesh(transport, events, term, token, setup.plan, self._take, now, self._take_copies)
         self._reader = make_reader()
         self._copier = SlotCopier(
             self._mesh, identity.worker, self._outside, self._answer, self._answer_now, self._wire_fault
@@ -169,7 +171,12 @@ class Worker:
     def run(self) -> None:
         """Returns after a stop. Raises CoordinatorGone."""
         while self.life.state is not State.STOPPED:
-            self._carry_out(self._next_order())
+            try:
+                order = self._next_order()
+            except Fault as fault:  # a peer has sent what cannot be right
+                self._answer(Failed(doing=BETWEEN_ORDERS, fault=self._wire_fault(fault)))
+            else:
+                self._carry_out(order)
 
     def close(self) -> None:
         """Frees what outlives the worker in its process, which Spark may use for another task."""

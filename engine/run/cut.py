@@ -25,6 +25,7 @@ from engine.rows.hashing import HASH_BITS
 from engine.run.staging import tables_of, unstage
 from engine.state import moves
 from engine.state.moves import Part, Piece
+from storage.keys import TABLE_FIRST, TABLE_MAX
 from storage.transaction import CutNumber, Transaction
 
 
@@ -75,6 +76,14 @@ def exported(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
     does not own them."""
     pieces = (piece_of(transaction, place) for place in parts_of(transaction, slots))
     return (piece for piece in pieces if piece is not None)
+
+
+def check_pieces(pieces: Iterable[TablePiece], slots: SlotSet) -> None:
+    """Raises ValueError unless each piece has the form of state of these slots. What it holds cannot be checked."""
+    for table, piece in pieces:
+        if not TABLE_FIRST <= table <= TABLE_MAX:
+            raise ValueError(f"table {table} holds no state of operators")
+        moves.check_rows(piece.rows, slots, piece.first)
 
 
 def absorb(

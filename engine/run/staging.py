@@ -19,11 +19,21 @@ from collections.abc import Iterable, Set
 from base.slots import NO_SLOTS, SlotSet
 from engine.errors import StaleTask
 from engine.state import moves
-from storage.keys import TABLE_FIRST, key_table
+from storage.keys import KEY_BYTES_MAX, PREFIX_BYTES, TABLE_FIRST, TABLE_MAX, key_slot, key_table
 from storage.transaction import Transaction
 
 Copy = tuple[bytes, memoryview]
 """The key under which it is stored, and its rows as an encoded run."""
+
+
+def check_copies(copies: Iterable[Copy], slots: SlotSet) -> None:
+    """Raises ValueError unless each copy has the form of state of these slots, under a key in one of them. What it holds cannot be checked."""
+    for key, rows in copies:
+        if not PREFIX_BYTES < len(key) <= KEY_BYTES_MAX or not TABLE_FIRST <= key_table(key) <= TABLE_MAX:
+            raise ValueError(f"{key.hex()} is no key of a run")
+        if key_slot(key) not in slots:
+            raise ValueError(f"a copy lies in slot {key_slot(key)}, not in {slots}")
+        moves.check_rows(rows, slots)
 
 
 def stage(transaction: Transaction, slots: SlotSet, copies: Iterable[Copy]) -> None:

@@ -124,6 +124,24 @@ def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece])
         adopt(store, table, slots.ranges[number], mine)
 
 
+def check_rows(encoded: memoryview, slots: SlotSet, first: int = 0) -> None:
+    """Raises ValueError unless `encoded` is a run with rows, whose hashes ascend from `first` or above it and lie in one range of the slots."""
+    try:
+        rows = decode_run(encoded)
+        rows.validate()
+    except (pa.ArrowException, OSError) as fault:
+        raise ValueError(f"rows that cannot be read: {fault}") from None
+    names = rows.column_names
+    if names[-1:] != [HASH] or rows.schema.types[-1] != pa.uint64() or rows.column(HASH).num_chunks != 1 or not rows.num_rows:
+        raise ValueError(f"{rows.num_rows} rows of {names}, which are no run")
+    hashes = _hashes_of(rows)
+    low, high = slot_of(int(hashes[0])), slot_of(int(hashes[-1]))
+    if (hashes[1:] < hashes[:-1]).any() or not 0 <= first <= int(hashes[0]):
+        raise ValueError("rows that are not in the order of their hashes, or below their bucket")
+    if not any(begin <= low <= high < end for begin, end in slots.ranges):
+        raise ValueError(f"rows of slots {low} to {high}, which are not in one range of {slots}")
+
+
 def runs_of(store: Store, table: int) -> Iterator[tuple[Hashes, int]]:
     """The hashes of each run, and its bytes."""
     runs = _Runs(store, table)

@@ -110,6 +110,29 @@ def test_new_workers_are_asked_what_the_lost_ones_have_not_answered(known: Any) 
     assert isinstance(asking.over(), ViewRows) and new.asked == [("v",)]
 
 
+@pytest.mark.parametrize(
+    ("buffers", "said"),
+    [
+        ((b"rubbish",), "worker 1 has sent rows of view v, which cannot be read"),
+        ((), "worker 1 has answered a question about 1 views with 0 tables"),
+        ((ROWS[0], ROWS[0]), "worker 1 has answered a question about 1 views with 2 tables"),
+        ((to_buffer(pa.table({"b": [1]})),), "worker 1 has sent rows of view v, which have other columns"),
+    ],
+    ids=["no table", "none", "two", "other columns"],
+)
+def test_an_answer_that_cannot_be_read_is_a_loss_of_its_worker_and_the_new_ones_are_asked(
+    known: Any, buffers: tuple[Any, ...], said: str
+) -> None:
+    told = at(V1, V1)
+    told[1] = (told[1][0], buffers)
+    asking, liars, new = asked(known), Workers(told), Workers(at(V1, V1))
+    serve(known, liars, 1)
+    with pytest.raises(TaskLost, match=said):
+        serve(known, liars, 1)
+    serve(known, new, 2)
+    assert isinstance(asking.over(), ViewRows) and new.asked == [("v",)]
+
+
 def test_a_fault_of_a_read_is_the_answer_and_the_next_question_is_asked(known: Any) -> None:
     first, crew = asked(known), Workers(DataError("no such view"), at(V1, V1))
     second = asked(known)

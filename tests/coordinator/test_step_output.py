@@ -1,7 +1,9 @@
-"""The combined output of a step does not depend on the order of its workers or on their number."""
+"""The combined output of a step does not depend on the order of its workers or on their number, and nonsense is a loss of who has answered it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,20 +11,28 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import OutputTopic, PipelineSpec
-from coordinator.step_output import StepResult, check_read, gather
+from coordinator.step_answers import Expected
+from coordinator.step_output import StepResult, gather
 from engine.analysis.stages import plan
+from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Output, Source
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.worker import _done
+from engine.run.exchange import to_buffer
 from engine.run.sources import Checksum, DeadLetter, SourceReport
 from engine.run.tasks import StageTimes, StepOutcome
 from io_kafka.offsets import OffsetRange
-from io_kafka.step_log.records import InputChecksum
 
 TYPES = (pa.int64(),)
 PLAN = plan(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))
 SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic", 2, compacted=False),)))
+
+
+def expected(read: Mapping[tuple[str, int], int], dead: Mapping[str, str]) -> Expected:
+    """Of step 4. `read`: the number of offsets of each partition."""
+    ranges = tuple(OffsetRange(topic, partition, 0, length) for (topic, partition), length in read.items())
+    return Expected(4, PLAN, {"out": 2}, ranges, dead)
 
 
 def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> WorkerOutput:
@@ -31,7 +41,7 @@ def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) 
     table = pa.Table.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, OUTPUT_MESSAGES, strict=True)], schema=OUTPUT_MESSAGES
     )
-    times = [StageTimes(compute_ms=1.0 + worker, state_ms=2.0, exchange_ms=7.0)]
+    times = [StageTimes(compute_ms=1.0 + worker, state_ms=2.0, exchange_ms=7.0)] * PLAN.stages
     outcome = StepOutcome({1: [table]} if rows else {}, report, read_ms=5.0 - worker, stages=times)
     return WorkerOutput(worker, *_done(4, outcome))
 
@@ -48,7 +58,8 @@ def test_the_result_does_not_depend_on_the_order_of_workers() -> None:
         output_of(1, [(0, b"a"), (1, b"c")], SourceReport([Checksum("in", 0, 4, 0xA)], {"in": 1}, between)),
         output_of(2, [], SourceReport([Checksum("also", 7, 1, 0xC)])),
     ]
-    one, other = (gather(SPEC, PLAN, {"out": 2}, order, {"in": "dead"}) for order in (outputs, outputs[::-1]))
+    step = expected({("in", 1): 3, ("in", 0): 4, ("also", 7): 1, ("also", 8): 0}, {"in": "dead"})
+    one, other = (gather(SPEC, step, order) for order in (outputs, outputs[::-1]))
     assert content(one) == content(other)
     assert [(c.topic, c.partition, c.messages) for c in one.inputs] == [("also", 7, 1), ("in", 0, 4), ("in", 1, 3)]
     assert (one.inputs, one.skipped, one.rows) == (other.inputs, {"in": 3}, 8)
@@ -56,26 +67,68 @@ def test_the_result_does_not_depend_on_the_order_of_workers() -> None:
     assert [(row["partition"], row["value"]) for row in rows] == [(0, b"a"), (0, b"b"), (1, b"c"), (1, b"d")]
     assert dead_topic == "dead"
     assert [(row["key"], row["value"]) for row in dead] == [(None, b"between"), (None, b"late"), (b"k", b"early")]
-    assert (one.read_ms, one.compute_ms, one.state_ms) == (5.0, 3.0, 2.0), "of the slowest worker"
+    assert (one.read_ms, one.compute_ms, one.state_ms) == (5.0, 3.0 * PLAN.stages, 2.0 * PLAN.stages), "of the slowest"
 
 
 def test_an_output_without_messages_is_in_the_result() -> None:
     """Its partitions have digests like the others."""
     silent = [output_of(0, [], SourceReport())]
-    assert content(gather(SPEC, PLAN, {"out": 2}, silent, {"in": "dead"})) == [
+    assert content(gather(SPEC, expected({}, {"in": "dead"}), silent)) == [
         ("out", "out-topic", []),
         ("dead-letter:dead", "dead", []),
     ]
 
 
-@pytest.mark.parametrize("read", [[0], [0, 2, 2], [0, 1, 2], []])
-def test_a_range_that_was_not_read_once_is_noticed(read: list[int]) -> None:
-    ranges = [OffsetRange("in", 0, 5, 8), OffsetRange("in", 1, 4, 4), OffsetRange("in", 2, 0, 1)]
-    given = [InputChecksum(topic="in", partition=partition, messages=1, checksum="0") for partition in read]
-    with pytest.raises(AssertionError, match=r"step 7 has input of .* nothing was written"):
-        check_read(7, ranges, given)
+STEP = expected({("in", 0): 4, ("in", 1): 4}, {"in": "dead"})
+HONEST = output_of(0, [(1, b"a")], SourceReport([Checksum("in", 0, 4, 0xA)], {"in": 1}, {"in": [DeadLetter(None, b"d")]}))
+OTHER = output_of(1, [(0, b"b")], SourceReport([Checksum("in", 1, 4, 0xB)]))
 
 
-def test_an_empty_range_is_read_by_nobody() -> None:
-    inputs = [InputChecksum(topic="in", partition=2, messages=1, checksum="0")]
-    check_read(7, [OffsetRange("in", 1, 4, 4), OffsetRange("in", 2, 0, 1)], inputs)
+def lie(buffers: Sequence[Any] | None = None, **changes: Any) -> WorkerOutput:
+    """What worker 0 says instead."""
+    done = HONEST.done.model_copy(update=changes)
+    return replace(HONEST, done=done, buffers=HONEST.buffers if buffers is None else tuple(buffers))
+
+
+def messages(*partitions: int | None) -> pa.Buffer:
+    rows = [{"partition": partition, "key": None, "value": b"v"} for partition in partitions]
+    return to_buffer(pa.Table.from_pylist(rows, schema=OUTPUT_MESSAGES))
+
+
+ROWS, DEAD = HONEST.buffers
+LIES = {
+    "no table": (lie([b"rubbish", DEAD]), "worker 0 has sent messages of step 4, which cannot be read"),
+    "no dead letters": (lie([ROWS, b""]), "worker 0 has sent messages of step 4, which cannot be read"),
+    "other columns": (lie([DEAD, DEAD]), "which have other columns than expected: key binary, value binary, not"),
+    "a partition beyond the topic": (lie([messages(0, 2), DEAD]), "partitions that output out does not have"),
+    "a partition below it": (lie([messages(-1), DEAD]), "partitions that output out does not have"),
+    "no partition": (lie([messages(None), DEAD]), "partitions that output out does not have"),
+    "too few tables": (lie([ROWS]), "it names 2 tables and has 1"),
+    "too many tables": (lie([ROWS, DEAD, DEAD]), "it names 2 tables and has 3"),
+    "no such node": (lie(output=(9,)), "node 9 is no output"),
+    "a node from the end": (lie(output=(-1,)), "node -1 is no output"),
+    "a node that is no output": (lie(output=(0,)), "node 0 is no output"),
+    "dead letters of nobody": (lie(dead=("nobody",)), "nobody has no dead-letter topic"),
+    "skipped of nobody": (lie(skipped={"nobody": 1}), "1 messages of nobody were skipped"),
+    "less than none skipped": (lie(skipped={"in": -1}), "-1 messages of in were skipped"),
+    "another number of stages": (lie(stages=()), f"it ran 0 stages of {PLAN.stages}"),
+    "less than no message": (lie(inputs=(Checksum("in", 0, -4, 0),)), "it has read Checksum"),
+    "a checksum that is none": (lie(inputs=(Checksum("in", 0, 4, -1),)), "it has read Checksum"),
+    "input of another step": (lie(inputs=(Checksum("in", 7, 4, 0),)), "worker 0 has read topic in, partition 7 in step 4"),
+    "input that it had not to read": (
+        lie(inputs=(Checksum("in", 0, 4, 0xA), Checksum("in", 1, 4, 0xB))),
+        "worker 1 has read topic in, partition 1 in step 4, which .* was read by another worker too",
+    ),
+    "input that nobody reads": (lie(inputs=()), "no worker has read topic in, partition 0 in step 4"),
+}
+
+
+def test_the_honest_answer_is_taken() -> None:
+    result = gather(SPEC, STEP, [HONEST, OTHER])
+    assert (result.rows, result.skipped, len(result.outputs)) == (8, {"in": 1}, 2)
+
+
+@pytest.mark.parametrize(("answer", "said"), LIES.values(), ids=LIES.keys())
+def test_an_answer_that_cannot_be_right_is_a_loss_of_its_worker(answer: WorkerOutput, said: str) -> None:
+    with pytest.raises(TaskLost, match=said):
+        gather(SPEC, STEP, [answer, OTHER])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -15,11 +16,15 @@ import pytest
 from pyspark import SparkContext
 from structlog.testing import capture_logs
 
+from base.fault import ExitCode
 from coordinator import stepping
-from coordinator.errors import CircuitChanged
+from coordinator.errors import CircuitChanged, RecoveryFailed
+from coordinator.recoveries import RECOVERIES_MAX
 from engine.resident import sockets
+from engine.resident import worker as worker_module
 from engine.resident.frames import Frame
-from engine.resident.messages import RunStep
+from engine.resident.mesh import Mesh
+from engine.resident.messages import Joined, Rows, RunStep, StepDone
 from engine.resident.spark_launcher import SparkJob
 from engine.resident.worker import Worker
 from engine.run import tasks
@@ -191,6 +196,84 @@ def test_a_step_that_a_worker_has_run_is_not_run_again(play: Playground, monkeyp
     with capture_logs() as said:
         assert play.run(resolved, threads())["recoveries"] == 1
     assert any("is at step 3, but the task is for step 2" in str(event.get("fault")) for event in said), said
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+# A worker that answers nonsense: its frames are whole, and what they say cannot be right
+
+
+class Liar:
+    """One worker, which lies in step 2 as often as it is told to. `told`: how often it has."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lie: str, times: int) -> None:
+        self.told, self._times, self._lock = 0, times, threading.Lock()
+        if lie == "to the coordinator":
+            done = worker_module._done
+            monkeypatch.setattr(worker_module, "_done", lambda step, outcome: self._spoiled(step, *done(step, outcome)))
+        elif lie == "to a peer":
+            swap = Mesh.swap
+            monkeypatch.setattr(Mesh, "swap", lambda mesh, step, *rest: self._swapped(swap, mesh, step, *rest))
+        else:
+            run_step = Worker._step
+            monkeypatch.setattr(Worker, "_step", lambda worker, order: self._answered(run_step, worker, order))
+
+    def _lies(self, step: int) -> bool:
+        with self._lock:
+            lies = step == 2 and self.told < self._times
+            self.told += lies
+            return lies
+
+    def _spoiled(self, step: int, message: StepDone, buffers: Any) -> Any:
+        return (message, tuple(b"rubbish" for _ in buffers)) if buffers and self._lies(step) else (message, buffers)
+
+    def _swapped(self, swap: Callable[..., Any], mesh: Mesh, step: int, stage: int, rows: Any) -> Any:
+        if mesh._worker == 1 and self._lies(step):
+            for peer in mesh._peers.values():
+                peer.send(Frame(mesh._term, Rows(serial=mesh._serial, stage=stage, channels=(0,)), (b"rubbish",)))
+        return swap(mesh, step, stage, rows)
+
+    def _answered(self, run_step: Callable[..., None], worker: Worker, order: RunStep) -> None:
+        run_step(worker, order)
+        if worker._number == 1 and self._lies(order.step):
+            worker._answer(Joined())
+
+
+LIES = {
+    "to the coordinator": r"worker \d has sent messages of step 2, which cannot be read",
+    "to a peer": "worker 1 has sent rows of node .* in stage 0, which cannot be read",
+    "an answer to nothing": r"worker 1 \(.*\) has answered join, which nobody has asked",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_worker_that_answers_nonsense_is_replaced(
+    play: Playground, monkeypatch: pytest.MonkeyPatch, lie: str
+) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved, liar = sums.project(play, workers=2), Liar(monkeypatch, lie, 1)
+    with capture_logs() as said:
+        assert play.run(resolved, threads())["recoveries"] == 1
+    assert liar.told == 1
+    lost = [str(event["fault"]) for event in said if "a worker was lost" in event["event"]]
+    assert len(lost) == 1 and re.search(LIES[lie], lost[0]), said
+    assert play.check(resolved) == {"sums": 3}
+    assert play.check_steps(resolved) == 4
+
+
+def test_a_worker_that_answers_nonsense_again_and_again_ends_the_run(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.topic("in")
+    play.send("in", sums.rows(0, 8))
+    resolved = sums.project(play, workers=2)
+    with monkeypatch.context() as lying:
+        liar = Liar(lying, "to the coordinator", 99)
+        with pytest.raises(RecoveryFailed, match=LIES["to the coordinator"]) as failed:
+            play.run(resolved, threads())
+        assert failed.value.exit_code == ExitCode.STATE and liar.told >= RECOVERIES_MAX
+    play.run(resolved, threads())
     assert play.check(resolved) == {"sums": 3}
     assert play.check_steps(resolved) == 4
 

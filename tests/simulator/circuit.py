@@ -160,7 +160,7 @@ class Part(NamedTuple):
 
 
 class Moves:
-    """As engine.state.moves, of which engine.run.cut uses these functions. A piece is one record: its key as a number, and its value."""
+    """As engine.state.moves, of which engine.run.cut and staging use these functions. A piece is one record: its key as a number, and its value."""
 
     @staticmethod
     def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:
@@ -183,6 +183,10 @@ class Moves:
     @staticmethod
     def next_number(store: Store, table: int) -> int:
         return 0
+
+    @staticmethod
+    def check_rows(encoded: memoryview, slots: SlotSet, first: int = 0) -> None:
+        """A record has no form that could be wrong."""
 
     @staticmethod
     def make_room(store: Store, table: int, slots: SlotSet) -> None:

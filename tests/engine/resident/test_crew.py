@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from base.fault import ExitCode
 from base.term import Term
 from base.version import VersionId
+from engine.analysis.stages import plan
 from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
@@ -245,6 +247,48 @@ def test_a_mistake_of_ours_arrives_with_its_stack_trace(tmp_path: Path, monkeypa
             made.collect(0)
 
 
+def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer that cannot read it says so; and a new crew runs the step."""
+    log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
+    for partition in range(PARTITIONS):
+        log.add(partition, *(value(i, f"w{i}") for i in range(20)))
+    real = mesh.Mesh.swap
+
+    def swap(self: mesh.Mesh, *given: Any) -> Any:
+        if self._worker == 1:
+            for peer in self._peers.values():
+                peer.send(Frame(self._term, Rows(serial=self._serial, stage=0, channels=(0,)), (b"rubbish",)))
+        return real(self, *given)
+
+    step = step_of(0, dict.fromkeys(range(PARTITIONS), (0, 20)))
+    with monkeypatch.context() as lying:
+        lying.setattr(mesh.Mesh, "swap", swap)
+        with run_of(setup, log) as (made, _):
+            made.give(step)
+            with pytest.raises(TaskLost, match="worker 1 has sent rows of node 0 in stage 0, which cannot be read"):
+                made.collect(0)
+    with run_of(setup, log, attempt=1) as (made, _):
+        made.give(step)
+        assert len(messages_of(made.collect(0))["counts"]) == 20
+        made.stop(1)
+
+
+def test_nonsense_of_a_peer_between_two_orders_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meshes: dict[int, mesh.Mesh] = {}
+    real = mesh.Mesh.join
+
+    def join(self: mesh.Mesh, number: int, members: Any) -> None:
+        meshes[number] = self
+        real(self, number, members)
+
+    monkeypatch.setattr(mesh.Mesh, "join", join)
+    with run_of(setup_of(tmp_path, 2), Log(PARTITIONS)) as (made, _):
+        (peer,) = meshes[1]._peers.values()
+        peer.send_now(Frame(made.term, Rows(serial=0, stage=0, channels=(99,)), (b"rubbish",)))
+        with pytest.raises(TaskLost, match=r"worker 1 has sent channels \(99,\) of stage 0"):
+            wait_until(lambda: made.check() is None and False)
+
+
 def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection is open, as that of a stopped process is. The others send signs of life all the time."""
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
@@ -333,6 +377,20 @@ def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: p
         made.launch()
         made.wait_for_candidates()
     launcher.join()
+
+
+def test_a_fingerprint_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of Stepwell may have one of another form."""
+    for other in ("no JSON", "[]"):
+        with monkeypatch.context() as patch:
+            patch.setattr(entry, "fingerprint", lambda other=other: other)
+            launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+            made = crew(setup_of(tmp_path, 1), launcher)
+            with closing(made), pytest.raises(UnequalWorkers, match="has .*fingerprint") as refused:
+                made.launch()
+                made.wait_for_candidates()
+            launcher.join()
+        assert refused.value.exit_code == ExitCode.MACHINE and other in str(refused.value)
 
 
 def registration(token: str) -> Register:
@@ -516,16 +574,21 @@ def test_a_thousand_databases_are_told(tmp_path: Path) -> None:
 def test_an_answer_of_another_term_is_not_taken(tmp_path: Path) -> None:
     with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
         member = made._roster.members[0]
+        member.asked.add("fence")
         made._roster._take(Arrived(member.connection, Frame(Term(0, 7), Fenced(versions=(), number=1))))
         assert not member.answers
         made._roster._take(Arrived(member.connection, Frame(made.term, Fenced(versions=(), number=1))))
         assert member.answers.keys() == {"fence"}
 
 
+def _nothing(*_: object) -> None:
+    return None
+
+
 def mesh_of(transport: SocketTransport) -> mesh.Mesh:
     """That of worker 0 in term 0.1."""
     return mesh.Mesh(
-        transport, Events(transport), Term(0, 1), "secret", (), lambda event: None, time.monotonic, lambda *about: None
+        transport, Events(transport), Term(0, 1), "secret", plan(CIRCUIT), lambda event: None, time.monotonic, _nothing
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import storage.database  # noqa: F401  with the modules above: every fault that a worker can have is defined in what they import
 from base.fault import Fault, exit_code_of
 from base.term import Term
-from engine.errors import DataError, EngineError
+from engine.errors import DataError, EngineError, TaskLost
 from engine.resident import faults
 from engine.resident.faults import REGISTERED, WorkerMistake, from_wire, to_wire
 from engine.resident.frames import Frame
@@ -86,6 +86,23 @@ def test_a_class_that_is_not_registered_is_not_built() -> None:
     assert isinstance(
         from_wire(faults.WireFault(known=True, name="SystemExit", fields={"message": "x"}), 0), WorkerMistake
     )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"message": "m"},
+        {"message": "m", "what_to_do": ""},
+        {"message": "m", "what_to_do": "", "key": {"bytes": "no base 64!"}},
+        {"message": "m", "what_to_do": "", "ends": {"items": [[1]]}},
+        {"message": "m", "what_to_do": "", "ends": {"items": [[{"items": []}, 1]]}},
+    ],
+    ids=["none", "no text", "none of the class", "no bytes", "no pairs", "no key"],
+)
+def test_fields_that_do_not_belong_to_the_class_are_a_loss_of_the_worker(fields: dict[str, object]) -> None:
+    arrived = from_wire(faults.WireFault(known=True, name="DataError", fields=fields), 3)
+    assert isinstance(arrived, TaskLost) and "worker 3 has failed by DataError, and what it says" in str(arrived)
 
 
 def _mistaken() -> None:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from base.term import Term
+from engine.analysis.stages import plan
 from engine.errors import TaskLost
-from engine.resident.frames import Frame
+from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Address, Rows
 from engine.resident.transport import Arrived, Event
+from engine.rows import zset
+from engine.run.exchange import to_buffer
+from tests.engine.resident.local_cluster import CIRCUIT
 
 TERM = Term(3, 1)
+PLAN = plan(CIRCUIT)
+CHANNEL, COUNT = next(iter(PLAN.last_read)), len(PLAN.last_read)
+SCHEMA = zset.schema_of(CIRCUIT.nodes[CHANNEL.producer].types)
 
 
 class Peer:
@@ -38,8 +48,17 @@ class Network:
     def next(self, seconds: float) -> Event | None:
         return self.arriving.popleft()
 
-    def rows(self, serial: int, stage: int, term: Term = TERM) -> None:
-        self.arriving.append(Arrived(self.peer, Frame(term, Rows(serial=serial, stage=stage, channels=()))))  # type: ignore[arg-type]
+    def rows(
+        self,
+        serial: int,
+        stage: int,
+        term: Term = TERM,
+        channels: tuple[int, ...] = (),
+        buffers: Sequence[Buffer] = (),
+    ) -> None:
+        peer: Any = self.peer
+        frame = Frame(term, Rows(serial=serial, stage=stage, channels=channels), tuple(buffers))
+        self.arriving.append(Arrived(peer, frame))
 
 
 @pytest.fixture
@@ -50,7 +69,7 @@ def network() -> Network:
 @pytest.fixture
 def mesh(network: Network) -> Mesh:
     """Of worker 1 of two, before its first order."""
-    made = Mesh(network, network, TERM, "token", (), lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
+    made = Mesh(network, network, TERM, "token", PLAN, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
     made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
     made.begin_step(0)
     return made
@@ -90,3 +109,44 @@ def test_a_message_of_another_term_is_refused(mesh: Mesh, network: Network) -> N
     network.rows(0, 0, Term(2, 0))
     with pytest.raises(TaskLost, match="term 2"):
         mesh.swap(5, 0, {})
+
+
+ROWS = to_buffer(pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), "weight": 1}], schema=SCHEMA))
+
+
+def test_rows_arrive_by_their_channel(mesh: Mesh, network: Network) -> None:
+    network.rows(0, 0, channels=(0,), buffers=[ROWS])
+    (rows,) = (message.channels[CHANNEL] for message in mesh.swap(5, 0, {}) if message.source == 0)
+    assert rows.column("weight").to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("channels", "buffers", "said"),
+    [
+        ((0,), (b"rubbish",), f"worker 0 has sent rows of node {CHANNEL.producer} in stage 0, which cannot be read"),
+        ((0,), (ROWS.slice(0, ROWS.size // 2),), "cannot be read"),
+        ((0,), (to_buffer(pa.table({"a": [1]})),), "other columns than expected: a int64, not c0"),
+        ((COUNT,), (ROWS,), rf"worker 0 has sent channels \({COUNT},\) of stage 0, of which there are {COUNT}"),
+        ((-1,), (ROWS,), f"of which there are {COUNT}"),
+        ((0, 0), (ROWS, ROWS), f"of which there are {COUNT}"),
+        ((0,), (), "not wholly"),
+    ],
+    ids=["no table", "half a table", "other columns", "no channel", "negative", "a channel twice", "no rows"],
+)
+def test_what_cannot_be_the_rows_of_a_stage_is_a_loss_of_its_sender(
+    mesh: Mesh, network: Network, channels: tuple[int, ...], buffers: Sequence[Buffer], said: str
+) -> None:
+    network.rows(0, 0, channels=channels, buffers=buffers)
+    with pytest.raises(TaskLost, match=said):
+        mesh.swap(5, 0, {})
+
+
+@pytest.mark.parametrize("fault", [ConnectionRefusedError("refused"), OverflowError("port"), ValueError("host")])
+def test_a_peer_that_names_no_address_is_a_loss(network: Network, fault: Exception) -> None:
+    def connect(address: Address, seconds: float) -> Peer:
+        raise fault
+
+    network.connect = connect  # type: ignore[method-assign]
+    made = Mesh(network, network, TERM, "token", PLAN, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
+    with pytest.raises(TaskLost, match="worker 1 cannot connect to worker 0"):
+        made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))

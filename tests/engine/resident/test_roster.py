@@ -15,7 +15,7 @@ from engine.errors import DataError, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Frame
 from engine.resident.liveness import Limits
-from engine.resident.messages import Answer, Failed, Frozen, Weigh, Weighed
+from engine.resident.messages import Answer, Contents, Failed, Fence, Fenced, Freeze, Frozen, Holds, Weigh, Weighed, WireFault
 from engine.resident.roster import Roster
 from engine.resident.transport import Arrived
 
@@ -120,6 +120,43 @@ def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
 
 def test_an_answer_of_another_kind_is_a_mistake_of_the_worker() -> None:
     workers = Workers(0)
+    workers.roster.send(0, Freeze(version=EMPTY))
+    workers.answer(0, Frozen(version=EMPTY))
     with pytest.raises(TaskLost, match="worker 0 answered freeze with frozen"):
-        workers.answer(0, Frozen(version=EMPTY))
         workers.roster.taken(0, "freeze", Weighed)
+
+
+def test_a_message_that_answers_nothing_is_a_loss_of_its_sender() -> None:
+    workers = Workers(0, 1)
+    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has sent holds, which answers nothing"):
+        workers.answer(1, Holds(databases=()))
+
+
+def test_a_second_answer_is_a_loss_of_its_sender() -> None:
+    """Whether the first one was taken yet or not."""
+    workers = Workers(0, 1)
+    workers.begin(1)
+    workers.answer(1, Weighed(total_bytes=7, heavy=NO_SLOTS))
+    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh twice"):
+        workers.answer(1, Weighed(total_bytes=7, heavy=NO_SLOTS))
+    assert workers.ended() == {1: 7}
+    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh, which nobody has asked"):
+        workers.answer(1, Weighed(total_bytes=7, heavy=NO_SLOTS))
+
+
+def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:
+    workers = Workers(0, 1)
+    workers.roster.send(0, Fence())
+    for early in (Fenced(versions=(), number=1), Contents(version=EMPTY, owned=NO_SLOTS)):
+        with pytest.raises(TaskLost, match="which nobody has asked"):
+            workers.answer(1, early)
+    assert not workers.roster.has_answered(1, "fence")
+    with pytest.raises(TaskLost, match="has answered nonsense, which nobody has asked"):
+        workers.answer(1, Failed(doing="nonsense", fault=faults.to_wire(DataError("bad", "mend it"))))
+
+
+def test_a_fault_that_cannot_be_read_is_a_loss_of_its_sender() -> None:
+    workers = Workers(0)
+    workers.roster.send(0, Freeze(version=EMPTY))
+    with pytest.raises(TaskLost, match="worker 0 has failed by DataError, and what it says of it cannot be read"):
+        workers.answer(0, Failed(doing="freeze", fault=WireFault(known=True, name="DataError", fields={})))

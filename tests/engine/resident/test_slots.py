@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,8 @@ from engine.resident.messages import (
 )
 from engine.resident.slots import SlotMover
 from engine.rows.hashing import hash_columns
-from engine.state.trace import Trace, TraceLayout
+from engine.run.exchange import to_buffer
+from engine.state.trace import Trace, TraceLayout, decode_run, encode_run, run_key
 from storage.database import Database
 from storage.identity import Identity
 from storage.keys import TABLE_FIRST
@@ -254,3 +256,87 @@ def test_pieces_of_another_cut_are_refused(pair: tuple[Database, Database]) -> N
     with pytest.raises(TaskLost, match=r"worker 0 has sent pieces of cut .* during cut"):
         taker.take(TakeSlots(number=CutNumber(8, 1), giver=0), destination)
     assert held(destination) == []
+
+
+Sent = tuple[Pieces, tuple[Any, ...]]
+
+
+def reversed_rows(encoded: Any) -> memoryview:
+    rows = decode_run(memoryview(encoded))
+    return encode_run(rows.take(pa.array(range(rows.num_rows - 1, -1, -1))).combine_chunks())
+
+
+def with_rows(rows: Any) -> Callable[[Pieces, tuple[Any, ...]], Sent]:
+    return lambda message, buffers: (message, (rows, *buffers[1:]))
+
+
+def with_place(change: Callable[[int, int], tuple[int, int]]) -> Callable[[Pieces, tuple[Any, ...]], Sent]:
+    return lambda message, buffers: (
+        message.model_copy(update={"places": (change(*message.places[0]), *message.places[1:])}),
+        buffers,
+    )
+
+
+NO_STATE: dict[str, tuple[Callable[[Pieces, tuple[Any, ...]], Sent], str]] = {
+    "no rows": (with_rows(b"rubbish"), "rows that cannot be read"),
+    "rows without hashes": (with_rows(to_buffer(pa.table({"a": [1]}))), "1 rows of .*, which are no run"),
+    "not in order": (lambda message, buffers: (message, (reversed_rows(buffers[0]), *buffers[1:])), "not in the order"),
+    "below their bucket": (with_place(lambda table, first: (table, (1 << 64) - 1)), "below their bucket"),
+    "a table of the engine": (with_place(lambda table, first: (3, first)), "table 3 holds no state"),
+    "no table": (with_place(lambda table, first: (1 << 20, first)), "table 1048576 holds no state"),
+}
+
+
+@pytest.mark.parametrize(("lie", "said"), NO_STATE.values(), ids=NO_STATE.keys())
+def test_pieces_that_are_no_state_are_a_loss_of_their_sender(
+    pair: tuple[Database, Database], lie: Callable[[Pieces, tuple[Any, ...]], Sent], said: str
+) -> None:
+    (source, destination), wire = pair, Wire()
+    giver, taker = mover(wire, 0), mover(wire, 1)
+    giver.give(GiveSlots(number=CUT, slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
+    wire.sent[0] = lie(*wire.sent[0])
+    with pytest.raises(TaskLost, match=f"worker 0 has sent in cut .* what is no state: .*{said}"):
+        taker.take(TakeSlots(number=CUT, giver=0), destination)
+    assert held(destination) == []
+
+
+def test_pieces_of_other_slots_or_copies_without_a_key_are_a_loss_of_their_sender(
+    pair: tuple[Database, Database],
+) -> None:
+    (source, destination), wire = pair, Wire()
+    giver, taker = mover(wire, 0), mover(wire, 1)
+    for changes, said in (
+        ({"slots": SlotSet(((7, 8),))}, "which are not in one range of slots 7"),
+        ({"copies": ("no digits",)}, "what is no state"),
+    ):
+        giver.give(GiveSlots(number=CUT, slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
+        message, buffers = wire.sent.pop()
+        wire.sent.append((message.model_copy(update=changes), buffers))
+        with pytest.raises(TaskLost, match=said):
+            taker.take(TakeSlots(number=CUT, giver=0), destination)
+        wire.sent.clear()
+    assert held(destination) == []
+
+
+def test_copies_that_are_no_state_are_a_fault_of_the_order_which_names_their_sender(
+    pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
+) -> None:
+    (_, destination), (wire, (_, theirs), _) = pair, copiers
+    told: list[Staged] = []
+    wire.send_now = lambda peer, message, buffers: told.append(message)  # type: ignore[method-assign, assignment]
+    half, key = SlotSet(((0, 1 << 15),)), run_key(TABLE_FIRST, 0, 1)
+    for stored, said in (
+        (key, "rows that cannot be read"),
+        (b"\xff\xffstep", "is no key of a run"),
+        (run_key(TABLE_FIRST, (1 << 64) - 1, 1), "a copy lies in slot 65535, not in slots 0-32767"),
+    ):
+        theirs.take(0, Copies(slots=half, keys=(stored.hex(),), is_last=True), (b"rubbish",), lambda: destination)
+        assert told[-1].fault is not None and said in told[-1].fault.name
+        assert "worker 0 has sent copies that are no state" in told[-1].fault.name
+    for keys, buffers in ((("no digits",), (b"",)), ((key.hex(),), ())):
+        with pytest.raises(TaskLost, match="worker 0 has sent copies that are none"):
+            theirs.take(0, Copies(slots=half, keys=keys, is_last=True), buffers, lambda: destination)
+    with pytest.raises(TaskLost, match="worker 0 has stored copies that worker 1 has not sent"):
+        theirs.take(0, Staged(fault=None), (), lambda: destination)
+    with destination.read() as state:
+        assert state.get_staged() == NO_SLOTS

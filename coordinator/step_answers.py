@@ -1,0 +1,122 @@
+"""Reads what a worker says it made of a step.
+
+Guarantee: what `read_answer` returns has the form that the step needs: tables of messages for outputs of the circuit, with partitions that the
+topics have, and reports of exactly what the worker was to read at most. Everything else is a loss of the worker (TaskLost). So a worker that
+answers nonsense ends no run: its process is replaced and the step runs again, a bounded number of times.
+
+Whether the messages are right cannot be seen here. A replay compares their digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.analysis.stages import Plan
+from engine.errors import TaskLost
+from engine.model.circuit import Output, Source
+from engine.operators.output import OUTPUT_MESSAGES
+from engine.resident.crew import WorkerOutput
+from engine.resident.received import table_of
+from engine.run.sources import DEAD_LETTER_SCHEMA
+from io_kafka.offsets import OffsetRange
+
+CHECKSUM_MAX = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
+    dead-letter topics by source, and `ranges` the input, both as the step's division records them."""
+
+    step: int
+    plan: Plan
+    partitions: Mapping[str, int]
+    ranges: Sequence[OffsetRange]
+    dead_letters: Mapping[str, str]
+
+
+@dataclass
+class Answer:
+    """Output messages by output handle, and dead letters by source handle."""
+
+    output: dict[str, list[pa.Table]] = field(default_factory=dict)
+    dead: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+
+def read_answers(expected: Expected, workers: Sequence[WorkerOutput]) -> Answer:
+    """The tables of all workers. Raises TaskLost."""
+    answer = Answer()
+    for worker in workers:
+        why = _why_wrong(expected, worker)
+        if why is not None:
+            raise TaskLost(f"the answer of worker {worker.worker} to step {expected.step} cannot be right: {why}")
+        _read_tables(expected, worker, answer)
+    _check_inputs(expected, workers)
+    return answer
+
+
+def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
+    done, nodes = worker.done, expected.plan.circuit.nodes
+    tables = len(done.output) + len(done.dead)
+    if len(worker.buffers) != tables:
+        return f"it names {tables} tables and has {len(worker.buffers)}"
+    for index in done.output:
+        if not 0 <= index < len(nodes) or not isinstance(nodes[index], Output):
+            return f"node {index} is no output"
+    for handle in done.dead:
+        if handle not in expected.dead_letters:
+            return f"{handle} has no dead-letter topic"
+    sources = {node.handle for node in nodes if isinstance(node, Source)}
+    for handle, skipped in done.skipped.items():
+        if handle not in sources or skipped < 0:
+            return f"{skipped} messages of {handle} were skipped"
+    if len(done.stages) != expected.plan.stages:
+        return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
+    for checksum in done.inputs:
+        if checksum.messages < 0 or not 0 <= checksum.checksum <= CHECKSUM_MAX:
+            return f"it has read {checksum}"
+    return None
+
+
+def _read_tables(expected: Expected, worker: WorkerOutput, answer: Answer) -> None:
+    """Adds the tables of one worker."""
+    done, what = worker.done, f"worker {worker.worker} has sent messages of step {expected.step}"
+    for index, buffer in zip(done.output, worker.buffers, strict=False):
+        node = expected.plan.circuit.nodes[index]
+        assert isinstance(node, Output)
+        table = table_of(buffer, OUTPUT_MESSAGES, what, every_value=True)
+        if not _has_partitions(table, expected.partitions[node.handle]):
+            raise TaskLost(f"{what}, which name partitions that output {node.handle} does not have")
+        answer.output.setdefault(node.handle, []).append(table)
+    for handle, buffer in zip(done.dead, worker.buffers[len(done.output) :], strict=True):
+        answer.dead.setdefault(handle, []).append(table_of(buffer, DEAD_LETTER_SCHEMA, what, every_value=True))
+
+
+def _has_partitions(messages: pa.Table, partitions: int) -> bool:
+    column = messages.column("partition")
+    if column.null_count:
+        return False
+    if not len(column):
+        return True
+    ends = pc.min_max(column)
+    return bool(ends["min"].as_py() >= 0 and ends["max"].as_py() < partitions)
+
+
+def _check_inputs(expected: Expected, workers: Sequence[WorkerOutput]) -> None:
+    """Every range of the step was read by one worker, and nothing else was."""
+    unread = {(span.topic, span.partition) for span in expected.ranges if span.length}
+    for worker in workers:
+        for checksum in worker.done.inputs:
+            where = (checksum.topic, checksum.partition)
+            if where not in unread:
+                raise TaskLost(
+                    f"worker {worker.worker} has read topic {where[0]}, partition {where[1]} in step {expected.step}, which is not in the "
+                    "step's division or was read by another worker too"
+                )
+            unread.remove(where)
+    for topic, partition in sorted(unread):
+        raise TaskLost(f"no worker has read topic {topic}, partition {partition} in step {expected.step}")
