@@ -9,6 +9,9 @@ MASTER_KEY = "spark.master"
 LOCAL = "local"
 """The master of a project that names none: local mode, with as many task slots as it needs."""
 
+ALL_CORES = "local[*]"
+"""Local mode on all cores. It is what a project without a master has too, with as many task slots as workers may need."""
+
 
 def is_local(master: str) -> bool:
     """Whether Spark's executor is the driver itself. `local-cluster` is a cluster."""

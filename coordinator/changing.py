@@ -26,6 +26,7 @@ from coordinator.status import StatusBoard
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
 from engine.resident.messages import NewDatabase
+from engine.resident.launcher import Launcher
 from engine.resident.start_faults import NoSlots
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
@@ -40,10 +41,10 @@ MOVED_BYTES_MAX = 128 << 20
 
 
 class Changing:
-    """The changes of one run. `births`: of the workers. `task_slots`: how many Spark has, if that is known."""
+    """The changes of one run. `births`: of the workers. `launcher` knows how many task slots Spark has."""
 
-    def __init__(self, spec: PipelineSpec, task_slots: int | None, writer: PipelineWriter, board: StatusBoard) -> None:
-        self._spec, self._task_slots, self._writer, self._board = spec, task_slots, writer, board
+    def __init__(self, spec: PipelineSpec, launcher: Launcher, writer: PipelineWriter, board: StatusBoard) -> None:
+        self._spec, self._launcher, self._writer, self._board = spec, launcher, writer, board
         self._monotonic = spec.kafka.outside.monotonic
         self.births: dict[int, str] = {}
         self._rules: Rules | None = None
@@ -146,7 +147,7 @@ class Changing:
                 f"the layout has {request.workers} workers already; nothing was changed.",
                 "`stepwell layout show` shows them.",
             )
-        slots = self._task_slots
+        slots = self._launcher.slots
         if slots is not None and request.workers > slots:
             raise ChangeRefused(
                 f"Spark has {slots} task slots, and {request.workers} workers need one each; nothing was changed.",
@@ -276,7 +277,8 @@ class Changing:
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
         registered = len(crew.candidates)
-        fault = NoSlots(count, registered, self._task_slots, self._spec.register_s)
+        slots, busy = self._launcher.slots_now(), len(crew.members)
+        fault = NoSlots(count, registered, slots, self._spec.register_s, busy)
         crew.dismiss()
         self._recruit_until = None
         if core.change.mode(self._state) == "cold" and (self._state.change is not None or self._is_asked_by_start):

@@ -78,7 +78,7 @@ class Pipeline:
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
-        self._changing = Changing(spec, cluster.launcher.slots, self._writer, board)
+        self._changing = Changing(spec, cluster.launcher, self._writer, board)
         self._layout_written = -1  # the number of the layout that circuit.json has
         self._only_layout = False
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery

@@ -191,6 +191,13 @@ class Crew:
         slots = self._launcher.slots
         if slots is not None and slots < self._tasks:
             raise NoSlots(self._tasks, 0, slots, 0.0)
+        if slots == self._tasks and self.term.attempt == 0:
+            _log.warning(
+                "the workers take all task slots of Spark",
+                slots=slots,
+                what_to_do="a worker that replaces a lost one may have to wait, and a change of the layout finds none: give Spark at least one "
+                "more (spark.master), or run with fewer workers",
+            )
         for _ in range(self._tasks):
             self._start_task()
         self._pulse.start()
@@ -213,8 +220,7 @@ class Crew:
         """Waits until there are as many candidates as the start needs. Raises NoSlots or TaskLost."""
         self._register_until = self._outside.monotonic() + self._limits.register_s
         if not self._wait_for_count(self._tasks):
-            registered, slots = len(self.candidates), self._launcher.slots
-            raise NoSlots(self._tasks, registered, slots, self._limits.register_s)
+            raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), self._limits.register_s)
 
     def wait_for_another(self) -> bool:
         """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all, or if there

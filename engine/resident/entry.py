@@ -36,10 +36,6 @@ from storage.identity import FoundDatabase, Identity
 CONNECT_SECONDS_MAX = 10.0
 """For the connection to the coordinator, which listens before it starts a task."""
 
-REGISTER_SECONDS_MAX = 60.0
-"""Until the first sign of life after the registration. The coordinator may be asking the broker about topics meanwhile. From then on it gives a
-sign each second, and a candidate waits as long as it does."""
-
 LOCAL_FOLDER_NAME = "local"
 """The name of the one folder of local mode, which needs no file to be recognised."""
 
@@ -94,9 +90,11 @@ def live(
         return None
     pulse = WorkerPulse(control, assignment.term, progress.beat, assignment.silence_s, end_process, outside)
     worker: Worker | None = None
+    pulse.start()
     try:
         introduce(assignment, transport, control, folder)
-        answer = wait_for_number(events, control, pulse, outside.monotonic)
+        pulse.is_registered = True
+        answer = wait_for_number(events, control, pulse)
         if isinstance(answer, Refuse):
             return answer.reason
         assert folder is not None, "a task without a folder became a worker"
@@ -145,27 +143,21 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
     control.send(Frame(assignment.term, Holds(databases=databases)))
 
 
-def wait_for_number(
-    events: Events, control: Connection, pulse: WorkerPulse, monotonic: Callable[[], float]
-) -> Welcome | Refuse:
-    """The coordinator's answer to the registration: the worker that this process becomes, or why it is refused. Raises CoordinatorGone.
-
-    The first sign of life of the coordinator starts the pulse, which watches it from then on."""
-    deadline = monotonic() + REGISTER_SECONDS_MAX
-    while pulse.is_started or monotonic() < deadline:
+def wait_for_number(events: Events, control: Connection, pulse: WorkerPulse) -> Welcome | Refuse:
+    """The coordinator's answer to the registration: the worker that this process becomes, or why it is refused. Raises CoordinatorGone. The
+    pulse bounds the wait."""
+    while not pulse.over:
         event = events.next(WAIT_SECONDS)
         if isinstance(event, Ended) and event.connection is control:
             raise CoordinatorGone(event.reason)
         if not isinstance(event, Arrived) or event.connection is not control:
             continue  # peers join only when all workers have their numbers
-        if not pulse.is_started:
-            pulse.start()
         match event.frame.message:
             case Welcome() | Refuse() as answer:
                 return answer
             case _:
                 pass  # a ping
-    raise CoordinatorGone(f"no sign of life within {REGISTER_SECONDS_MAX:g} s")
+    raise CoordinatorGone("the coordinator gives no sign of life")
 
 
 def linger(events: Events, control: Connection) -> None:

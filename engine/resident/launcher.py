@@ -26,7 +26,10 @@ class Launcher(Protocol):
 
     @property
     def slots(self) -> int | None:
-        """How many workers can run at once, as far as it is known."""
+        """How many workers can run at once, if that is known before any is started and does not change."""
+
+    def slots_now(self) -> int | None:
+        """How many workers could run at once at this moment; None if nobody answers. Takes a bounded time."""
 
     def start(self, assignment: Assignment) -> Job: ...
 

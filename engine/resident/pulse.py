@@ -1,7 +1,11 @@
 """The threads that send a sign of life each second, whatever the process's own thread does, and a worker's watch over its coordinator.
 
-Guarantee: a worker whose coordinator is gone ends within about `silence_s`. Its process ends at once then, without any clean-up: its database is
-made for that, and a thread that computes or hangs could not be asked.
+Guarantee: a worker whose coordinator is gone ends within about `silence_s`, and within about BEAT_SECONDS if the connection has ended. Its process
+ends at once then, without any clean-up: its database is made for that, and a thread that computes or hangs could not be asked.
+
+The watch begins with the connection. Until the first sign of life the coordinator is allowed FIRST_SIGN_SECONDS_MAX: it takes registrations when
+the broker has answered its questions about topics, and a broker may be slow. A task that gave up earlier would be a lost task, and three of
+them end a run that only had to wait. It has no number then, and no database is open.
 """
 
 from __future__ import annotations
@@ -18,10 +22,14 @@ from io_kafka.outside import Outside
 BEAT_SECONDS = 1.0
 """The time between two signs of life: a fifth of the default silence after which the other end counts as dead."""
 
+FIRST_SIGN_SECONDS_MAX = 60.0
+"""From the connection to the first sign of life of the coordinator."""
+
 
 @dataclass
 class WorkerPulse:
-    """Sends heartbeats to the coordinator and watches it. `end_process` is called with the reason if the coordinator is gone."""
+    """Watches the coordinator, and sends heartbeats to it as soon as `is_registered`. `end_process` is called with the reason if the coordinator
+    is gone. `over`: nothing is sent or watched any more."""
 
     control: Connection
     term: Term
@@ -30,30 +38,36 @@ class WorkerPulse:
     end_process: Callable[[str], None]
     outside: Outside
     over: bool = False
-    is_started: bool = False
+    is_registered: bool = False
 
     def start(self) -> None:
-        self.is_started = True
         self.outside.start_thread("pulse", self._run)
 
     def _run(self) -> None:
-        heard_bytes, heard_at = -1, self.outside.monotonic()
+        heard_bytes, heard_at = 0, self.outside.monotonic()
         while not self.over:
-            self.control.send_sign(Frame(self.term, self.beat()))
+            if self.is_registered:
+                self.control.send_sign(Frame(self.term, self.beat()))
             self.outside.sleep(BEAT_SECONDS)
             now, arrived = self.outside.monotonic(), self.control.bytes_arrived()
             if arrived != heard_bytes:
                 heard_bytes, heard_at = arrived, now
             if self.over:
                 return
-            if self.control.is_gone():
-                self.end_process("the connection to the coordinator has ended")
-                return
-            if now - heard_at > self.silence_s:
-                self.end_process(
-                    f"the coordinator has been silent for {now - heard_at:.1f} s (limit {self.silence_s:g} s)"
-                )
-                return
+            why = self._why_gone(now - heard_at, has_spoken=heard_bytes > 0)
+            if why is not None:
+                self.over = True
+                self.end_process(why)
+
+    def _why_gone(self, silent_s: float, *, has_spoken: bool) -> str | None:
+        """Why the coordinator counts as gone; None if it does not."""
+        if self.control.is_gone():
+            return "the connection to the coordinator has ended"
+        if not has_spoken and silent_s > FIRST_SIGN_SECONDS_MAX:
+            return f"the coordinator has given no sign of life within {FIRST_SIGN_SECONDS_MAX:g} s"
+        if has_spoken and silent_s > self.silence_s:
+            return f"the coordinator has been silent for {silent_s:.1f} s (limit {self.silence_s:g} s)"
+        return None
 
 
 @dataclass

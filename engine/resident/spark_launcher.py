@@ -34,6 +34,10 @@ FAULT_CHARACTERS_MAX = 500
 """Of a fault in a log line: Spark's have the stack traces of the JVM."""
 
 
+ASK_SECONDS_MAX = 3.0
+"""For an answer that takes the JVM a millisecond."""
+
+
 class JobEnded(Exception):
     """A worker's job has ended without an error."""
 
@@ -84,9 +88,25 @@ class SparkLauncher:
 
     @property
     def slots(self) -> int | None:
-        """In local mode the number in `local[N]`; None on a cluster, where executors come and go."""
-        master = str(self._context.master)
-        return local_slots(master)
+        """In local mode the number in `local[N]`; None on a cluster, where executors come and go. (`local[*]` does not get here: see
+        stepwell/spark/session.py.)"""
+        return local_slots(str(self._context.master))
+
+    def slots_now(self) -> int | None:
+        """The task slots of all executors that Spark has now. None if it does not answer within ASK_SECONDS_MAX: its JVM may be stopped."""
+        answers: list[int] = []
+
+        def ask() -> None:
+            try:
+                scala = self._context._jsc.sc()
+                answers.append(int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())))
+            except Exception as fault:  # the JVM has ended, or a version of Spark has no such method
+                _log.info("Spark does not say how many task slots it has", fault=str(fault)[:FAULT_CHARACTERS_MAX])
+
+        asking = threading.Thread(target=ask, name="task slots", daemon=True)
+        asking.start()
+        asking.join(ASK_SECONDS_MAX)
+        return answers[0] if answers else None
 
     def start(self, assignment: Assignment) -> SparkJob:
         self._started += 1

@@ -8,17 +8,27 @@ from base.fault import ExitCode, Fault
 
 
 class NoSlots(Fault):
-    """Not all workers got a task slot of Spark within the deadline."""
+    """Not all workers got a task slot of Spark within the deadline. `slots`: how many Spark has; None if it does not say. `busy`: those of them in
+    which workers of this run are already."""
 
     exit_code = ExitCode.MACHINE
 
-    def __init__(self, needed: int, registered: int, slots: int | None, waited_s: float) -> None:
+    def __init__(self, needed: int, registered: int, slots: int | None, waited_s: float, busy: int = 0) -> None:
         self.needed, self.registered, self.slots = needed, registered, slots
-        has = "" if slots is None else f"; Spark's master has {slots} task slots"
         when = "" if waited_s == 0 else f" within {waited_s:g} s"
+        others = f", in {busy} of which other workers run" if busy else ""
+        has = "Spark does not say how many it has" if slots is None else f"Spark has {slots} task slots{others}"
+        if slots is None:
+            what = "See whether Spark's JVM runs and is not stopped, and what its log says"
+        elif slots - busy >= needed:
+            what = "They are enough, so see in Spark's log and in those of its executors why no task starts in them"
+        else:
+            what = (
+                "Give Spark more task slots (spark.master, spark.cores.max, executors), or run with fewer workers (`stepwell run --workers N`)"
+            )
         super().__init__(
-            f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}{has}.",
-            "Give Spark more cores (spark.master, spark.cores.max, executors), or run with fewer workers (`stepwell run --workers N`).",
+            f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}; {has}.",
+            f"{what}. Nothing is lost.",
         )
 
 

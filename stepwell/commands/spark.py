@@ -51,6 +51,10 @@ DEATH_SECONDS_MAX = 10.0
 the JVM is alive and something else is wrong."""
 
 
+STOP_SECONDS_MAX = 30.0
+"""For Spark to stop, which takes a second in local mode. It also ends its executors on a cluster."""
+
+
 class SparkUnavailable(StepwellError):
     """The JVM did not start, or has ended."""
 
@@ -160,8 +164,19 @@ def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSe
 
 
 def _stop(spark: SparkContext | SparkSession) -> None:
-    with contextlib.suppress(Py4JError, OSError):  # a JVM that has ended needs no stop
-        spark.stop()
+    """Stops Spark. A JVM that does not stop in time is killed: one that is asleep never would, and the command would not end."""
+
+    def stop() -> None:
+        with contextlib.suppress(Py4JError, OSError):  # a JVM that has ended needs no stop
+            spark.stop()
+
+    stopping = threading.Thread(target=stop, name="stop of Spark", daemon=True)
+    stopping.start()
+    stopping.join(STOP_SECONDS_MAX)
+    process = getattr(SparkContext._gateway, "proc", None)
+    if stopping.is_alive() and process is not None:
+        process.kill()
+        stopping.join(DEATH_SECONDS_MAX)
 
 
 def _say_nothing(*_: object) -> None:

@@ -67,7 +67,7 @@ def pipeline_spec(
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
         workers_now=workers_now,
-        workers_default=_workers_default(project.settings),
+        workers_default=workers_default(project.settings),
         shards=settings.shards,
         inaccuracy=settings.sharding_inaccuracy if settings.sharding == "dynamic" else None,
         policy_now=policy_now,
@@ -89,13 +89,15 @@ def _extras(inputs: Iterable[InputTopic]) -> Extras:
     return max(wanted, default=Extras.NONE)
 
 
-def _workers_default(settings: Settings) -> int | None:
-    """A worker for each core in local mode, as far as there are task slots. On a cluster the driver's cores say nothing."""
+def workers_default(settings: Settings) -> int | None:
+    """A worker for each core in local mode. `local[N]` keeps one task slot free, if it has more than one: each worker occupies a slot as long as
+    the run lasts, and a worker that replaces a lost one, or that a change of the layout adds, needs another. On a cluster the driver's cores
+    say nothing."""
     master = settings.spark.get(MASTER_KEY)
     if master is not None and not is_local(master):
         return None
     slots = None if master is None else local_slots(master)
-    return min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [slots]))
+    return min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [max(1, slots - 1)]))
 
 
 def _input(source: SourceSpec) -> InputTopic:

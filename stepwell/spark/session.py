@@ -1,7 +1,7 @@
 """The Spark session of a pipeline: classic, in UTC, and without output; local, unless the project names a master.
 
-Each worker is a job of one task that lives as long as the run, so local mode has more task slots than cores: a query, or a worker that replaces
-another one, must find a slot. Unix sockets replace TCP, and Stepwell's own daemon imports the heavy modules before it forks a task's process.
+Each worker is a job of one task that lives as long as the run, so local mode has more task slots than cores: a worker that replaces another one,
+or that a change of the layout adds, must find a slot. `local[*]` means all cores too, so it is taken for that; `local[N]` has N slots and no more. Unix sockets replace TCP, and Stepwell's own daemon imports the heavy modules before it forks a task's process.
 The UI, the progress bar and the WARN lines are off.
 The session starts in 3 to 20 s. A process makes one session.
 """
@@ -19,6 +19,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from base.options import WORKERS_MAX
+from base.spark_master import ALL_CORES, MASTER_KEY
 from stepwell.spark import class_archive
 from stepwell.spark.fixed import FIXED_SQL
 
@@ -105,7 +106,11 @@ def configuration(
     """What Spark is started with: a project's `spark.*` settings and ours. With `daemon_module` None, Spark's own daemon is used. With
     `java_options` None, the JVM starts as fast as it can."""
     chosen = {"spark.app.name": name, **_DEFAULTS, **(settings or {}), **_FIXED}
-    for key, value in _placed(chosen.get("spark.master")).items():
+    if (of_all_cores := re.fullmatch(r"local\[\*(,\s*\d+)?\]", chosen.get(MASTER_KEY, ALL_CORES))) is not None:
+        # The parallelism would be the number of slots.
+        chosen[MASTER_KEY] = f"local[{cores() + WORKER_SLOTS}{of_all_cores[1] or ''}]"
+        chosen.setdefault("spark.default.parallelism", str(cores()))
+    for key, value in _placed(chosen[MASTER_KEY]).items():
         chosen.setdefault(key, value)
     if daemon_module is not None:
         chosen.setdefault(DAEMON_KEY, daemon_module)
@@ -142,11 +147,8 @@ def session_of(context: SparkContext) -> SparkSession:
     return found
 
 
-def _placed(master: str | None) -> dict[str, str]:
-    """What follows from where the tasks run. `master` is the project's; None means local mode with the usual number of task slots."""
-    if master is None:
-        # The parallelism would be the number of slots.
-        return {"spark.master": f"local[{cores() + WORKER_SLOTS}]", "spark.default.parallelism": str(cores())}
+def _placed(master: str) -> dict[str, str]:
+    """What follows from where the tasks run."""
     if _is_on_loopback(master):
         # Executors connect to the driver at this address. Spark would choose the machine's address in its network, over which Stepwell's
         # workers would not be allowed to connect without encryption.

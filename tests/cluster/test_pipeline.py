@@ -1,4 +1,5 @@
-"""A pipeline on the cluster: its workers run in Spark's executors, a host is lost, and every view has the batch answer."""
+"""A pipeline on the cluster: its workers run in Spark's executors, a host is lost, every view has the batch answer, and the bytes are those of
+local mode."""
 
 from __future__ import annotations
 
@@ -20,6 +21,10 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from stepwell.dev_cluster.cluster import DevCluster
 from stepwell.project.loading import load_project
+from storage.database import Database
+from tests.end_to_end import everything
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, renamed, step_records
+from tests.end_to_end.harness import service as run_service
 from tests.stepwell.command_line import CommandLine, Service
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +85,42 @@ def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
     log = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name)).read()
     results = judge(project, spark, servers, log, lambda view: None)
     assert results and all(result.equal and result.rows for result in results), results
+
+
+@pytest.fixture
+def play(cluster: DevCluster, spark: SparkSession, tmp_path: Path, topic_prefix: str) -> Iterator[Playground]:
+    """Topics on the cluster's brokers. What runs in this process runs in local mode."""
+    yield Playground(spark, cluster.kafka.bootstrap_servers, tmp_path, topic_prefix)
+    Database.close_all()
+
+
+def test_the_cluster_writes_the_bytes_of_local_mode(cluster: DevCluster, play: Playground, tmp_path: Path) -> None:
+    """Every operator, input and output. Both runs find all input at their start, so their divisions are equal (decision 0013)."""
+    everything.make_topics(play)
+    conf = {"stepwell.step.rows.max": 60, "stepwell.workers": 2, "stepwell.checkpoint.interval": "1h"}
+    resolved = play.resolve(everything.FILES, conf)
+    for seed in (1, 2):  # the second round retracts and corrects what the first one made
+        everything.send(play, seed)
+    local, log = renamed(resolved, "-local", 2), tmp_path / "service.log"
+    with run_service(resolved, log, "--available-now", "--conf", f"spark.master={cluster.spark.master_url}") as process:
+        play.run(local)
+        assert process.wait(WAIT_SECONDS_MAX) == 0, log.read_text()
+    places = [cluster.spark.state_folder(number) / resolved.spec.name / "workers" for number in cluster.spark.workers]
+    assert sum(len(list(place.glob("*"))) for place in places) == 2, "the state is not on the hosts of the cluster"
+    assert play.check_steps(resolved) == play.check_steps(local) > 4
+    assert ranges_of(play, resolved) == ranges_of(play, local)
+    for one, other in zip(resolved.spec.outputs, local.spec.outputs, strict=True):
+        written = [message.content for message in play.read(one.topic, prefixed=False)]
+        assert written == [message.content for message in play.read(other.topic, prefixed=False)], one.handle
+        assert written, f"{one.handle} shows nothing and proves nothing"
+
+
+def ranges_of(play: Playground, resolved: Resolved) -> dict[int, list[tuple[str, int, int]]]:
+    """What each step has read: topic, partition and number of messages."""
+    return {
+        step: sorted((part.topic, part.partition, part.messages) for part in record.inputs)
+        for step, record in step_records(play, resolved).items()
+    }
 
 
 @pytest.mark.soak

@@ -178,7 +178,7 @@ class Playground:
         return KafkaSettings.parse({"bootstrap.servers": self.servers})
 
     def topic(self, name: str, partitions: int = 1) -> None:
-        new = NewTopic(self.prefix + name, num_partitions=partitions, replication_factor=1)
+        new = NewTopic(self.prefix + name, num_partitions=partitions, replication_factor=-1)  # the broker's default
         self.admin.create_topics([new], operation_timeout=20)[self.prefix + name].result()
 
     def delete_topic(self, name: str) -> None:

@@ -232,8 +232,51 @@ def test_without_its_jvm_a_service_ends_and_the_next_one_goes_on(play: Playgroun
         send(play, 400)
         with service(resolved, log) as process:
             runs_until(process, log, oracle, resolved, 4)
+            orphans = workers_of(resolved)
             java_of(process).kill()
+            wait_until(lambda: all(process_is_gone(pid) for pid in orphans))
             ended(process, log, ExitCode.MACHINE, "Spark's JVM has ended; nothing is lost, run again")
+        judge(play, resolved, oracle)
+
+
+# A JVM that sleeps: the steps need it only where a worker is to be started
+
+
+def test_steps_go_on_while_the_jvm_sleeps_and_a_recovery_waits_for_it(play: Playground, tmp_path: Path) -> None:
+    resolved, log = project(play), tmp_path / "service.log"
+    with play.oracle(resolved) as oracle:
+        send(play)
+        with service(resolved, log) as process:
+            runs_until(process, log, oracle, resolved, 4)
+            jvm, former = java_of(process), workers_of(resolved)
+            jvm.suspend()
+            send(play)
+            runs_until(process, log, oracle, resolved, 40)
+            assert workers_of(resolved) == former and jvm.status() == psutil.STATUS_STOPPED
+            os.kill(former[1], signal.SIGKILL)
+            wait_until(lambda: "a worker was lost" in log.read_text())
+            wait_until(lambda: all(process_is_gone(pid) for pid in former))
+            assert process.poll() is None
+            jvm.resume()
+            send(play)
+            runs_until(process, log, oracle, resolved, 60)
+            assert not {*workers_of(resolved)} & {*former}
+        judge(play, resolved, oracle)
+
+
+def test_a_recovery_ends_if_the_jvm_does_not_wake(play: Playground, tmp_path: Path) -> None:
+    """Nobody else can start workers. The service ends although the JVM does not answer, and takes it along."""
+    resolved, log = project(play, stepwell_worker_register="3s"), tmp_path / "service.log"
+    with play.oracle(resolved) as oracle:
+        send(play)
+        with service(resolved, log) as process:
+            runs_until(process, log, oracle, resolved, 4)
+            jvm, former = java_of(process), workers_of(resolved)
+            jvm.suspend()
+            os.kill(former[0], signal.SIGKILL)
+            ended(process, log, ExitCode.MACHINE, "Spark does not say how many it has")
+            assert "See whether Spark's JVM runs and is not stopped" in log.read_text()
+            wait_until(lambda: all(process_is_gone(pid) for pid in (jvm.pid, *former)))
         judge(play, resolved, oracle)
 
 

@@ -104,6 +104,9 @@ class ThreadLauncher:
         self.jobs: list[ThreadJob] = []
         self.crash: Crash | None = None
 
+    def slots_now(self) -> int | None:
+        return self.slots
+
     def start(self, assignment: Assignment) -> ThreadJob:
         job = ThreadJob(assignment, self, self.hosts[min(len(self.jobs), len(self.hosts) - 1)])
         self.jobs.append(job)

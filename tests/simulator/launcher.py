@@ -115,6 +115,10 @@ class SimLauncher:
         self._world = world
         self._started = 0
 
+    def slots_now(self) -> int | None:
+        """Spark does not answer."""
+        return None
+
     def start(self, assignment: Assignment) -> SimJob:
         world, self._started = self._world, self._started + 1
         world.point("start a task")

@@ -41,7 +41,7 @@ from tests.simulator.seeds import run
 from tests.simulator.weather import ACTIVE, BENIGN
 
 SEEDS = 500
-"""As many as the suite runs."""
+"""By how many seeds a mutation must be noticed, if a command names no other number. The tests have their own bounds (test_simulator.py)."""
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,21 @@ def test_an_error_that_has_nothing_to_do_with_it_is_not_kept_waiting(jvm: subpro
     with pytest.raises(ValueError, match="another"), spark_session(PROJECT):  # type: ignore[arg-type]
         raise ValueError("another")
     assert jvm.poll() is None
+
+
+def test_a_jvm_that_is_asleep_is_killed_at_the_end(
+    jvm: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers nobody, so a command that waited for Spark's stop would not end."""
+    monkeypatch.setattr(spark, "STOP_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(spark, "session_of", lambda _: SimpleNamespace(stop=jvm.wait))
+    jvm.send_signal(signal.SIGSTOP)
+    try:
+        with spark_session(PROJECT):  # type: ignore[arg-type]
+            assert jvm.poll() is None
+        assert jvm.poll() == -signal.SIGKILL
+    finally:
+        jvm.kill()
 
 
 def test_causes_that_go_in_a_circle_come_to_an_end(jvm: subprocess.Popen[bytes]) -> None:

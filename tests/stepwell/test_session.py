@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.spark import class_archive
-from stepwell.spark.session import configuration
+from stepwell.spark.session import WORKER_SLOTS, configuration, cores
 
 SCRIPT = """
 import json
@@ -43,6 +43,24 @@ def test_a_session_is_in_utc_quiet_and_its_workers_find_our_packages(tmp_path: P
     assert (f"-XX:SharedArchiveFile={archive}" in jvm) == archive.exists()
     assert "WARN " not in run.stderr
     assert "log level" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("master", "becomes", "parallelism"),
+    [
+        (None, f"local[{cores() + WORKER_SLOTS}]", str(cores())),
+        ("local[*]", f"local[{cores() + WORKER_SLOTS}]", str(cores())),
+        ("local[*,4]", f"local[{cores() + WORKER_SLOTS},4]", str(cores())),
+        ("local[3]", "local[3]", None),
+        ("local", "local", None),
+        ("yarn", "yarn", None),
+    ],
+)
+def test_local_mode_with_all_cores_has_task_slots_for_any_number_of_workers(
+    master: str | None, becomes: str, parallelism: str | None
+) -> None:
+    chosen = configuration("t", {} if master is None else {"spark.master": master})
+    assert (chosen["spark.master"], chosen.get("spark.default.parallelism")) == (becomes, parallelism)
 
 
 def test_an_archive_of_classes_that_is_broken_is_done_without(tmp_path: Path) -> None:

@@ -95,6 +95,9 @@ class ThreadLauncher:
         self.make_reader, self.late = make_reader, late
         self.jobs: list[ThreadJob] = []
 
+    def slots_now(self) -> int | None:
+        return self.slots
+
     def start(self, assignment: Assignment) -> ThreadJob:
         job = ThreadJob()
         self.jobs.append(job)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from base.fault import ExitCode
 from base.term import Term
@@ -350,22 +351,71 @@ def test_a_worker_ends_when_its_coordinator_is_silent(tmp_path: Path, monkeypatc
     launcher.join()
 
 
+def test_a_task_without_a_number_ends_with_its_coordinator_whatever_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at the folder of its host, which may take long, and has not heard anything yet."""
+    monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.05)
+    looks, go_on = threading.Event(), threading.Event()
+
+    def look(self: HostFolder) -> tuple[FoundDatabase, ...]:
+        looks.set()
+        assert go_on.wait(WAIT_SECONDS_MAX)
+        return ()
+
+    monkeypatch.setattr(HostFolder, "look", look)
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    with closing(crew(setup_of(tmp_path, 1), launcher)) as made:
+        made.launch()
+        assert looks.wait(WAIT_SECONDS_MAX)
+        wait_until(lambda: made.check() is None and bool(made._registration._strangers._since))
+    wait_until(lambda: launcher.jobs[0].end is not None)
+    assert launcher.jobs[0].end == "the connection to the coordinator has ended"
+    go_on.set()
+    launcher.join()
+
+
+def test_a_task_does_not_wait_for_ever_for_the_first_sign_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a driver that was stopped while its workers started: the connection is open, and nobody reads from it."""
+    monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(pulse, "FIRST_SIGN_SECONDS_MAX", 0.2)
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    with closing(crew(setup_of(tmp_path, 1), launcher)) as made:
+        made.launch()
+        wait_until(lambda: launcher.jobs[0].end is not None)
+    assert launcher.jobs[0].end == "the coordinator has given no sign of life within 0.2 s"
+    launcher.join()
+
+
 def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
+    launcher.slots_now = lambda: 2  # type: ignore[method-assign]
     made = crew(setup_of(tmp_path, 3), launcher, register_s=0.5)
-    with (
-        closing(made),
-        pytest.raises(NoSlots, match="3 workers need 3 task slots at once, and 2 workers have registered"),
-    ):
+    said = "3 workers need 3 task slots at once, and 2 workers have registered within 0.5 s; Spark has 2 task slots"
+    with closing(made), pytest.raises(NoSlots, match=said):
         made.launch()
         made.wait_for_candidates()
     launcher.join()
     few = ThreadLauncher(lambda: Log(PARTITIONS))
     few.slots = 2
     made = crew(setup_of(tmp_path, 3), few)
-    with closing(made), pytest.raises(NoSlots, match="Spark's master has 2 task slots"):
+    with closing(made), pytest.raises(NoSlots, match="Spark has 2 task slots"):
         made.launch()
     assert not few.jobs
+
+
+@pytest.mark.parametrize(("slots", "attempt", "told"), [(2, 0, 1), (3, 0, 0), (None, 0, 0), (2, 1, 0)])
+def test_workers_that_take_all_task_slots_are_told_once(
+    tmp_path: Path, slots: int | None, attempt: int, told: int
+) -> None:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS))
+    launcher.slots = slots
+    with capture_logs() as said, closing(crew(setup_of(tmp_path, 2), launcher, attempt)) as made:
+        made.launch()
+    launcher.join()
+    assert [event["slots"] for event in said if "take all task slots" in event["event"]] == [2] * told
 
 
 def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,17 @@ ROWS = pa.Table.from_pylist(
 )
 
 
+def loss(data: Any, schema: pa.Schema | None, *, every_value: bool = False) -> str:
+    """Why the sender is lost; empty if the table is taken."""
+    try:
+        table_of(data, schema, "worker 1 has sent rows", every_value=every_value)
+    except TaskLost as lost:
+        return str(lost)
+    except Exception as other:
+        raise AssertionError("no run recovers from that") from other
+    return ""
+
+
 def test_a_table_arrives_as_it_was_sent() -> None:
     assert table_of(to_buffer(ROWS), SCHEMA, "worker 1 has sent rows", every_value=True).equals(ROWS)
     assert table_of(to_buffer(ROWS), None, "worker 1 has sent rows").equals(ROWS)
@@ -27,14 +39,12 @@ def test_a_table_arrives_as_it_was_sent() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 8, 100, 300])
 def test_a_part_of_a_table_is_none(length: int) -> None:
-    with pytest.raises(TaskLost, match="worker 1 has sent rows, which cannot be read"):
-        table_of(to_buffer(ROWS).slice(0, length), SCHEMA, "worker 1 has sent rows")
+    assert "worker 1 has sent rows, which cannot be read" in loss(to_buffer(ROWS).slice(0, length), SCHEMA)
 
 
 def test_a_table_of_other_columns_is_none() -> None:
-    other = ROWS.drop_columns(["c1"])
-    with pytest.raises(TaskLost, match=r"worker 1 has sent rows, which have other columns than expected: c0 int64, c2"):
-        table_of(to_buffer(other), SCHEMA, "worker 1 has sent rows")
+    said = loss(to_buffer(ROWS.drop_columns(["c1"])), SCHEMA)
+    assert "worker 1 has sent rows, which have other columns than expected: c0 int64, c2" in said
 
 
 def test_a_flipped_bit_raises_nothing_else() -> None:
@@ -43,10 +53,7 @@ def test_a_flipped_bit_raises_nothing_else() -> None:
     for _ in range(2000):
         damaged = bytearray(whole)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
-        try:
-            table_of(bytes(damaged), SCHEMA, "worker 1 has sent rows", every_value=True)
-        except TaskLost:
-            refused += 1
+        refused += bool(loss(bytes(damaged), SCHEMA, every_value=True))
     assert refused > 100
 
 
@@ -54,6 +61,5 @@ def test_the_values_are_looked_at_where_that_is_asked() -> None:
     """A text whose bytes are none passes for a table until somebody reads it."""
     texts = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     sent = to_buffer(pa.table({"a": texts}))
-    assert table_of(sent, None, "worker 1 has sent rows").num_rows == 1
-    with pytest.raises(TaskLost, match="cannot be read"):
-        table_of(sent, None, "worker 1 has sent rows", every_value=True)
+    assert loss(sent, None) == ""
+    assert "cannot be read" in loss(sent, None, every_value=True)

@@ -1,0 +1,74 @@
+"""What a service takes from the settings: how many workers a new pipeline gets, and whether the network is trusted."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from base.fault import ExitCode, exit_code_of
+from engine.resident.start_faults import InsecureCluster
+from stepwell.commands import serve
+from stepwell.commands.serve import RunOptions
+from stepwell.planning import pipeline
+from stepwell.planning.pipeline import WORKERS_DEFAULT_MAX, workers_default
+from stepwell.project.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "workers"),
+    [
+        (None, 4, 4),
+        (None, 16, WORKERS_DEFAULT_MAX),
+        ("local[*]", 4, 4),
+        ("local[*,4]", 4, 4),
+        ("local[4]", 4, 3),
+        ("local[4,2]", 2, 2),
+        ("local[2]", 4, 1),
+        ("local[1]", 4, 1),
+        ("local", 4, 1),
+        ("spark://h:7077", 4, None),
+        ("yarn", 4, None),
+    ],
+)
+def test_the_default_number_of_workers_leaves_a_task_slot_free(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, cores: int, workers: int | None
+) -> None:
+    monkeypatch.setattr(pipeline, "cores", lambda: cores)
+    assert workers_default(load_settings({} if master is None else {"spark.master": master})) == workers
+
+
+class Begun(Exception):
+    """The run would begin here."""
+
+
+@pytest.mark.parametrize("setting", [None, "false", "true"])
+def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
+    monkeypatch: pytest.MonkeyPatch, setting: str | None
+) -> None:
+    """The setting reaches the place that decides, and what it decides ends the command."""
+
+    def begin(*_: object) -> Any:
+        raise Begun
+
+    host = {"spark.driver.host": "192.0.2.7"}
+    context = SimpleNamespace(master="spark://192.0.2.7:7077", getConf=lambda: host)
+    settings = load_settings({} if setting is None else {"stepwell.cluster.insecure": setting})
+    for name, stand_in in {
+        "warm_up": lambda context: None,
+        "_plan": lambda *_, **__: (None, nullcontext()),
+        "pipeline_spec": lambda *_, **__: None,
+        "make_missing_inputs": lambda spec: (),
+        "Pipeline": begin,
+    }.items():
+        monkeypatch.setattr(serve, name, stand_in)
+    spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings)
+    given: Any = (project, spark, None, SimpleNamespace(), None, None, None, RunOptions())
+    with pytest.raises((Begun, InsecureCluster)) as raised:
+        serve._serve(*given)
+    assert isinstance(raised.value, Begun if setting == "true" else InsecureCluster)
+    if setting != "true":
+        assert exit_code_of(raised.value) == ExitCode.PROJECT
+        assert "with Spark's master spark://192.0.2.7:7077" in str(raised.value)
