@@ -25,8 +25,8 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
-from engine.resident.messages import NewDatabase
 from engine.resident.launcher import Launcher
+from engine.resident.messages import NewDatabase
 from engine.resident.start_faults import NoSlots
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter

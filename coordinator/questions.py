@@ -143,7 +143,9 @@ def _check(views: Sequence[str], found: Mapping[int, tuple[Contents, tuple[Buffe
     schemas: dict[int, pa.Schema] = {}
     for worker, (_, buffers) in found.items():
         if len(buffers) != len(views):
-            raise TaskLost(f"worker {worker} has answered a question about {len(views)} views with {len(buffers)} tables")
+            raise TaskLost(
+                f"worker {worker} has answered a question about {len(views)} views with {len(buffers)} tables"
+            )
         for position, (view, buffer) in enumerate(zip(views, buffers, strict=True)):
             table = table_of(buffer, schemas.get(position), f"worker {worker} has sent rows of view {view}")
             schemas.setdefault(position, table.schema)

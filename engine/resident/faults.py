@@ -125,7 +125,9 @@ def from_wire(fault: WireFault, worker: int) -> Exception:
         error.__dict__.update(fields)
         str(error)  # it needs the fields of the class
     except (AttributeError, KeyError, TypeError, ValueError) as unreadable:
-        return TaskLost(f"worker {worker} has failed by {fault.name}, and what it says of it cannot be read: {unreadable!r}")
+        return TaskLost(
+            f"worker {worker} has failed by {fault.name}, and what it says of it cannot be read: {unreadable!r}"
+        )
     return error
 
 

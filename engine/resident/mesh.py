@@ -1,7 +1,7 @@
 """A worker's connections to its peers, and the exchange of a stage over them.
 
-Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of a stage that is over, a
-second one from the same peer, and one whose rows cannot be read are losses of the peer (TaskLost). Messages of an older order are dropped. A
+Guarantees: a worker sends each peer exactly one message per step and stage, and takes exactly one from each. A message of a stage that is over,
+a second one from the same peer, and one whose rows cannot be read are losses of the peer (TaskLost). Messages of an older order are dropped. A
 message cannot belong to another placement, because each order to run a step has a number of its own. While a worker waits it goes on sending.
 
 A frame of another term on a connection between peers is a loss too. It cannot be old: both ends have shown the token and the term when the

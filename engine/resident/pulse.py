@@ -1,7 +1,7 @@
 """The threads that send a sign of life each second, whatever the process's own thread does, and a worker's watch over its coordinator.
 
-Guarantee: a worker whose coordinator is gone ends within about `silence_s`, and within about BEAT_SECONDS if the connection has ended. Its process
-ends at once then, without any clean-up: its database is made for that, and a thread that computes or hangs could not be asked.
+Guarantee: a worker whose coordinator is gone ends within about `silence_s`, and within about BEAT_SECONDS if the connection has ended. Its
+process ends at once then, without any clean-up: its database is made for that, and a thread that computes or hangs could not be asked.
 
 The watch begins with the connection. Until the first sign of life the coordinator is allowed FIRST_SIGN_SECONDS_MAX: it takes registrations when
 the broker has answered its questions about topics, and a broker may be slow. A task that gave up earlier would be a lost task, and three of

@@ -43,8 +43,8 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass
 class Member:
-    """A worker. `asked`: the kinds of order that it has been given and has not answered. `answers`: what it has sent and nobody has taken yet, by
-    kind of order."""
+    """A worker. `asked`: the kinds of order that it has been given and has not answered. `answers`: what it has sent and nobody has taken yet,
+    by kind of order."""
 
     number: int
     connection: Connection

@@ -99,7 +99,9 @@ class SparkLauncher:
         def ask() -> None:
             try:
                 scala = self._context._jsc.sc()
-                answers.append(int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())))
+                answers.append(
+                    int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+                )
             except Exception as fault:  # the JVM has ended, or a version of Spark has no such method
                 _log.info("Spark does not say how many task slots it has", fault=str(fault)[:FAULT_CHARACTERS_MAX])
 

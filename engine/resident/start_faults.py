@@ -8,8 +8,8 @@ from base.fault import ExitCode, Fault
 
 
 class NoSlots(Fault):
-    """Not all workers got a task slot of Spark within the deadline. `slots`: how many Spark has; None if it does not say. `busy`: those of them in
-    which workers of this run are already."""
+    """Not all workers got a task slot of Spark within the deadline. `slots`: how many Spark has; None if it does not say. `busy`: those of them
+    in which workers of this run are already."""
 
     exit_code = ExitCode.MACHINE
 
@@ -23,9 +23,7 @@ class NoSlots(Fault):
         elif slots - busy >= needed:
             what = "They are enough, so see in Spark's log and in those of its executors why no task starts in them"
         else:
-            what = (
-                "Give Spark more task slots (spark.master, spark.cores.max, executors), or run with fewer workers (`stepwell run --workers N`)"
-            )
+            what = "Give Spark more task slots (spark.master, spark.cores.max, executors), or run with fewer workers (`--workers N`)"
         super().__init__(
             f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}; {has}.",
             f"{what}. Nothing is lost.",

@@ -132,7 +132,12 @@ def check_rows(encoded: memoryview, slots: SlotSet, first: int = 0) -> None:
     except (pa.ArrowException, OSError) as fault:
         raise ValueError(f"rows that cannot be read: {fault}") from None
     names = rows.column_names
-    if names[-1:] != [HASH] or rows.schema.types[-1] != pa.uint64() or rows.column(HASH).num_chunks != 1 or not rows.num_rows:
+    if (
+        names[-1:] != [HASH]
+        or rows.schema.types[-1] != pa.uint64()
+        or rows.column(HASH).num_chunks != 1
+        or not rows.num_rows
+    ):
         raise ValueError(f"{rows.num_rows} rows of {names}, which are no run")
     hashes = _hashes_of(rows)
     low, high = slot_of(int(hashes[0])), slot_of(int(hashes[-1]))

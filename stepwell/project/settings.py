@@ -72,9 +72,9 @@ class StepwellSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="STEPWELL_", frozen=True, extra="forbid", validate_default=True)
 
     # Workers own the state, and each is a Spark task that lives as long as the run. Without the setting, a state keeps its number, and a new
-    # pipeline in local mode gets a worker for each core, at most 8, and with `local[N]` at most N - 1. On a cluster a new pipeline needs the setting. A run acts on a value that
-    # was changed since it was acted on last, so an old value does not undo `stepwell layout change`. The bound prevents a typing error from
-    # asking for a million task slots.
+    # pipeline in local mode gets a worker for each core, at most 8, and with `local[N]` at most N - 1. On a cluster a new pipeline needs the
+    # setting. A run acts on a value that was changed since it was acted on last, so an old value does not undo `stepwell layout change`. The
+    # bound prevents a typing error from asking for a million task slots.
     workers: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
     # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]

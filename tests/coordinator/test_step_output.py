@@ -1,4 +1,4 @@
-"""The combined output of a step does not depend on the order of its workers or on their number, and nonsense is a loss of who has answered it."""
+"""The combined output of a step does not depend on the order of its workers or on their number, and nonsense is a loss of its sender."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def test_an_output_without_messages_is_in_the_result() -> None:
 
 
 STEP = expected({("in", 0): 4, ("in", 1): 4}, {"in": "dead"})
-HONEST = output_of(0, [(1, b"a")], SourceReport([Checksum("in", 0, 4, 0xA)], {"in": 1}, {"in": [DeadLetter(None, b"d")]}))
+HONEST = output_of(
+    0, [(1, b"a")], SourceReport([Checksum("in", 0, 4, 0xA)], {"in": 1}, {"in": [DeadLetter(None, b"d")]})
+)
 OTHER = output_of(1, [(0, b"b")], SourceReport([Checksum("in", 1, 4, 0xB)]))
 
 
@@ -114,7 +116,10 @@ LIES = {
     "another number of stages": (lie(stages=()), f"it ran 0 stages of {PLAN.stages}"),
     "less than no message": (lie(inputs=(Checksum("in", 0, -4, 0),)), "it has read Checksum"),
     "a checksum that is none": (lie(inputs=(Checksum("in", 0, 4, -1),)), "it has read Checksum"),
-    "input of another step": (lie(inputs=(Checksum("in", 7, 4, 0),)), "worker 0 has read topic in, partition 7 in step 4"),
+    "input of another step": (
+        lie(inputs=(Checksum("in", 7, 4, 0),)),
+        "worker 0 has read topic in, partition 7 in step 4",
+    ),
     "input that it had not to read": (
         lie(inputs=(Checksum("in", 0, 4, 0xA), Checksum("in", 1, 4, 0xB))),
         "worker 1 has read topic in, partition 1 in step 4, which .* was read by another worker too",

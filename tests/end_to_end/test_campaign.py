@@ -37,7 +37,7 @@ LOSSES = 6
 """Of one round."""
 
 SLEEP_SECONDS_MAX = 4.0
-"""Longer than a worker may be silent here, and shorter than a run may be taken for dead."""
+"""Longer than a worker may be silent here, and too short for a run to count as dead."""
 
 VICTIMS = ("service", "JVM", "one worker", "all workers")
 

@@ -58,7 +58,7 @@ def test_a_start_that_has_to_change_the_layout_ends_without_enough_task_slots(pl
     play.run(narrow, threads())
     play.send("in", sums.rows(8, 4))
     impatient = replace(wide, spec=replace(wide.spec, register_s=1.0))
-    with pytest.raises(NoSlots, match="2 workers need 2 task slots .*Spark has 2 task slots, in 1 of which") as few:
+    with pytest.raises(NoSlots, match=r"2 workers need 2 task slots .*Spark has 2 task slots, in 1 of which") as few:
         play.run(impatient, Cluster(FewSlots(), partial(SocketTransport, LOOPBACK)))
     assert few.value.exit_code == ExitCode.MACHINE
     assert len(play.run(narrow, threads())["workers"]) == 1

@@ -393,7 +393,7 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
     launcher.slots_now = lambda: 2  # type: ignore[method-assign]
     made = crew(setup_of(tmp_path, 3), launcher, register_s=0.5)
-    said = "3 workers need 3 task slots at once, and 2 workers have registered within 0.5 s; Spark has 2 task slots"
+    said = r"3 workers need 3 task slots at once, and 2 workers have registered within 0\.5 s; Spark has 2 task slots"
     with closing(made), pytest.raises(NoSlots, match=said):
         made.launch()
         made.wait_for_candidates()

@@ -77,7 +77,9 @@ def test_a_coordinator_may_be_busy_with_the_broker_before_its_first_sign() -> No
     """Only so long, and it counts from the connection: a driver that sleeps there is waited for, and then not any more."""
     line = Line({})
     line.pulse.start()
-    assert line.ends == [(FIRST_SIGN_SECONDS_MAX + BEAT_SECONDS, "the coordinator has given no sign of life within 60 s")]
+    assert line.ends == [
+        (FIRST_SIGN_SECONDS_MAX + BEAT_SECONDS, "the coordinator has given no sign of life within 60 s")
+    ]
 
 
 def test_from_its_first_sign_on_a_coordinator_may_be_silent_for_the_setting_only() -> None:

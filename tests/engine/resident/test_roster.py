@@ -15,7 +15,19 @@ from engine.errors import DataError, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Frame
 from engine.resident.liveness import Limits
-from engine.resident.messages import Answer, Contents, Failed, Fence, Fenced, Freeze, Frozen, Holds, Weigh, Weighed, WireFault
+from engine.resident.messages import (
+    Answer,
+    Contents,
+    Failed,
+    Fence,
+    Fenced,
+    Freeze,
+    Frozen,
+    Holds,
+    Weigh,
+    Weighed,
+    WireFault,
+)
 from engine.resident.roster import Roster
 from engine.resident.transport import Arrived
 

@@ -113,5 +113,7 @@ def test_a_jvm_that_ends_or_sleeps_has_no_answer_and_nobody_waits_for_it(monkeyp
 def test_missing_task_slots_are_told_with_what_spark_has(slots: int | None, busy: int, said: str, advice: str) -> None:
     fault = NoSlots(3, 1, slots, 60.0, busy)
     assert fault.exit_code == ExitCode.MACHINE
-    assert str(fault).startswith("3 workers need 3 task slots at once, and 1 workers have registered within 60 s" + said)
+    assert str(fault).startswith(
+        "3 workers need 3 task slots at once, and 1 workers have registered within 60 s" + said
+    )
     assert advice in fault.what_to_do and fault.what_to_do.endswith("Nothing is lost.")
