@@ -20,9 +20,9 @@ REASON_CHARACTERS_MAX = 300
 
 
 def table_of(data: Buffer, schema: pa.Schema | None, what: str, *, every_value: bool = False) -> pa.Table:
-    """The table that `exchange.to_buffer` has made. `what`: the sender and its rows, for example "worker 1 has sent rows of node 3". Raises TaskLost
-    if it is no table of this schema; None stands for any. `every_value`: whether lengths, offsets and texts inside the buffers are looked at
-    too."""
+    """The table that `exchange.to_buffer` has made. `what`: the sender and its rows, for example "worker 1 has sent rows of node 3". Raises
+    TaskLost if it is no table of this schema; None stands for any. `every_value`: whether lengths, offsets and texts inside the buffers are
+    looked at too."""
     try:
         table = from_buffer(data)
         table.validate(full=every_value)

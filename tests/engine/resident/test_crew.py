@@ -436,7 +436,7 @@ def test_a_fingerprint_that_is_none_is_refused(tmp_path: Path, monkeypatch: pyte
             patch.setattr(entry, "fingerprint", lambda other=other: other)
             launcher = ThreadLauncher(lambda: Log(PARTITIONS))
             made = crew(setup_of(tmp_path, 1), launcher)
-            with closing(made), pytest.raises(UnequalWorkers, match="has .*fingerprint") as refused:
+            with closing(made), pytest.raises(UnequalWorkers, match=r"has .*fingerprint") as refused:
                 made.launch()
                 made.wait_for_candidates()
             launcher.join()
