@@ -118,7 +118,8 @@ def test_the_executors_see_the_folders_of_their_worker(spark: LocalSpark) -> Non
     own, because the test run's session is in local mode."""
     root = Path(__file__).resolve().parents[2]
     script = f"""
-import json, os, sys
+import json, os, sys, time
+from engine.resident.spark_launcher import SparkLauncher
 from stepwell.spark.session import make_session
 session = make_session("t", {{"spark.master": "{spark.master_url}"}})
 context = session.sparkContext
@@ -126,7 +127,10 @@ def told(_):
     import stepwell
     return [(os.environ["STEPWELL_LOCAL_DIR"], sys.executable, list(stepwell.__path__)[0], "engine.resident.entry" in sys.modules)]
 seen = set(context.parallelize(range(64), 64).mapPartitions(told).collect())
-print(json.dumps({{"host": context.getConf().get("spark.driver.host"), "seen": sorted(seen)}}))
+launcher, deadline = SparkLauncher(context, "t"), time.monotonic() + 60
+while (slots := launcher.slots_now()) != 4 and time.monotonic() < deadline:
+    time.sleep(0.1)  # until the second executor has registered
+print(json.dumps({{"host": context.getConf().get("spark.driver.host"), "seen": sorted(seen), "slots": slots}}))
 session.stop()
 """
     run = subprocess.run(
@@ -135,7 +139,7 @@ session.stop()
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout.splitlines()[-1])
-    assert told["host"] == "127.0.0.1"
+    assert (told["host"], told["slots"]) == ("127.0.0.1", 4), "two workers with two slots each"
     folders = {folder for folder, *_ in told["seen"]}
     assert folders and folders <= {str(spark.state_folder(number)) for number in spark.workers}
     assert {tuple(rest) for _, *rest in told["seen"]} == {(sys.executable, str(root / "stepwell"), True)}

@@ -13,7 +13,9 @@ from base.fault import ExitCode
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
+from engine.resident.spark_launcher import SparkLauncher
 from engine.resident.start_faults import NoSlots
+from stepwell.spark.session import WORKER_SLOTS, cores
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground
 from tests.end_to_end.threads import LOOPBACK, ThreadLauncher, threads
@@ -24,6 +26,10 @@ def with_slots(slots: int) -> Cluster:
     assert isinstance(cluster.launcher, ThreadLauncher)
     cluster.launcher.slots = slots
     return cluster
+
+
+def test_spark_says_how_many_task_slots_it_has(play: Playground) -> None:
+    assert SparkLauncher(play.spark.sparkContext, "p").slots_now() == cores() + WORKER_SLOTS
 
 
 def test_a_start_without_enough_task_slots_ends_and_one_with_enough_goes_on(play: Playground) -> None:
