@@ -27,8 +27,7 @@ from engine.resident.received import table_of
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
-from engine.rows import zset
-from engine.run.exchange import ExchangeMessage, to_buffer
+from engine.run.exchange import ExchangeMessage, schema_of, to_buffer
 from engine.run.tasks import StepAbandoned
 
 CONNECT_SECONDS_MAX = 10.0
@@ -58,7 +57,7 @@ class Mesh:
     ) -> None:
         self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
         self._channels, self._others, self._copies = tuple(plan.last_read), others, copies
-        self._schemas = [zset.schema_of(plan.circuit.nodes[channel.producer].types) for channel in self._channels]
+        self._schemas = [schema_of(channel, plan.circuit) for channel in self._channels]
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
         self._peers: dict[int, Connection] = {}
         self._strangers = Strangers(now)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from engine.analysis.stages import Channel
+from engine.model.circuit import Circuit
+from engine.rows import zset
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class ExchangeMessage:
     source: int
     channels: Mapping[Channel, pa.Table] = field(default_factory=dict)
     broken: bool = False
+
+
+def schema_of(channel: Channel, circuit: Circuit) -> pa.Schema:
+    """Of the rows of a channel."""
+    return zset.schema_of(circuit.nodes[channel.producer].types)
 
 
 def to_buffer(table: pa.Table) -> pa.Buffer:
