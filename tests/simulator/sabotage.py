@@ -429,15 +429,17 @@ def _arrived(event: Any) -> bool:
 
 @contextmanager
 def recovery_with_the_workers_of_before() -> Iterator[None]:
-    """A recovery goes on with the crew that has failed, if its connections are there."""
+    """A recovery goes on with the crew that has failed, if it was bound completely and its connections are there."""
     real_crew, real_close, real_launch = loop.Pipeline._crew, crew.Crew.close, crew.Crew.launch
     kept: dict[int, Any] = {}  # by epoch
+    found: dict[Any, Any] = {}  # by crew: what binding it has found
 
     def make(self: Any, setup: Any, attempt: int, log_id: str) -> Any:
         old = kept.pop(self._writer.epoch, None)
         if old is not None:
             members = old._roster.members.values()
-            if len(members) == len(old.numbers) and not any(member.connection.is_gone() for member in members):
+            is_whole = old in found and len(members) == len(old.numbers)
+            if is_whole and not any(member.connection.is_gone() for member in members):
                 old._given_at = None
                 for member in members:
                     member.answers.clear()
@@ -452,11 +454,9 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
             real_launch(self)
 
     def bind_workers(kept_or_new: Any, *rest: Any) -> Any:
-        if not kept_or_new._roster.members:
+        if kept_or_new not in found:
             found[kept_or_new] = real_bind(kept_or_new, *rest)
         return found[kept_or_new]
-
-    found: dict[Any, Any] = {}
 
     real_bind = loop.bind_workers
     with (
