@@ -1,10 +1,11 @@
-"""Seeds of the simulator: 250 here, 10,000 in `make soak`. A seed that fails tells its story and how to see it again."""
+"""Seeds of the simulator: SUITE_SEEDS here, SOAK_SEEDS in `make soak`. A seed that fails tells its story and how to see it again."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,6 @@ HAPPENS = {
 """How often at least in COUNTED_SEEDS seeds; about a third of what was found. A simulator in which nothing happens any more would pass for
 ever."""
 
-CRASHES_AT_A_POINT_MIN = 1
-
 
 def judge(findings: Findings, seeds: int) -> None:
     assert not findings.failures, findings.failures[0].text
@@ -93,8 +92,6 @@ def judge(findings: Findings, seeds: int) -> None:
         if findings.happened[kind] < least * share
     }
     assert not scarce, f"these happened too rarely (found, least for {COUNTED_SEEDS} seeds): {scarce}"
-    unharmed = [point for point in POINTS if findings.happened[f"crash at {point}"] < CRASHES_AT_A_POINT_MIN * share]
-    assert not unharmed, f"no coordinator or worker was killed at {unharmed}"
     seen = findings.seen
     assert seen["cuts"] > seeds // 2 and seen["voided"] > seeds // 30, seen
     assert seen["settled"] > seeds // 3 and seen["turns"] > seeds // 5, f"hardly any change of the layout ends: {seen}"
@@ -104,13 +101,31 @@ def judge(findings: Findings, seeds: int) -> None:
     assert seen["steps"] > 8 * seeds and seen["claims"] > 3 * seeds and seen["checkpoints"] > 3 * seeds, seen
 
 
+def unharmed(findings: Findings, among: Sequence[str] = POINTS, least: int = 1) -> list[str]:
+    """The crash points at which fewer than `least` coordinators and workers were killed."""
+    return [point for point in among if findings.happened[f"crash at {point}"] < least]
+
+
 def test_seeds() -> None:
-    judge(run(range(SUITE_SEEDS)), SUITE_SEEDS)
+    """Some points are seldom reached, and which seeds kill there moves with every change of the code. So more seeds are run if one is left out."""
+    findings = run(range(SUITE_SEEDS))
+    judge(findings, SUITE_SEEDS)
+    left = unharmed(findings)
+    for seed in range(SUITE_SEEDS, COUNTED_SEEDS):
+        if not left:
+            return
+        more = run([seed])
+        assert not more.failures, more.failures[0].text
+        left = unharmed(more, left)
+    assert not left, f"no coordinator or worker was killed at {left} in {COUNTED_SEEDS} seeds"
 
 
 @pytest.mark.soak
 def test_many_seeds() -> None:
-    judge(run_side_by_side(0, SOAK_SEEDS), SOAK_SEEDS)
+    findings = run_side_by_side(0, SOAK_SEEDS)
+    judge(findings, SOAK_SEEDS)
+    left = unharmed(findings, least=SOAK_SEEDS // COUNTED_SEEDS)
+    assert not left, f"hardly any coordinator or worker was killed at {left}"
 
 
 def story(seed: int, hash_seed: str) -> str:

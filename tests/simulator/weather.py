@@ -55,8 +55,6 @@ RARE: tuple[tuple[str, ...], ...] = (
     ("compact.copied", "release.inside"),
     ("compact.copied", "compact.exchanged", "release.done"),
     ("settle.completed", "bury.renamed"),
-    ("compact.exchanged", "stage.inside"),
-    ("stage.inside", "compact.exchanged", "compact.copied"),
     (),
 )
 """Points that worlds seldom come to: most of them mean to crash at some. A crash at one of a checkpoint keeps the world from the later ones,
