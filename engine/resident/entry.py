@@ -152,6 +152,7 @@ def wait_for_number(events: Events, control: Connection, pulse: WorkerPulse) -> 
             raise CoordinatorGone(event.reason)
         if not isinstance(event, Arrived) or event.connection is not control:
             continue  # peers join only when all workers have their numbers
+        pulse.has_spoken = True
         match event.frame.message:
             case Welcome() | Refuse() as answer:
                 return answer

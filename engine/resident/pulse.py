@@ -29,7 +29,8 @@ FIRST_SIGN_SECONDS_MAX = 60.0
 @dataclass
 class WorkerPulse:
     """Watches the coordinator, and sends heartbeats to it as soon as `is_registered`. `end_process` is called with the reason if the coordinator
-    is gone. `over`: nothing is sent or watched any more."""
+    is gone. `has_spoken`: whether a frame of the coordinator has come; bytes of a handshake are none. `over`: nothing is sent or watched any
+    more."""
 
     control: Connection
     term: Term
@@ -39,6 +40,7 @@ class WorkerPulse:
     outside: Outside
     over: bool = False
     is_registered: bool = False
+    has_spoken: bool = False
 
     def start(self) -> None:
         self.outside.start_thread("pulse", self._run)
@@ -54,18 +56,18 @@ class WorkerPulse:
                 heard_bytes, heard_at = arrived, now
             if self.over:
                 return
-            why = self._why_gone(now - heard_at, has_spoken=heard_bytes > 0)
+            why = self._why_gone(now - heard_at)
             if why is not None:
                 self.over = True
                 self.end_process(why)
 
-    def _why_gone(self, silent_s: float, *, has_spoken: bool) -> str | None:
+    def _why_gone(self, silent_s: float) -> str | None:
         """Why the coordinator counts as gone; None if it does not."""
         if self.control.is_gone():
             return "the connection to the coordinator has ended"
-        if not has_spoken and silent_s > FIRST_SIGN_SECONDS_MAX:
+        if not self.has_spoken and silent_s > FIRST_SIGN_SECONDS_MAX:
             return f"the coordinator has given no sign of life within {FIRST_SIGN_SECONDS_MAX:g} s"
-        if has_spoken and silent_s > self.silence_s:
+        if self.has_spoken and silent_s > self.silence_s:
             return f"the coordinator has been silent for {silent_s:.1f} s (limit {self.silence_s:g} s)"
         return None
 

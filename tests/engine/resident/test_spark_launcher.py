@@ -29,9 +29,7 @@ def context(
         maxNumConcurrentTasks=lambda profile: slots() if profile == "default" else 0,
     )
     java = SimpleNamespace(sc=lambda: scala)
-    return SimpleNamespace(
-        master=master, getConf=lambda: {"spark.driver.host": host, **settings}, _jsc=java
-    )
+    return SimpleNamespace(master=master, getConf=lambda: {"spark.driver.host": host, **settings}, _jsc=java)
 
 
 @pytest.mark.parametrize(
