@@ -134,7 +134,7 @@ FAULTS = (
         (
             Edit(
                 f"{RESIDENT}/pulse.py",
-                "        if has_spoken and silent_s > self.silence_s:\n",
+                "        if self.has_spoken and silent_s > self.silence_s:\n",
                 "        if silent_s > self.silence_s:\n",
             ),
         ),
@@ -147,7 +147,7 @@ FAULTS = (
         (
             Edit(
                 f"{RESIDENT}/pulse.py",
-                "        if not has_spoken and silent_s > FIRST_SIGN_SECONDS_MAX:\n",
+                "        if not self.has_spoken and silent_s > FIRST_SIGN_SECONDS_MAX:\n",
                 "        if silent_s < 0:\n",
             ),
         ),
@@ -199,11 +199,17 @@ FAULTS = (
     ),
     Breakage(
         "untrusted-network-used",
-        "Workers connect over any network without encryption, whether that is allowed or not.",
+        "The key of the run is handed out on any network, whether Spark's channel is secured or not.",
         "a trusted network",
-        (Edit(f"{RESIDENT}/spark_launcher.py", "    if not insecure and not _is_loopback(host):\n", "    if insecure and not host:\n"),),
         (
-            f"{TESTS}/test_spark_launcher.py::test_a_network_beyond_loopback_has_to_be_allowed",
+            Edit(
+                f"{RESIDENT}/spark_launcher.py",
+                "        if missing := missing_of_secured(conf.get):\n",
+                "        if not (missing := missing_of_secured(conf.get)):\n",
+            ),
+        ),
+        (
+            f"{TESTS}/test_spark_launcher.py::test_a_channel_that_is_not_secured_gets_no_key",
             "tests/stepwell/test_serve.py::test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so",
         ),
     ),

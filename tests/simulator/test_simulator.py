@@ -107,7 +107,7 @@ def unharmed(findings: Findings, among: Sequence[str] = POINTS, least: int = 1) 
 
 
 def test_seeds() -> None:
-    """Some points are seldom reached, and which seeds kill there moves with every change of the code. So more seeds are run if one is left out."""
+    """Some points are seldom reached, and which seeds kill there moves with every change of the code. So more are run if one is left out."""
     findings = run(range(SUITE_SEEDS))
     judge(findings, SUITE_SEEDS)
     left = unharmed(findings)
