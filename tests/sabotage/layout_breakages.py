@@ -524,17 +524,4 @@ LAYOUT = (
         (Edit("coordinator/core.py", "        return following is not None\n\n", "        return False\n\n"),),
         (f"{TEST_CORE}::test_a_change_that_has_something_to_do_holds_up_the_next_step",),
     ),
-    Breakage(
-        "partition-read-twice-or-not-at-all",
-        "The coordinator does not look whether each range of a step was read by one worker.",
-        ONE_OWNER,
-        (
-            Edit(
-                "coordinator/step_output.py",
-                "    assert read == asked, f",
-                "    assert set(read) <= {*asked, *read}, f",
-            ),
-        ),
-        ("tests/coordinator/test_step_output.py::test_a_range_that_was_not_read_once_is_noticed",),
-    ),
 )
