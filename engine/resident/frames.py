@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from base.term import Term
 from engine.resident.messages import ANY_MESSAGE, Message
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 MAGIC = b"SW" + WIRE_VERSION.to_bytes(2)
 PREFIX = struct.Struct(">4sIQ")
 
