@@ -102,6 +102,22 @@ def seen():
     return spark.readStream.table("orders").dropDuplicates(["customer"]).select("customer")
 
 
+@@dp.temporary_view
+def known_orders():
+    return spark.readStream.table("orders").where("customer IS NOT NULL AND sku IS NOT NULL")
+
+
+dp.create_streaming_table("latest", table_properties={"topic": "@latest", "mode": "upsert", "key": "customer"})
+dp.create_auto_cdc_flow(
+    "latest", "known_orders", ["customer"], "struct(placed, id)", apply_as_deletes="amount < 0", except_column_list=["weight"]
+)
+dp.create_streaming_table("sku_history", table_properties={"topic": "@sku_history", "mode": "changelog"})
+dp.create_auto_cdc_flow(
+    "sku_history", "known_orders", ["sku"], "id", apply_as_deletes="amount < 0", column_list=["sku", "customer", "amount"],
+    stored_as_scd_type=2, track_history_column_list=["customer"],
+)
+
+
 dp.create_sink("heavy", "kafka", {"topic": "@heavy"})
 
 
