@@ -223,8 +223,9 @@ def test_a_writer_that_waits_while_the_database_is_compacted_writes_the_new_file
 def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> None:
     for number in range(1, 5000):
         path = shared_memory / f"new-{number}"
-        create = before_access(number, signal.SIGKILL, partial(Database.create, path, ME, epoch=1))
+        create = before_access(number, signal.SIGKILL, partial(Database.create, path, ME, epoch=1, owned=ALL_SLOTS))
         status = wait(in_child(create))
+        assert status in (0, -signal.SIGKILL), "the child made no attempt"
         if path.exists():
             assert Database.versions(path) == (EMPTY,)
         else:
@@ -232,6 +233,8 @@ def test_a_crash_in_create_leaves_nothing_or_a_database(shared_memory: Path) -> 
         Database.close_all()
         if status == 0:
             break
+    else:
+        pytest.fail("the database is never made")
     assert not [left for left in shared_memory.iterdir() if left.name == f".{path.name}.new-e1"]
 
 
