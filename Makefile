@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/io_kafka/formats/test_usual.py tests/simulator \
 	$(filter-out tests/engine/test_aggregate_spark.py,$(wildcard tests/engine/test_*.py))
-COMMANDS := $(addprefix tests/stepwell/test_,cli.py layout_commands.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster
+COMMANDS := $(addprefix tests/stepwell/test_,cli.py layout_commands.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster \
+	tests/end_to_end/test_layouts.py
 END_TO_END := tests/end_to_end
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
@@ -22,13 +23,13 @@ demo: $(STAMP)
 demo-cluster: $(STAMP)
 	$(BIN)/python -m examples.flights.demo_cluster
 
-# Four lanes beside each other, for each waits much of its time: tests below Spark, tests of commands and clusters, which are processes of their
-# own, pipelines from end to end, and all others. What the first three said is shown at the end.
+# Four lanes beside each other, for each waits much of its time: tests below Spark, tests of commands, clusters and changes of the layout, most of
+# which are processes of their own, pipelines from end to end, and all others. What the first three said is shown at the end.
 test: $(STAMP)
 	@mkdir -p build
 	@$(BIN)/python -m pytest $(BELOW_SPARK) > build/tests-below.log 2>&1 & below=$$!; \
 	$(BIN)/python -m pytest $(COMMANDS) > build/tests-commands.log 2>&1 & commands=$$!; \
-	$(BIN)/python -m pytest $(END_TO_END) > build/tests-end-to-end.log 2>&1 & whole=$$!; \
+	$(BIN)/python -m pytest $(END_TO_END) $(addprefix --ignore=,$(COMMANDS)) > build/tests-end-to-end.log 2>&1 & whole=$$!; \
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(BELOW_SPARK) $(COMMANDS) $(END_TO_END)); spark=$$?; \
 	wait $$below; below=$$?; wait $$commands; commands=$$?; wait $$whole; whole=$$?; \
 	echo; echo "Below Spark:"; cat build/tests-below.log; echo; echo "Commands and clusters:"; cat build/tests-commands.log; \

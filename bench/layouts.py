@@ -94,6 +94,7 @@ class Change:
             "seconds": round(self.done["elapsed_s"], 1),
             "moving_mb_per_s": round(moved / 1e6 / max(self.done["seconds"], 1e-3)),
             "longest_cut_ms": self.done["longest_cut_ms"],
+            "pause_ms": self.done["longest_pause_ms"],
         }
 
 

@@ -274,8 +274,8 @@ _HOW = """## How to read this
 - **Changes of the number of workers**: *of_floor* compares the bytes that were moved with the size of the state (the mean of that before
   the change and that after it) times the share of the slots that has to change its owner. While steps go on, rows are moved that a later
   merge would have joined. While they are paused it is exact. *seconds* is the time from the request to the last checkpoint, with the
-  start of new workers. The steps of a change are those between its request and its end, and *base* means the 20 steps before it. *max* of
-  a cold or hot change is its pause.
+  start of new workers. The steps of a change are those between its request and its end, and *base* means the 60 steps before it. *pause_ms*
+  is the longest time in which no step could begin because of the change. Each pair of changes has a service of its own.
 - **CPU s/M**: CPU seconds per million rows, of the whole process tree. **broker**: the same for the broker alone.
 - **memory**: the peak of the process tree. A shared page is counted once (PSS).
 - **state**: the size on disk at the end. **live**: the size of the keys and values of the last version. **log**: the bytes of the step log.
