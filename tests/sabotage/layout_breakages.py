@@ -481,8 +481,14 @@ LAYOUT = (
         "pause-begins-after-the-first-cut",
         "The time of a cut that begins as soon as the copies are made does not count for the pause.",
         SILENCE,
-        (Edit("coordinator/changing.py", "        self._view.acts()\n", ""),),
-        ("tests/end_to_end/test_layouts.py::test_a_running_service_gets_other_workers[hot]",),
+        (
+            Edit(
+                "coordinator/change_view.py",
+                "        if self._blocked_since is None:\n            self._blocked_since = self._monotonic()\n\n    def look",
+                "        self._blocked_since = None\n\n    def look",
+            ),
+        ),
+        ("tests/coordinator/test_change_view.py::test_a_pause_begins_with_the_first_action_of_the_change",),
     ),
     Breakage(
         "hosts-of-new-workers-not-looked-at",
