@@ -67,10 +67,9 @@ class ChangeView:
 
     def _time_pause(self, core: Core) -> None:
         """Notices how long no step can begin because of the change: the workers have none, and the change has something to do or holds them."""
-        is_blocked = core.is_held_up(self._state)
-        if is_blocked and self._blocked_since is None:
-            self._blocked_since = self._monotonic()
-        elif not is_blocked and self._blocked_since is not None:
+        if core.is_held_up(self._state):
+            self.acts()
+        elif self._blocked_since is not None:
             self.progress.blocked(1e3 * (self._monotonic() - self._blocked_since))
             self._blocked_since = None
 

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, UInt8s
+from base.arrays import Bools, Int64s, UInt8s, UInt64s
 from engine.accumulators import order
 
 DESCENDING = "\x01desc"
@@ -51,9 +51,9 @@ def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
 def _field(values: pa.Array) -> pa.Array:
     """The values, nulls among them, each with its mark."""
     if not values.null_count:
-        return _joined(bytes([_VALUE]), _body(values))
+        return joined(bytes([_VALUE]), _body(values))
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    marked = _joined(bytes([_VALUE]), _body(values.drop_null()))
+    marked = joined(bytes([_VALUE]), _body(values.drop_null()))
     with_null = pa.concat_arrays([marked, pa.array([bytes([_NULL])], pa.binary())])
     return with_null.take(pa.array(np.where(valid, np.cumsum(valid) - 1, len(marked))))
 
@@ -66,35 +66,40 @@ def _body(values: pa.Array) -> pa.Array:
         elements = _field(values.flatten())
         lengths = values.value_lengths().to_numpy(zero_copy_only=False)
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
-        return _joined(pc.binary_join(pa.ListArray.from_arrays(offsets, elements), b""), b"\x00")
+        return joined(pc.binary_join(pa.ListArray.from_arrays(offsets, elements), b""), b"\x00")
     if pa.types.is_null(type_):
         return pa.array([b""] * len(values), pa.binary())
     if order.has_codes(type_):
         if pa.types.is_floating(type_):
             numbers = values.to_numpy(zero_copy_only=False)
             values = pa.array(np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers), from_pandas=False)
-        words = (order.codes_of(values).view(np.uint64) ^ _FLIP_SIGN).astype(">u8")
-        return _fixed(words.tobytes(), len(values), 8)
+        return words(order.codes_of(values).view(np.uint64) ^ _FLIP_SIGN)
     if pa.types.is_decimal(type_):
         return order.encode(values)
     raw = values.cast(pa.binary())
     escaped = pc.replace_substring(raw, b"\x00", b"\x00\xff")
-    return _joined(escaped, b"\x00\x01")
+    return joined(escaped, b"\x00\x01")
 
 
 def _struct(values: pa.Array) -> pa.Array:
     fields = []
     for field, column in zip(values.type, values.flatten(), strict=True):
         written = _field(column)
-        fields.append(_flipped(written) if field.name.startswith(DESCENDING) else written)
+        fields.append(inverted(written) if field.name.startswith(DESCENDING) else written)
     if not fields:
         return pa.array([b""] * len(values), pa.binary())
-    return fields[0] if len(fields) == 1 else _joined(*fields)
+    return fields[0] if len(fields) == 1 else joined(*fields)
 
 
-def _joined(*parts: pa.Array | bytes) -> pa.Array:
+def joined(*parts: pa.Array | bytes) -> pa.Array:
+    """The parts of each value, one behind the other. A part that is bytes is the same for all."""
     whole = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*whole, pa.scalar(b"", pa.binary()))
+
+
+def words(numbers: UInt64s) -> pa.Array:
+    """Each number as 8 bytes, the highest first."""
+    return _fixed(numbers.astype(">u8").tobytes(), len(numbers), 8)
 
 
 def _fixed(raw: bytes, count: int, width: int) -> pa.Array:
@@ -102,7 +107,8 @@ def _fixed(raw: bytes, count: int, width: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(raw)])
 
 
-def _flipped(written: pa.Array) -> pa.Array:
+def inverted(written: pa.Array) -> pa.Array:
+    """The same lengths, with every bit inverted."""
     offsets = _offsets_of(written).astype(np.int32)
     flipped = ~_bytes_of(written)
     return pa.Array.from_buffers(pa.binary(), len(written), [None, pa.py_buffer(offsets), pa.py_buffer(flipped)])

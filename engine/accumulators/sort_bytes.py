@@ -47,7 +47,7 @@ def has_order(type_: pa.DataType) -> bool:
 def sort_bytes(keys: Sequence[Sorted], last: UInt64s) -> pa.Array:
     """The bytes of each row, as a binary array without nulls. `last`: one number for each row, by which rows with equal keys are ordered."""
     parts = [_key(canonical(key.values), key.ascending, key.nulls_first) for key in keys]
-    return _joined([*parts, _fixed(last)])
+    return order_bytes.joined(*parts, order_bytes.words(last))
 
 
 def spread(sort: pa.Array, leading: pa.DataType | None) -> UInt64s:
@@ -107,7 +107,7 @@ def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:
     present = values.drop_null() if values.null_count else values
     encoded = order_bytes.encode(present)
     if not ascending:
-        encoded = _inverted(encoded)
+        encoded = order_bytes.inverted(encoded)
     value = pa.scalar(_VALUE, pa.binary())
     if not values.null_count:
         return pc.binary_join_element_wise(value, encoded, b"")
@@ -116,25 +116,3 @@ def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:
     spread = filled(encoded.take(pa.array(places, mask=~valid.to_numpy(zero_copy_only=False))), b"")
     null = pa.scalar(_NULL_FIRST if nulls_first else _NULL_LAST, pa.binary())
     return pc.binary_join_element_wise(pc.if_else(valid, value, null), spread, b"")
-
-
-def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
-
-
-def _fixed(numbers: UInt64s) -> pa.Array:
-    """Each number as 8 bytes, the highest first."""
-    offsets = np.arange(0, _CODE_BYTES * (len(numbers) + 1), _CODE_BYTES, dtype=np.int32)
-    data = numbers.astype(">u8").tobytes()
-    return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-
-
-def _inverted(encoded: pa.Array) -> pa.Array:
-    """The same lengths, with every bit inverted."""
-    _, offsets, data = encoded.buffers()
-    if data is None:  # every value is empty
-        return encoded
-    inverted = ~np.frombuffer(data, np.uint8)
-    return pa.Array.from_buffers(
-        pa.binary(), len(encoded), [None, offsets, pa.py_buffer(inverted)], offset=encoded.offset
-    )

@@ -422,7 +422,7 @@ ENGINE = (
         (
             Edit(
                 "engine/accumulators/order_bytes.py",
-                "fields.append(_flipped(written) if field.name.startswith(DESCENDING) else written)",
+                "fields.append(inverted(written) if field.name.startswith(DESCENDING) else written)",
                 "fields.append(written)",
             ),
             Edit(

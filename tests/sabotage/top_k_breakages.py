@@ -139,7 +139,7 @@ TOP_K_BREAKAGES = (
         "a-text-ends-without-a-mark",
         "The bytes of a text are those of a longer text's beginning, and what follows them decides.",
         "the batch answer",
-        (Edit(ORDER_BYTES, '    return _joined(escaped, b"\\x00\\x01")\n', "    return escaped\n"),),
+        (Edit(ORDER_BYTES, '    return joined(escaped, b"\\x00\\x01")\n', "    return escaped\n"),),
         (f"{TEST_SPARK}::test_the_bytes_of_a_value_of_any_type_are_in_sparks_order",),
     ),
     Breakage(

@@ -48,12 +48,7 @@ def shake_hands(near: SocketTransport, far: SocketTransport, connection: Connect
     """The first frame of each side needs both transports; after it, TLS takes no other path than plain sockets do."""
     for sender, receiver, end in ((near, far, connection), (far, near, back)):
         end.send(Frame(TERM, Stop(step=0)))
-        arrived: list[Frame] = []
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while not arrived:
-            assert time.monotonic() < deadline
-            sender.poll(0.01)
-            arrived += frames(receiver.poll(0.01))
+        arrive(sender, receiver, 1)
 
 
 def poll_until(transport: SocketTransport, done: Callable[[list[Event]], bool]) -> list[Event]:
@@ -73,18 +68,24 @@ def frames(events: list[Event]) -> list[Frame]:
     return [event.frame for event in events if isinstance(event, Arrived)]
 
 
+def arrive(sender: SocketTransport, receiver: SocketTransport, count: int) -> list[Frame]:
+    """The frames that arrive while both transports are polled, `count` at least."""
+    arrived: list[Frame] = []
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while len(arrived) < count:
+        assert time.monotonic() < deadline
+        sender.poll(0.01)
+        arrived += frames(receiver.poll(0.01))
+    return arrived
+
+
 def test_frames_arrive_in_order_whatever_their_size(pair: Pair) -> None:
     near, far, connection, _ = pair
     sizes = [0, 1, 63, 64, 65, 1 << 20, 0, 5 << 20, 3]
     sent = [Frame(TERM, Stop(step=i), (bytes([i]) * size,)) for i, size in enumerate(sizes)]
     for frame in sent:
         connection.send(frame)
-    arrived: list[Frame] = []
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while len(arrived) < len(sent):
-        assert time.monotonic() < deadline
-        near.poll(0.01)
-        arrived += frames(far.poll(0.01))
+    arrived = arrive(near, far, len(sent))
     assert [frame.message for frame in arrived] == [frame.message for frame in sent]
     assert [bytes(memoryview(frame.buffers[0])) for frame in arrived] == [frame.buffers[0] for frame in sent]
 
@@ -173,12 +174,7 @@ def test_a_sign_of_life_never_waits_and_is_left_out_behind_anything_else(pair: P
     connection.send_sign(Frame(TERM, Stop(step=0)))
     connection.send(Frame(TERM, Stop(step=1), (bytes(LARGE_BYTES),)))  # most of it is queued
     connection.send_sign(Frame(TERM, Stop(step=2)))
-    arrived: list[Frame] = []
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while len(arrived) < 2:
-        assert time.monotonic() < deadline
-        near.poll(0.01)
-        arrived += frames(far.poll(0.01))
+    arrived = arrive(near, far, 2)
     assert [frame.message for frame in arrived] == [Stop(step=0), Stop(step=1)]
     assert not connection.is_queued and frames(far.poll(0.1)) == []  # type: ignore[attr-defined]
 
@@ -273,12 +269,7 @@ def test_a_frame_that_was_decrypted_with_another_one_is_read_without_more_bytes(
         connection = near.connect(far.address, 5.0)
         for number in range(3):
             connection.send(Frame(TERM, Stop(step=number)))
-        arrived: list[Frame] = []
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while len(arrived) < 3:
-            assert time.monotonic() < deadline
-            near.poll(0.01)
-            arrived += frames(far.poll(0.01))
+        arrived = arrive(near, far, 3)
         assert [frame.message for frame in arrived] == [Stop(step=number) for number in range(3)]
 
 
