@@ -94,8 +94,13 @@ def test_a_run_broken_off_at_every_point(play: Playground, workers: int) -> None
 def break_off(play: Playground, resolved: Resolved, number: int, point: Point) -> None:
     send(play, number)
     order = Order(point, "raise", worker=resolved.spec.workers - 1 if point in IN_WORKERS else None)
-    with arm(order), pytest.raises(Crash, match=point):
-        play.run(resolved, threads(one_for_all=True))
+    crash(play, {"resolved": resolved}, order)
+
+
+def crash(play: Playground, run: dict[str, Any], order: Order) -> None:
+    """`run`: the arguments of a run that comes to the order's point."""
+    with arm(order), pytest.raises(Crash, match=order.point):
+        play.run(**run, cluster=threads(one_for_all=True))
     Database.close_all()
 
 
@@ -122,9 +127,7 @@ def test_a_change_of_the_layout_broken_off_at_every_point(play: Playground, mode
         play.run(resolved, threads())
         for number, (workers, point) in enumerate(changes(mode), start=1):
             send(play, number)
-            with arm(Order(point, "raise")), pytest.raises(Crash, match=point):
-                play.run(**changing(resolved, workers, mode), cluster=threads(one_for_all=True))
-            Database.close_all()
+            crash(play, changing(resolved, workers, mode), Order(point, "raise"))
             play.run(resolved, threads())
             assert members(play, resolved) == workers, f"the change that ended at {point} does not go on"
         story = oracle.verify(sums.batch(play))
@@ -145,13 +148,9 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Chan
         play.run(resolved, threads())
         for number, (workers, point) in enumerate(changes(mode), start=1):
             send(play, number)
-            with arm(Order(point, "raise")), pytest.raises(Crash, match=point):
-                play.run(**changing(resolved, workers, mode), cluster=threads(one_for_all=True))
-            Database.close_all()
+            crash(play, changing(resolved, workers, mode), Order(point, "raise"))
             second = IN_A_RECOVERY[number % len(IN_A_RECOVERY)]
-            with arm(Order(second, "raise")), pytest.raises(Crash, match=second):
-                play.run(resolved, threads(one_for_all=True))
-            Database.close_all()
+            crash(play, {"resolved": resolved}, Order(second, "raise"))
             play.run(resolved, threads())
             assert members(play, resolved) == workers, f"the change that ended at {point} and {second} does not go on"
         story = oracle.verify(sums.batch(play))
