@@ -252,7 +252,7 @@ class Change:
         self.is_recruited = not self.new(log)
 
     def refuse(self) -> None:
-        """The change cannot begin: there are no tasks for the workers that are new."""
+        """The change does not begin: there are no tasks for the workers that are new, or it was taken back."""
         self.wanted = None
 
     def recruited(self) -> None:

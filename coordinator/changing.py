@@ -40,6 +40,10 @@ MOVED_BYTES_MAX = 128 << 20
 """Between two checkpoints of a live change. Each moved byte is folded at its destination and kept in the undo log of its source."""
 
 
+TAKEN_BACK = "the change was taken back before it began; nothing has moved."
+"""What the status says of it."""
+
+
 class Changing:
     """The changes of one run. `births`: of the workers. `launcher` knows how many task slots Spark has."""
 
@@ -125,6 +129,8 @@ class Changing:
                 self._change_under_way()
                 core.change.is_held = is_held
                 self._view.progress.held(is_held, self._monotonic())
+            case TurnRequest() if self._state.change is None and core.change.wanted is not None:
+                self._take_back(core, crew)
             case TurnRequest(reason):
                 change = self._change_under_way()
                 before = layout_of(self._layout)
@@ -249,10 +255,18 @@ class Changing:
             return
         if self._is_asked_by_start:
             raise fault
+        self._drop_wish(core, crew, str(fault))
+
+    def _take_back(self, core: Core, crew: Crew) -> None:
+        """Ends a change that waits for tasks for its new workers. Nothing has moved, so it makes no difference which end was asked for."""
+        _log.info("the change of the layout was taken back before it began")
+        self._drop_wish(core, crew, TAKEN_BACK)
+
+    def _drop_wish(self, core: Core, crew: Crew, why: str) -> None:
         crew.dismiss()
         core.change.refuse()
-        self._wanted = None
-        self._board.update(layout_fault=str(fault))
+        self._wanted, self._recruit_until = None, None
+        self._board.update(layout_fault=why)
 
     def _why_no_room(self, target: Target, core: Core, crew: Crew) -> NoRoom | None:
         """Of the hosts that are known by now: before there are tasks for new workers, their hosts are not, unless there is one host."""

@@ -377,6 +377,9 @@ def _faults(folder: Path) -> Iterator[None]:
         lmdb.InvalidError,
         lmdb.CorruptedError,
         lmdb.PageNotFoundError,
+        lmdb.PageFullError,  # it says "internal error": a page's own account of its free space is wrong
+        lmdb.CursorFullError,  # and here the tree is deeper than any that LMDB makes
+        lmdb.BadTxnError,  # something within this transaction failed before, which LMDB has not told
         lmdb.VersionMismatchError,
         lmdb.PanicError,
     ) as fault:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -33,6 +35,10 @@ LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "
 READ_SECONDS_MAX = 60.0
 """The time for reading the whole log. A log of a million steps takes seconds, and a broker restarts well within this time."""
 
+DECIDED_SECONDS_MAX = 10.0
+"""How long a reader waits for the markers of transactions. A broker writes them within milliseconds after a commit; the transaction of a process
+that has died may stay open for a minute, and nobody should wait for that."""
+
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
 
@@ -46,6 +52,9 @@ _PASSING = {*NO_ANSWER, KafkaError._RESOLVE}
 _ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH, *NO_LEADER}
 """Errors after which the reader starts over: the log was truncated between the request for its offsets and the fetch, or the partition has
 no leader while a broker restarts. It also starts over after those of _PASSING."""
+
+
+A = TypeVar("A")
 
 
 class UnsuitableStepLog(KafkaFault):
@@ -125,15 +134,31 @@ class StepLogReader:
             state.apply(record, offset)
         return [record for _, record in tail]
 
+    def wait_decided(self) -> None:
+        """Waits until all transactions are decided that the log holds now. A commit that was acknowledged is not seen by `read_tail` before
+        its marker is in the log. Raises ReadDeadline."""
+        outside = self._settings.outside
+        high = self._repeated(lambda _, answer_s: self._bounds(answer_s, "read_uncommitted"))[1]
+        deadline = outside.monotonic() + DECIDED_SECONDS_MAX
+        while (stable := self._repeated(lambda _, answer_s: self._bounds(answer_s, "read_committed"))[1]) < high:
+            if outside.monotonic() > deadline:
+                why = "a transaction in the step log is neither committed nor aborted"
+                raise ReadDeadline(self._topic, 0, stable, high, DECIDED_SECONDS_MAX, why)
+            outside.sleep(PASSING_SECONDS)
+
     def _records(self, begin: Callable[[int, int], int]) -> list[tuple[int, Record]]:
         """Every committed record from the offset `begin(first offset held, last stable offset)` to that last stable offset. Later records are
         left out, because they may be half of a transaction."""
+        return self._repeated(partial(self._records_now, begin))
+
+    def _repeated(self, ask: Callable[[float, float], A]) -> A:
+        """Does `ask(deadline, seconds for an answer)` again while what fails may pass."""
         outside = self._settings.outside
         deadline, patience_s = outside.monotonic() + self._timeout_s, ANSWER_SECONDS_MIN
         while True:
             left_s = deadline - outside.monotonic()
             try:
-                return self._records_now(begin, deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
+                return ask(deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
             except KafkaException as error:
                 if left_s <= PASSING_SECONDS or error.args[0].code() not in (*_ASK_AGAIN, *_PASSING):
                     raise self._fault(error) from error
@@ -146,13 +171,19 @@ class StepLogReader:
     ) -> list[tuple[int, Record]]:
         """As `_records`, with a new client, which asks who leads the partition. It would not ask again if that broker died. `answer_s`: how
         long the answer about the offsets may take."""
-        place = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
         with closing(self._settings.outside.consumer(config)) as consumer:
-            low, end = consumer.get_watermark_offsets(place, timeout=answer_s, cached=False)
+            low, end = consumer.get_watermark_offsets(ClientPartition(self._topic, 0), timeout=answer_s, cached=False)
             at = begin(low, end)
             consumer.assign([ClientPartition(self._topic, 0, at)])
             return self._consume(consumer, at, end, deadline)
+
+    def _bounds(self, answer_s: float, isolation_level: str) -> tuple[int, int]:
+        """(first offset held, last stable offset), or the high watermark instead of the latter where the level is read_uncommitted."""
+        config = {**self._settings.consumer_config(), "isolation.level": isolation_level}
+        with closing(self._settings.outside.consumer(config)) as consumer:
+            low, end = consumer.get_watermark_offsets(ClientPartition(self._topic, 0), timeout=answer_s, cached=False)
+            return low, end
 
     def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
         found: list[tuple[int, Record]] = []

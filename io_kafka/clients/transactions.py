@@ -195,8 +195,9 @@ class FencedLog:
 
     def confirm(self) -> None:
         """Raises Fenced if another run has claimed the pipeline. A run that was suspended may mistake the work of its successor for an
-        error."""
+        error. The successor works as soon as its claim is acknowledged, which may be before the claim can be read."""
         with self._bounded("reading the end of the step log"):
+            self._reader.wait_decided()
             self._retry_while_away(lambda: self._read_tail(unsettled=True))
 
     def close(self) -> None:

@@ -230,12 +230,13 @@ def _refuse_without_service(mode: str | None, budget: str | None, protocol: str 
 def _ask(spec: Any, what: str, as_json: bool) -> None:
     with reported(as_json):
         found = ControlClient(project_of(spec).state_folder).ask_layout(what)
-        show(found, as_json=as_json, text=_accepted_text(what, found.get("change")))
+        show(found, as_json=as_json, text=_accepted_text(what, found))
 
 
-def _accepted_text(what: str, under_way: dict[str, Any] | None) -> str:
+def _accepted_text(what: str, found: dict[str, Any]) -> str:
+    under_way = found.get("change")
     if under_way is None:
-        return "the change is settled"
+        return found["fault"] or "the change is settled"
     text = f"the service has accepted to {what} the change {change_text(under_way)}"
     if under_way["is_paused"] and under_way["mode"] == "cold":
         text += "\nThe change is cold, so no step runs before `stepwell layout resume`."

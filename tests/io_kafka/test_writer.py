@@ -25,7 +25,15 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import WriterLimits
-from io_kafka.clients.writer import STEP_HEADER, Fenced, FencedLog, PipelineWriter, StepOutput, WriteRefused
+from io_kafka.clients.writer import (
+    STEP_HEADER,
+    Fenced,
+    FencedLog,
+    OutcomeUnknown,
+    PipelineWriter,
+    StepOutput,
+    WriteRefused,
+)
 from io_kafka.errors import NoLeader
 from io_kafka.outside import REAL
 from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest
@@ -396,6 +404,44 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
     Leaderless.answers.extend([code] * 1000)
     with pytest.raises(NoLeader, match="no leader while reading the step log"):
         step_log_reader.StepLogReader(settings, pipe.log, timeout_s=0.3).read()
+
+
+class LateMarkers(Consumer):
+    """A client to which the first answers about the last stable offset are those of a broker that has not written some markers yet."""
+
+    answers: ClassVar[list[int]] = []
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._is_committed = config["isolation.level"] == "read_committed"
+
+    def get_watermark_offsets(self, *given: Any, **named: Any) -> tuple[int, int]:
+        low, end = super().get_watermark_offsets(*given, **named)
+        return low, self.answers.pop() if self._is_committed and self.answers else end
+
+
+def test_a_successor_whose_claim_has_no_marker_yet_is_waited_for(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit is acknowledged before its marker is written. A suspended run that wakes up in between would not find its successor."""
+    settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: LateMarkers(dict(config))))
+    writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.confirm()
+    before = writer.state.offset_next
+    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).start(pipeline="p", host="there", pid=os.getpid())
+    monkeypatch.setattr(LateMarkers, "answers", [before] * 3)
+    with pytest.raises(Fenced, match="on there"):
+        writer.confirm()
+    assert not LateMarkers.answers
+
+
+def test_a_transaction_that_stays_open_is_not_waited_for(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: LateMarkers(dict(config))))
+    writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    monkeypatch.setattr(step_log_reader, "DECIDED_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(LateMarkers, "answers", [writer.state.offset_next] * 1000)
+    with pytest.raises(OutcomeUnknown, match="neither committed nor aborted"):
+        writer.confirm()
 
 
 @pytest.mark.parametrize("delay_ms", [None, 1])

@@ -295,11 +295,11 @@ def _report(queued: _Queued, error: KafkaError | None, offset: int | None) -> No
 
 
 class Consumer:
-    """read_committed, with an event at the end of a partition."""
+    """With an event at the end of a partition. It reads with read_committed only; with read_uncommitted it can tell the high watermark."""
 
     def __init__(self, net: Net, config: Mapping[str, Any]) -> None:
-        assert config["isolation.level"] == "read_committed" and config["enable.partition.eof"]
-        self._net = net
+        assert config["enable.partition.eof"]
+        self._net, self._is_committed = net, config["isolation.level"] == "read_committed"
         self._next: dict[Where, int] = {}  # the offset to fetch
         self._position: dict[Where, int] = {}  # as the application is told
         self._ended: dict[Where, int] = {}  # the end that was told last
@@ -309,6 +309,7 @@ class Consumer:
         self.incremental_assign(partitions)
 
     def incremental_assign(self, partitions: Iterable[ClientPartition]) -> None:
+        assert self._is_committed
         for place in partitions:
             where = (place.topic, place.partition)
             self._next[where] = 0 if place.offset == _EARLIEST else place.offset
@@ -347,7 +348,7 @@ class Consumer:
             net.pass_time(timeout)
             raise kafka_error(KafkaError._TRANSPORT, "connection lost")
         partition = _partition(net, (place.topic, place.partition))
-        return partition.begin, partition.stable
+        return partition.begin, partition.stable if self._is_committed else partition.end
 
     def close(self) -> None:
         self._next.clear()

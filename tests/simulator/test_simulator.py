@@ -155,6 +155,7 @@ SLOW = {
     "change_settled_by_a_checkpoint_of_before",
     "databases_of_a_newer_run_removed",
     "worker_made_while_a_checkpoint_is_folded",
+    "copies_kept_after_the_change",
 }
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 

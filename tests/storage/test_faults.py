@@ -26,6 +26,9 @@ NAMED = 7
 BRANCH_PAGE = b"\x01\x00"
 """The flags in the header of an LMDB page."""
 
+PAGE_BYTES, UPPER_BOUND_HIGH = 4096, 15
+"""Of LMDB's pages, and where in their headers the higher byte of the end of the free space is."""
+
 LOUD = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
 MARK = b"a value that is easy to find"
@@ -321,6 +324,33 @@ def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bo
         shutil.rmtree(copy)
     assert loud <= 0.02 * flips
     assert 0.2 * flips < named < 0.9 * flips, "flips in free pages do no harm; the others do"
+
+
+@pytest.mark.usefixtures("one_record_a_piece")
+def test_a_page_that_miscounts_its_free_space_is_reported(shared_memory: Path) -> None:
+    """LMDB takes the count on trust until it writes to that page. So a rollback, which deletes, is the first to notice some of them."""
+    path, copy = shared_memory / "database", shared_memory / "copy"
+    right = several_checkpoints(path)
+    text = (path / "committed" / "data.mdb").read_bytes()
+    named = 0
+    for page in range(2, len(text) // PAGE_BYTES):
+        shutil.copytree(path, copy)
+        damaged = bytearray(text)
+        damaged[page * PAGE_BYTES + UPPER_BOUND_HIGH] ^= 1 << 3
+        (copy / "committed" / "data.mdb").write_bytes(damaged)
+
+        def look() -> None:
+            try:
+                version, found = what_is_read(copy, back=True)
+            except errors.StorageError as fault:
+                os._exit(NAMED if isinstance(fault, errors.CorruptFile | errors.CorruptRecord) else FAILED)
+            assert found == right[version], version
+
+        status = wait(in_child(look))
+        assert status in (0, NAMED, *LOUD), f"page {page}: {status}"
+        named += status == NAMED
+        shutil.rmtree(copy)
+    assert named > 0
 
 
 def fills_up(path: Path, database: Database, value: bytes) -> None:

@@ -227,7 +227,13 @@ def _from_units(unit_us: int) -> Rule:
         operand = arguments[0]
         if not pa.types.is_integer(operand.type):
             raise unsupported(node, str(operand.type), "cast to BIGINT")
-        return derived(f"make_timestamp({cast(operand.sql, BIGINT)} * {unit_us})", TIMESTAMP, operand, raises=True)
+        units = cast(operand.sql, BIGINT)
+        made = f"make_timestamp({units} * {unit_us})"
+        if unit_us > 1:  # else each number is a timestamp
+            last = ((1 << 63) - 1) // unit_us
+            fault = "error('[DATETIME_OVERFLOW] the number is beyond the last timestamp')"
+            made = f"CASE WHEN {units} NOT BETWEEN {-last} AND {last} THEN {cast(fault, TIMESTAMP)} ELSE {made} END"
+        return derived(made, TIMESTAMP, operand, raises=True)
 
     return rule
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +53,12 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
+def _shown(value: Any) -> str:
+    """The value as text. Numbers with an exponent are those that Python reads in it: Java writes some of them with digits too many before its
+    version 19, and from_json makes a text of a number so (see docs/sql.md)."""
+    return re.sub(r"\d\.\d+E-?\d+", lambda number: repr(float(number[0])), repr(value))
+
+
 def _compare(spark: SparkSession, count: int, seed: int) -> None:
     chance = random.Random(seed)
     whole = [text for text in edges._JSON if text] + list(_WHOLE) * 15
@@ -62,7 +69,8 @@ def _compare(spark: SparkSession, count: int, seed: int) -> None:
     def compare(column: Any, expression: Expression) -> None:
         spark_has = [_plain(row.r) for row in frame.select("n", column.alias("r")).orderBy("n").collect()]
         ours = evaluate(None, (expression,), rows).column(0).to_pylist()
-        wrong = [case for case in zip(texts, spark_has, ours, strict=True) if repr(case[1]) != repr(case[2])]
+        cases = zip(texts, spark_has, ours, strict=True)
+        wrong = [case for case in cases if _shown(case[1]) != _shown(case[2])]
         assert not wrong, f"{len(wrong)} of {len(texts)} differ (text, Spark, ours): {wrong[:5]}"
 
     for ddl in SCHEMAS:

@@ -83,6 +83,7 @@ CASES = [
     "to_timestamp(date_format(ts, 'yyyy-MM-dd hh:mm:ss a'), 'yyyy-MM-dd hh:mm:ss a')", "to_timestamp(date_format(ts, 'dd MMM yyyy'), 'dd MMM yyyy')", "to_date(date_format(dt, 'yyyyDDD'), 'yyyyDDD')",
     "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(l)", "from_unixtime(n, 'yyyy')",
     "timestamp_seconds(n)", "timestamp_millis(n)", "timestamp_micros(n)", "timestamp_seconds(i)", "unix_seconds(ts)", "unix_millis(ts)", "unix_micros(ts)", "unix_date(dt)", "date_from_unix_date(k)",
+    "unix_micros(timestamp_seconds(9223372036854 + k))", "unix_micros(timestamp_millis(-9223372036854775 + k))",
     "make_date(2020 + k, 2, 29)", "make_date(2021, k, 31)", "timestampadd(HOUR, k, ts)", "timestampadd(MONTH, k, ts)", "timestampadd(DAY, k, nt)", "timestampdiff(HOUR, ts, ts2)", "datediff(DAY, ts, ts2)",
     "timestampdiff(SECOND, ts, nt)", "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
     "ts > '2020-01-01'", "dt BETWEEN '2000-01-01' AND '2021-01-01'", "ts2 - interval 1 hour < ts",
