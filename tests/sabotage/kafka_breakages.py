@@ -133,6 +133,26 @@ KAFKA = (
         (f"{TEST_WRITER}::test_a_claim_over_another_holder_than_the_one_looked_at_is_refused",),
     ),
     Breakage(
+        "markers-not-waited-for",
+        "A run that looks for its successor does not wait for the marker of the successor's claim.",
+        "5 fences",
+        (Edit(TRANSACTIONS, "            self._reader.wait_decided()\n", ""),),
+        (f"{TEST_WRITER}::test_a_successor_whose_claim_has_no_marker_yet_is_waited_for",),
+    ),
+    Breakage(
+        "open-transactions-waited-for",
+        "The wait for markers has no end.",
+        "9 bounded",
+        (
+            Edit(
+                "io_kafka/clients/step_log_reader.py",
+                "            if outside.monotonic() > deadline:\n                why = ",
+                "            if not high:\n                why = ",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_transaction_that_stays_open_is_not_waited_for",),
+    ),
+    Breakage(
         "claim-not-compared",
         "A claim is committed although somebody else has claimed since the log was read.",
         "5 fences",

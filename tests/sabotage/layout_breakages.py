@@ -22,6 +22,19 @@ ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded"
 
 LAYOUT = (
     Breakage(
+        "wish-not-dropped",
+        "A change that was taken back before it began still waits for its workers.",
+        SILENCE,
+        (
+            Edit(
+                "coordinator/changing.py",
+                "        crew.dismiss()\n        core.change.refuse()\n        self._wanted, self._recruit_until = None, None\n",
+                "        crew.dismiss()\n        self._wanted, self._recruit_until = None, None\n",
+            ),
+        ),
+        ("tests/end_to_end/test_layouts.py::test_a_change_is_taken_back_while_it_waits_for_its_workers",),
+    ),
+    Breakage(
         "checkpoints-before-a-change",
         "The next checkpoint begins as soon as one is complete. Where each takes as long as the interval, a change waits for ever.",
         BOUNDED,

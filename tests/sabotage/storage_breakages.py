@@ -12,6 +12,19 @@ TEST_CRASH, TEST_COMPACTION = "tests/storage/test_crash.py", "tests/storage/test
 
 STORAGE = (
     Breakage(
+        "damage-told-without-advice",
+        "LMDB's complaints of pages that are full, and of transactions that have failed, are told as they are.",
+        "no silence",
+        (
+            Edit(
+                "storage/environments.py",
+                '        lmdb.PageFullError,  # it says "internal error": a page\'s own account of its free space is wrong\n',
+                "",
+            ),
+        ),
+        ("tests/storage/test_faults.py::test_a_page_that_miscounts_its_free_space_is_reported",),
+    ),
+    Breakage(
         "epoch-not-checked",
         "A database accepts tasks and coordinators of an older epoch.",
         "5 fences",
