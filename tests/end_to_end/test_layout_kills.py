@@ -20,7 +20,6 @@ import psutil
 import pytest
 
 from stepwell.errors import StepwellError
-from stepwell.project.loading import STATE_FOLDER
 from stepwell.service.client import ControlClient
 from tests.end_to_end import everything
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, pids, service, wait_until
@@ -42,7 +41,7 @@ class Campaign:
 
     def __init__(self, play: Playground, resolved: Resolved, mode: str, seed: int) -> None:
         self.play, self.resolved, self.mode, self.random = play, resolved, mode, random.Random(seed)
-        self.client = ControlClient(resolved.spec.storage / STATE_FOLDER)
+        self.client = ControlClient(resolved.project.project.state_folder)
         self.asked = 0
         self.rounds = 0
 
