@@ -9,6 +9,24 @@ TEST_REFUSALS = "tests/stepwell/lowering/test_refusals.py"
 
 FRONT_END = (
     Breakage(
+        "nulls-within-come-last",
+        "Structs and arrays are compared in DuckDB's order, in which nulls within them come last.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/comparison.py",
+                "tuple(replace(a, sql=in_order(a.sql, a.type)) for a in arguments)",
+                "arguments",
+            ),
+            Edit(
+                "stepwell/lowering/expressions/conditional.py",
+                'f"{in_order(other.sql, type_)} {better} {in_order(best, type_)}"',
+                'f"{other.sql} {better} {best}"',
+            ),
+        ),
+        ("tests/stepwell/expressions/test_logic.py::test_logic_is_sparks",),
+    ),
+    Breakage(
         "session-windows-run",
         "session_window() is not refused where nothing merges it, so that every row becomes a session of its own.",
         "the batch answer",

@@ -1,16 +1,18 @@
 """Comparison and three-valued logic.
 
-DuckDB orders as Spark does: NaN equals itself and is greater than all, -0.0 equals 0.0, strings by their bytes. What differs is
-laziness: Spark's AND does not look at its right side once the left is false, DuckDB evaluates both. So a right side
-that can raise is put under a CASE. `a AND CASE WHEN a IS NOT FALSE THEN b END` has the truth table of `a AND b`.
+DuckDB orders as Spark does: NaN equals itself and is greater than all, -0.0 equals 0.0, strings by their bytes. What differs is where nulls
+within structs and arrays come (see `in_order`), and laziness: Spark's AND does not look at its right side once the left is false, DuckDB
+evaluates both. So a right side that can raise is put under a CASE. `a AND CASE WHEN a IS NOT FALSE THEN b END` has the truth table of `a AND b`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, derived, strict, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, derived, strict, text, unsupported
 
 BOOL = pa.bool_()
 
@@ -23,6 +25,33 @@ def _compare(operator: str) -> Rule:
         return derived(f"({left.sql} {operator} {right.sql})", BOOL, left, right)
 
     return rule
+
+
+def _order(operator: str) -> Rule:
+    """The rule of <, <=, > or >=."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return _compare(operator)(node, tuple(replace(a, sql=in_order(a.sql, a.type)) for a in arguments))
+
+    return rule
+
+
+def in_order(sql: str, type_: pa.DataType, depth: int = 0) -> str:
+    """A value of any type, as one that DuckDB orders as Spark orders this one. Within structs and arrays a null comes first in Spark and last in
+    DuckDB. So each of their values stands behind whether it is there, and two nulls are equal for both."""
+    if pa.types.is_struct(type_):
+        fields = (type_.field(at) for at in range(type_.num_fields))
+        inner = [_with_presence(f"struct_extract({sql}, {text(f.name)})", f.type, depth) for f in fields]
+        members = ", ".join(f"f{at} := {value}" for at, value in enumerate(inner))
+        return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({members}) END" if inner else sql
+    if pa.types.is_list(type_):
+        name = f"z{depth}"  # lists within have another name
+        return f"list_transform({sql}, lambda {name}: {_with_presence(name, type_.value_type, depth + 1)})"
+    return sql
+
+
+def _with_presence(sql: str, type_: pa.DataType, depth: int) -> str:
+    return f"struct_pack(t := {sql} IS NOT NULL, v := {in_order(sql, type_, depth)})"
 
 
 def _both(left: Fragment, right: Fragment) -> Fragment:
@@ -70,10 +99,10 @@ def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 TABLE: dict[str, Rule] = {
     "EqualTo": strict(_compare("=")),
     "EqualNullSafe": _compare("IS NOT DISTINCT FROM"),
-    "LessThan": strict(_compare("<")),
-    "LessThanOrEqual": strict(_compare("<=")),
-    "GreaterThan": strict(_compare(">")),
-    "GreaterThanOrEqual": strict(_compare(">=")),
+    "LessThan": strict(_order("<")),
+    "LessThanOrEqual": strict(_order("<=")),
+    "GreaterThan": strict(_order(">")),
+    "GreaterThanOrEqual": strict(_order(">=")),
     "And": _conjuncts,
     "Or": _disjuncts,
     "Not": _not,

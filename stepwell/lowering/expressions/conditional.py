@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
+from stepwell.lowering.expressions.comparison import in_order
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
 
 
@@ -77,11 +78,12 @@ def _extreme(function: str) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         type_ = arguments[0].type
-        if not pa.types.is_floating(type_):
+        if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
             return derived(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
         best = arguments[0].sql
         for other in arguments[1:]:
-            best = f"(CASE WHEN {best} IS NULL OR {other.sql} {better} {best} THEN {other.sql} ELSE {best} END)"
+            is_better = f"{in_order(other.sql, type_)} {better} {in_order(best, type_)}"
+            best = f"(CASE WHEN {best} IS NULL OR {is_better} THEN {other.sql} ELSE {best} END)"
         return derived(cast(best, type_), type_, *arguments)
 
     return rule

@@ -11,6 +11,13 @@ PAIRS = [("b", "b2"), ("i", "j"), ("l", "i"), ("f", "f2"), ("d", "e"), ("d", "f"
          ("dt", "dt2"), ("ts", "ts2"), ("iv", "iv2"), ("dt", "ts"), ("nt", "ts"), ("i", "d"), ("i", "m")]  # fmt: skip
 CASES = [
     *(f"{a} {op} {b}" for a, b in PAIRS for op in ("=", "<=>", "<", "<=", ">", ">=", "<>")),
+    # In Spark a null within a struct or an array comes before all values.
+    *(f"named_struct('a', i, 'b', s) {op} named_struct('a', j, 'b', u)" for op in ("=", "<=>", "<", "<=", ">", ">=")),
+    *(f"array(i, j) {op} array(j, k)" for op in ("=", "<=>", "<", "<=", ">", ">=")),
+    *(f"array(named_struct('q', arrs)) {op} array(named_struct('q', array(s, NULL)))" for op in ("<", ">=")),
+    *(f"st {op} named_struct('a', 1, 'b', CAST(NULL AS string))" for op in ("<", ">=")), "arr < array(1, NULL)", "arr >= array(NULL, 1)",
+    *(f"{which}(named_struct('a', i, 'b', s), named_struct('a', j, 'b', u), st)" for which in ("greatest", "least")),
+    "greatest(array(i), array(j), arr)", "least(array(i), array(j), arr)",
     "o AND p", "o OR p", "NOT o", "NOT (o AND p)", "o IS NULL", "d IS NOT NULL", "i IN (1, 2, 100)", "i NOT IN (1, NULL)", "i IN (j, k, 3)",
     "s IN ('a', 'abc', '😀')", "m IN (1.0, 2.5)", "d IN (0.0, double('NaN'))", "i IN (1,2,3,4,5,6,7,8,9,10,11,12)", "i IN (1,NULL,3,4,5,6,7,8,9,10,11,12)",
     "s IN ('a','b','c','d','e','f','g','h','i','j','k','😀')", "m IN (1,2,3,4,5,6,7,8,9,10,11,2.5)", "x IN (X'00', X'616263')",
