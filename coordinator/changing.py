@@ -263,9 +263,13 @@ class Changing:
         self._drop_wish(core, crew, TAKEN_BACK)
 
     def _drop_wish(self, core: Core, crew: Crew, why: str) -> None:
-        crew.dismiss()
         core.change.refuse()
-        self._wanted, self._recruit_until = None, None
+        self._wanted = None
+        self._stop_recruiting(crew, why)
+
+    def _stop_recruiting(self, crew: Crew, why: str) -> None:
+        crew.dismiss()
+        self._recruit_until = None
         self._board.update(layout_fault=why)
 
     def _why_no_room(self, target: Target, core: Core, crew: Crew) -> NoRoom | None:
@@ -293,15 +297,15 @@ class Changing:
         registered = len(crew.candidates)
         slots, busy = self._launcher.slots_now(), len(crew.members)
         fault = NoSlots(count, registered, slots, self._spec.register_s, busy)
-        crew.dismiss()
-        self._recruit_until = None
-        if core.change.mode(self._state) == "cold" and (self._state.change is not None or self._is_asked_by_start):
+        is_under_way = self._state.change is not None
+        if core.change.mode(self._state) == "cold" and (is_under_way or self._is_asked_by_start):
+            crew.dismiss()
             raise fault  # nothing goes on without them
-        if self._state.change is None:
-            core.change.refuse()
-            self._wanted = None
-        _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=self._state.change is not None)
-        self._board.update(layout_fault=str(fault))
+        _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
+        if is_under_way:
+            self._stop_recruiting(crew, str(fault))
+        else:
+            self._drop_wish(core, crew, str(fault))
 
     def _weigh(self, core: Core, crew: Crew) -> None:
         """Has the sources count the bytes of the slots that they are to give away."""

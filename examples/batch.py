@@ -244,15 +244,14 @@ def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
     envelope = StructType([StructField("before", row), StructField("after", row), StructField("op", StringType())])
     wrapped = StructType([StructField("payload", envelope)])
     plain = F.from_json("text", envelope)
-    if not source.key:
-        frame = frame.filter("text IS NOT NULL")  # a tombstone says what the delete before it has said
     frame = frame.withColumn(
         "change",
         F.when(F.get_json_object("text", "$.payload").isNotNull(), F.from_json("text", wrapped)["payload"]).otherwise(
             plain
         ),
     )
-    if source.key:  # a tombstone has no row, so it deletes as `d` does
+    # A tombstone has no change. So it deletes as `d` does where there is a key, and says nothing where there is none.
+    if source.key:
         frame = frame.withColumn("row", F.when(F.col("change.op") != "d", F.col("change.after")))
         frame = frame.withColumn("name", F.coalesce("name", F.to_json("change.before")))
         return _last(frame, source)

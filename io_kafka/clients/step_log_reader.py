@@ -138,9 +138,9 @@ class StepLogReader:
         """Waits until all transactions are decided that the log holds now. A commit that was acknowledged is not seen by `read_tail` before
         its marker is in the log. Raises ReadDeadline."""
         outside = self._settings.outside
-        high = self._repeated(lambda _, answer_s: self._bounds(answer_s, "read_uncommitted"))[1]
+        high = self._end("read_uncommitted")
         deadline = outside.monotonic() + DECIDED_SECONDS_MAX
-        while (stable := self._repeated(lambda _, answer_s: self._bounds(answer_s, "read_committed"))[1]) < high:
+        while (stable := self._end("read_committed")) < high:
             if outside.monotonic() > deadline:
                 why = "a transaction in the step log is neither committed nor aborted"
                 raise ReadDeadline(self._topic, 0, stable, high, DECIDED_SECONDS_MAX, why)
@@ -171,19 +171,24 @@ class StepLogReader:
     ) -> list[tuple[int, Record]]:
         """As `_records`, with a new client, which asks who leads the partition. It would not ask again if that broker died. `answer_s`: how
         long the answer about the offsets may take."""
+        place = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
         with closing(self._settings.outside.consumer(config)) as consumer:
-            low, end = consumer.get_watermark_offsets(ClientPartition(self._topic, 0), timeout=answer_s, cached=False)
+            low, end = consumer.get_watermark_offsets(place, timeout=answer_s, cached=False)
             at = begin(low, end)
             consumer.assign([ClientPartition(self._topic, 0, at)])
             return self._consume(consumer, at, end, deadline)
 
-    def _bounds(self, answer_s: float, isolation_level: str) -> tuple[int, int]:
-        """(first offset held, last stable offset), or the high watermark instead of the latter where the level is read_uncommitted."""
+    def _end(self, isolation_level: str) -> int:
+        """The high watermark with read_uncommitted, and the last stable offset with read_committed."""
+        place = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "isolation.level": isolation_level}
-        with closing(self._settings.outside.consumer(config)) as consumer:
-            low, end = consumer.get_watermark_offsets(ClientPartition(self._topic, 0), timeout=answer_s, cached=False)
-            return low, end
+
+        def ask(_: float, answer_s: float) -> int:
+            with closing(self._settings.outside.consumer(config)) as consumer:
+                return int(consumer.get_watermark_offsets(place, timeout=answer_s, cached=False)[1])
+
+        return self._repeated(ask)
 
     def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
         found: list[tuple[int, Record]] = []

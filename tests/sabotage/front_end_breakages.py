@@ -20,8 +20,8 @@ FRONT_END = (
             ),
             Edit(
                 "stepwell/lowering/expressions/conditional.py",
-                'f"{in_order(other.sql, type_)} {better} {in_order(best, type_)}"',
-                'f"{other.sql} {better} {best}"',
+                "f\"{in_order('y', type_)} {better} {in_order('x', type_)}\"",
+                'f"y {better} x"',
             ),
         ),
         ("tests/stepwell/expressions/test_logic.py::test_logic_is_sparks",),

@@ -28,8 +28,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/changing.py",
-                "        crew.dismiss()\n        core.change.refuse()\n        self._wanted, self._recruit_until = None, None\n",
-                "        crew.dismiss()\n        self._wanted, self._recruit_until = None, None\n",
+                "        core.change.refuse()\n        self._wanted = None\n        self._stop_recruiting(crew, why)\n",
+                "        self._wanted = None\n        self._stop_recruiting(crew, why)\n",
             ),
         ),
         ("tests/end_to_end/test_layouts.py::test_a_change_is_taken_back_while_it_waits_for_its_workers",),

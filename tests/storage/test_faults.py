@@ -7,8 +7,9 @@ import random
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import UnionType
 
 import pytest
 
@@ -286,6 +287,39 @@ def test_a_search_that_goes_past_a_record_is_noticed(tmp_path: Path) -> None:
     assert noticed >= 3
 
 
+def status_with_a_flipped_bit(
+    path: Path,
+    right: Mapping[VersionId, Mapping[bytes, bytes]],
+    place: int,
+    bit: int,
+    back: bool,
+    faults: type[Exception] | UnionType,
+) -> int:
+    """How a child ends that reads a copy of the database whose committed file is damaged at the byte `place`: NAMED by one of these `faults`,
+    which says where the damage is and what to do; 0 with the right content; or LOUD, by LMDB."""
+    copy = path.parent / "copy"
+    shutil.copytree(path, copy)
+    file = copy / "committed" / "data.mdb"
+    text = bytearray(file.read_bytes())
+    text[place] ^= 1 << bit
+    file.write_bytes(text)
+
+    def look() -> None:
+        try:
+            version, found = what_is_read(copy, back)
+        except errors.StorageError as fault:
+            is_named = isinstance(fault, faults) and str(copy) in str(fault) and "full-refresh" in str(fault)
+            os._exit(NAMED if is_named else FAILED)
+        assert found == right[version], version
+
+    status = wait(in_child(look))
+    shutil.rmtree(copy)
+    assert status in (0, NAMED, *LOUD), (
+        f"bit {bit} of byte {place % PAGE_BYTES} of page {place // PAGE_BYTES}, {back=}: {status}"
+    )
+    return status
+
+
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("flips", [100, pytest.param(2000, marks=pytest.mark.soak)])
@@ -294,34 +328,18 @@ def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bo
     unchanged content of a version (where the page of the last transaction is damaged, LMDB shows the one before). A
     child reads it, because LMDB follows whatever it finds in a page: about one flip in a hundred ends the process,
     which is noticed too."""
-    path, copy = shared_memory / "database", shared_memory / "copy"
+    path = shared_memory / "database"
     right = several_checkpoints(path)
     if half:
         fold_half(path)
     r = random.Random(flips)
-    file = copy / "committed" / "data.mdb"
+    size = (path / "committed" / "data.mdb").stat().st_size
     named = loud = 0
     for _ in range(flips):
-        shutil.copytree(path, copy)
-        place, bit, back = r.randrange(file.stat().st_size), r.randrange(8), r.random() < 0.5
-        text = bytearray(file.read_bytes())
-        text[place] ^= 1 << bit
-        file.write_bytes(text)
-
-        def look(back: bool = back) -> None:
-            try:
-                version, found = what_is_read(copy, back)
-            except errors.StorageError as fault:
-                os._exit(NAMED if str(copy) in str(fault) and "full-refresh" in str(fault) else FAILED)
-            assert found == right[version], version
-
-        status = wait(in_child(look))
-        assert status in (0, NAMED, *LOUD), (
-            f"bit {bit} of byte {place % 4096} of page {place // 4096}, {back=}: {status}"
-        )
+        place, bit, back = r.randrange(size), r.randrange(8), r.random() < 0.5
+        status = status_with_a_flipped_bit(path, right, place, bit, back, errors.StorageError)
         named += status == NAMED
         loud += status in LOUD
-        shutil.rmtree(copy)
     assert loud <= 0.02 * flips
     assert 0.2 * flips < named < 0.9 * flips, "flips in free pages do no harm; the others do"
 
@@ -329,27 +347,13 @@ def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bo
 @pytest.mark.usefixtures("one_record_a_piece")
 def test_a_page_that_miscounts_its_free_space_is_reported(shared_memory: Path) -> None:
     """LMDB takes the count on trust until it writes to that page. So a rollback, which deletes, is the first to notice some of them."""
-    path, copy = shared_memory / "database", shared_memory / "copy"
+    path = shared_memory / "database"
     right = several_checkpoints(path)
-    text = (path / "committed" / "data.mdb").read_bytes()
+    damage = errors.CorruptFile | errors.CorruptRecord
     named = 0
-    for page in range(2, len(text) // PAGE_BYTES):
-        shutil.copytree(path, copy)
-        damaged = bytearray(text)
-        damaged[page * PAGE_BYTES + UPPER_BOUND_HIGH] ^= 1 << 3
-        (copy / "committed" / "data.mdb").write_bytes(damaged)
-
-        def look() -> None:
-            try:
-                version, found = what_is_read(copy, back=True)
-            except errors.StorageError as fault:
-                os._exit(NAMED if isinstance(fault, errors.CorruptFile | errors.CorruptRecord) else FAILED)
-            assert found == right[version], version
-
-        status = wait(in_child(look))
-        assert status in (0, NAMED, *LOUD), f"page {page}: {status}"
-        named += status == NAMED
-        shutil.rmtree(copy)
+    for page in range(2, (path / "committed" / "data.mdb").stat().st_size // PAGE_BYTES):
+        place = page * PAGE_BYTES + UPPER_BOUND_HIGH
+        named += status_with_a_flipped_bit(path, right, place, 3, True, damage) == NAMED
     assert named > 0
 
 

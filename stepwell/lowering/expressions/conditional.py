@@ -80,10 +80,10 @@ def _extreme(function: str) -> Rule:
         type_ = arguments[0].type
         if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
             return derived(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
-        best = arguments[0].sql
-        for other in arguments[1:]:
-            is_better = f"{in_order(other.sql, type_)} {better} {in_order(best, type_)}"
-            best = f"(CASE WHEN {best} IS NULL OR {is_better} THEN {other.sql} ELSE {best} END)"
+        # Each argument is written once: a chain of CASEs would write the first one 3^n times.
+        is_better = f"{in_order('y', type_)} {better} {in_order('x', type_)}"
+        choice = f"lambda x, y: CASE WHEN x IS NULL OR {is_better} THEN y ELSE x END"
+        best = f"list_reduce([{', '.join(a.sql for a in arguments)}], {choice})"
         return derived(cast(best, type_), type_, *arguments)
 
     return rule
