@@ -126,3 +126,7 @@ def _batch(topic: str, values: list[pa.Array], keys: pa.Array | None = None) -> 
 def _auctions(shape: Shape) -> RawBatch:
     keys, values = generate.auctions_as_json(generate.auctions(shape))
     return _batch("auctions", [values], keys)
+
+
+if __name__ == "__main__":
+    main()

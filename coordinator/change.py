@@ -308,8 +308,9 @@ class Change:
 
     def settled(self, log: StepLogState) -> None:
         """The log has a new layout, which is that of the owners now."""
-        assert log.layout is not None and log.change is None
-        self.leaving = tuple(worker for worker in sorted(self.owned) if worker not in log.layout.placed.births)
+        assert log.change is None
+        births = log.settled_layout.placed.births
+        self.leaving = tuple(worker for worker in sorted(self.owned) if worker not in births)
         self.cuts, self.is_held = 0, False
         self._unprepared()
 

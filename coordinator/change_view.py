@@ -13,7 +13,7 @@ from coordinator.core import Core
 from coordinator.cut_budget import CutBudget
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import ChangeMode, LayoutRecord
+from io_kafka.step_log.layout_records import ChangeMode
 from io_kafka.step_log.state import StepLogState
 
 MEASURED_BYTES_MIN = 1 << 20
@@ -39,11 +39,6 @@ class ChangeView:
     def _state(self) -> StepLogState:
         return self._writer.state
 
-    @property
-    def _layout(self) -> LayoutRecord:
-        assert self._state.layout is not None
-        return self._state.layout
-
     def requested(self) -> None:
         """A user has asked for a change, and it was accepted."""
         self.progress = Progress(self._monotonic())
@@ -61,7 +56,7 @@ class ChangeView:
     def look(self, core: Core, births: Mapping[int, str]) -> None:
         """Called by the loop between its actions. `births`: of the workers."""
         self._time_pause(core)
-        if (phase := (self._layout.number, self._state.change is None, self._doing(core))) != self._shown:
+        if (phase := (self._state.settled_layout.number, self._state.change is None, self._doing(core))) != self._shown:
             self._shown = phase
             self.show(core, births)
 
@@ -90,7 +85,7 @@ class ChangeView:
 
     def show(self, core: Core, births: Mapping[int, str]) -> None:
         """Updates the status."""
-        layout, now = self._layout, self._monotonic()
+        layout, now = self._state.settled_layout, self._monotonic()
         if self._blocked_since is not None:
             self.progress.blocked(1e3 * (now - self._blocked_since))
         members = {
@@ -132,7 +127,7 @@ class ChangeView:
         left = self._slots_left = sum(len(slots) for slots in leaving(core.change.owned, target.owned).values())
         if left == 0:
             self.progress.left_bytes = 0
-        number = self._layout.number + 1 if change is None else change.change
+        number = self._state.settled_layout.number + 1 if change is None else change.change
         self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
         if core.change.migration is not None and change is not None:
             self._under_way |= {"protocol": change.protocol, "messages": core.change.migration.messages}

@@ -70,8 +70,7 @@ class Changing:
 
     @property
     def _layout(self) -> LayoutRecord:
-        assert self._state.layout is not None
-        return self._state.layout
+        return self._state.settled_layout
 
     # The start, and requests
 

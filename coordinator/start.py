@@ -83,8 +83,7 @@ def prepare(
 
 def write_owner(spec: PipelineSpec, state: StepLogState) -> None:
     """Writes `circuit.json`, when the log has the layout."""
-    assert state.layout is not None
-    folders = tuple(database_folder(*member) for member in state.layout.placed.births.items())
+    folders = tuple(database_folder(*member) for member in state.settled_layout.placed.births.items())
     owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), folders)
     owner.write(spec.storage, spec.kafka.outside.pid())
 
@@ -123,15 +122,13 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
     for number, hosts in outcome.copies.items():
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
     _remove_replaced(crew, offers, outcome, rules)
-    assert state.layout is not None
-    owned = state.layout.placed.owned
+    owned = state.settled_layout.placed.owned
     crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
     return Found(rules, offers, outcome)
 
 
 def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
-    """What the step log says of the databases, when it has the layout."""
-    assert state.layout is not None, "the layout is recorded before any task is started"
+    """What the step log says of the databases."""
     return Rules(
         pipeline=spec.name,
         log_id=log_id,
@@ -266,8 +263,7 @@ def _usable(
 def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLogState) -> None:
     """Raises StateLost unless each slot has one owner, and the one that the step log says. It says nothing of a version that is older than its
     last checkpoints, such as a backup of the storage folder."""
-    assert state.layout is not None
-    recorded = state.placed.get(version, state.layout.placed if version == EMPTY else None)
+    recorded = state.placed.get(version, state.settled_layout.placed if version == EMPTY else None)
     said = owned if recorded is None else recorded.owned
     for worker, slots in sorted(owned.items()):
         if said[worker] != slots:

@@ -166,6 +166,12 @@ class StepLogState:
         return VersionPlaced(version=version, placed=self.placed[version])
 
     @property
+    def settled_layout(self) -> LayoutRecord:
+        """The last one that is settled. A run records the first one before it starts any worker."""
+        assert self.layout is not None, "no layout is recorded"
+        return self.layout
+
+    @property
     def ground(self) -> LayoutGround:
         """What the rules for records of layouts depend on."""
         last = self.placed[self.checkpoints[-1]] if self.checkpoints else None

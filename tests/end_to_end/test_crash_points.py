@@ -48,7 +48,10 @@ TRUNCATED: Point = "checkpoint.truncated"
 SEQUENCE: tuple[Point, ...] = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
 IN_WORKERS: tuple[Point, ...] = tuple(p for p in POINTS if p.startswith(OF_A_WORKER) and p not in LAYOUT)
 IN_MOVING_WORKERS: tuple[Point, ...] = tuple(p for p in LAYOUT if p.startswith(("cut.exported", "absorb", "release")))
-GROWS: tuple[Point, ...] = tuple(point for point in LAYOUT if point != "bury.renamed")
+BURIED: Point = "bury.renamed"
+"""In the worker that leaves, after its last slots have gone."""
+
+GROWS: tuple[Point, ...] = tuple(point for point in LAYOUT if point != BURIED)
 SHRINKS: tuple[Point, ...] = tuple(point for point in LAYOUT if point not in ("born", "joined"))
 """The points of a change that adds workers, and of one after which some leave."""
 
@@ -208,11 +211,11 @@ PROVOKED = [point for point in POINTS if point not in (TRUNCATED, *COPYING) and 
 @pytest.mark.parametrize("point", PROVOKED)
 def test_a_service_killed_at_every_point(play: Playground, tmp_path: Path, point: Point, workers: int) -> None:
     """Or one of its workers: then the service goes back to its last checkpoint by itself."""
-    if workers == 1 and point == "bury.renamed":
+    if workers == 1 and point == BURIED:
         pytest.skip("one worker is the least")
     resolved = project(play, workers, **{"stepwell.checkpoint.interval": "300ms"})
     with play.oracle(resolved) as oracle:
-        in_worker = point in IN_WORKERS or point in IN_MOVING_WORKERS
+        in_worker = point in (*IN_WORKERS, *IN_MOVING_WORKERS, BURIED)
         kill_there(play, resolved, tmp_path, point, 0 if in_worker else -signal.SIGKILL)
         play.run(resolved)
         story = oracle.verify(sums.batch(play))

@@ -178,10 +178,18 @@ def frame(query: Query) -> str:
             text = f"{frame(left)}.{_METHODS[kind]}({frame(right)})"
             return f"{text}.distinct()" if kind == "UNION" else text
         case Unduplicated(inner, key):
-            return f"{frame(inner)}.dropDuplicates({list(key)!r})"
+            return f"{_frame_or_sql(inner)}.dropDuplicates({list(key)!r})"
         case Select():
             return _select_frame(query)
     raise NoForm(f"{type(query).__name__} has no DataFrame form")
+
+
+def _frame_or_sql(query: Query) -> str:
+    """For a query that may have a part without a DataFrame form, and is in one that has no SQL form."""
+    try:
+        return frame(query)
+    except NoForm:
+        return f"spark.sql({query.sql!r})"
 
 
 def _select_frame(query: Select) -> str:

@@ -99,6 +99,8 @@ class Oracle:
         self.reported: dict[tuple[int, int], dict[int, set[str]]] = {}
         self.opened: dict[tuple[tuple[int, int], str], tuple[Place, int]] = {}
         self.numbers: dict[tuple[tuple[int, int], str], int] = {}
+        self.calm = 0
+        """The checkpoints since the last change of the layout, without the one that has settled it."""
         self.planned: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
         """Of the change under way: the term that began it, and the slots that are to move. None if it got another target."""
         self.moved: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -162,16 +164,19 @@ class Oracle:
             self._step(record, output)
             self._check_all_have_run(record["step"], writer, disk)
         elif kind == "checkpoint_intent":
+            self._check_unstaged(writer, disk)
             self.intended.add(_version(record["version"]))
             self._intend(_version(record["version"]), _owners(record["placed"]))
             self._check_boundary(_version(record["version"]), writer, disk)
         elif kind == "checkpoint_complete":
             self._complete(_version(record["version"]), disk)
+            self.calm += not self.changing
         elif kind == "layout":
             self._layout(record)
+            self.calm = 0
         elif kind == "layout_intent":
             assert not self.changing, "two changes of the layout at once"
-            self.changing = True
+            self.changing, self.calm = True, 0
             self.seen["changes"] += 1
             assert self.layout is not None
             self.planned = max(self.reported), _leaving(self.layout, record["target"]["ranges"])
@@ -258,6 +263,18 @@ class Oracle:
             assert at in (None, version[1]), (
                 f"{version} is intended, and the state of {'/'.join(folder)} is at step {at}"
             )
+
+    def _check_unstaged(self, writer: Process, disk: Disk) -> None:
+        """Some time after a change of the layout no worker has copies of it."""
+        for folder, environment in self._owning(disk) if writer.alive and self.calm else ():
+            staged = self._staged_of(folder, environment, disk)
+            assert not staged, f"{'/'.join(folder)} has copies of {staged}, and no change is under way"
+
+    def _staged_of(self, place: Place, environment: Environment, disk: Disk) -> list[tuple[int, int]]:
+        for layer in self._layers(place, environment, description(environment.now.records), disk):
+            if (stored := layer.get(_STAGED)) is not None:
+                return _ranges(stored)
+        return []
 
     def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
         """A step is written when every worker has it in its state, perhaps with the next one."""
@@ -563,11 +580,9 @@ class Oracle:
         expected = {(worker, birth) for worker, (birth, _) in self.layout.items()}
         for place, environment in live(disk):
             present = description(environment.now.records)
-            is_member = (_number(place), present.birth) in expected
-            for layer in self._layers(place, environment, present, disk) if is_member else ():
-                if (stored := layer.get(_STAGED)) is not None:
-                    assert not _ranges(stored), f"{'/'.join(place)} has copies, and no change is under way"
-                    break
+            if (_number(place), present.birth) in expected:
+                staged = self._staged_of(place, environment, disk)
+                assert not staged, f"{'/'.join(place)} has copies of {staged}, and no change is under way"
         if len(disk.parts) > 1:
             return
         found = {(_number(place), description(environment.now.records).birth) for place, environment in databases(disk)}
