@@ -99,8 +99,6 @@ class Oracle:
         self.reported: dict[tuple[int, int], dict[int, set[str]]] = {}
         self.opened: dict[tuple[tuple[int, int], str], tuple[Place, int]] = {}
         self.numbers: dict[tuple[tuple[int, int], str], int] = {}
-        self.calm = 0
-        """The checkpoints since the last change of the layout, without the one that has settled it."""
         self.planned: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
         """Of the change under way: the term that began it, and the slots that are to move. None if it got another target."""
         self.moved: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -170,13 +168,11 @@ class Oracle:
             self._check_boundary(_version(record["version"]), writer, disk)
         elif kind == "checkpoint_complete":
             self._complete(_version(record["version"]), disk)
-            self.calm += not self.changing
         elif kind == "layout":
             self._layout(record)
-            self.calm = 0
         elif kind == "layout_intent":
             assert not self.changing, "two changes of the layout at once"
-            self.changing, self.calm = True, 0
+            self.changing = True
             self.seen["changes"] += 1
             assert self.layout is not None
             self.planned = max(self.reported), _leaving(self.layout, record["target"]["ranges"])
@@ -265,8 +261,8 @@ class Oracle:
             )
 
     def _check_unstaged(self, writer: Process, disk: Disk) -> None:
-        """Some time after a change of the layout no worker has copies of it."""
-        for folder, environment in self._owning(disk) if writer.alive and self.calm else ():
+        """The first checkpoint after a change of the layout has none of its copies."""
+        for folder, environment in self._owning(disk) if writer.alive and not self.changing else ():
             staged = self._staged_of(folder, environment, disk)
             assert not staged, f"{'/'.join(folder)} has copies of {staged}, and no change is under way"
 
