@@ -2,7 +2,7 @@
 
     QUICK=1    only W1 to W3 at 1k and 100k rows per step, with Structured Streaming: under 8 minutes on two quiet cores
     GROWTH=1   also measures how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
-    LAYOUTS=1  also measures changes of the number of workers with 1 GB of state (10 minutes, 15 GB of disk)
+    LAYOUTS=1  also measures changes of the number of workers with 2 GB of state (26 minutes, 35 GB of disk)
     GROWTH=only, LAYOUTS=only   measure that alone, and keep the other results of the last benchmark
     RUNS=3     runs everything that many times, in rounds; the tables show medians
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these

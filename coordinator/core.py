@@ -298,9 +298,7 @@ class Core:
 
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""
-        placed = log.placed.get(self.version, log.layout.placed if log.layout is not None else None)
-        assert placed is not None
-        owned = placed.owned
+        owned = log.placed.get(self.version, log.settled_layout.placed).owned
         return any(owned.get(worker, NO_SLOTS) != slots for worker, slots in self.change.owned.items())
 
     def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:

@@ -57,8 +57,9 @@ def first_layout(wanted: WorkersWanted, epoch: int) -> LayoutRecord:
 
 def workers_to_have(wanted: WorkersWanted, state: StepLogState) -> int | None:
     """The number of workers to which a start has to change the layout, or the change that is under way; None if it has not to."""
-    asked = state.settled_layout.asked if state.change is None else state.change.asked
-    heading_for = len(state.settled_layout.placed.members if state.target is None else state.target.members)
+    layout = state.settled_layout
+    asked = layout.asked if state.change is None else state.change.asked
+    heading_for = len(layout.placed.members if state.target is None else state.target.members)
     for number, is_new in ((wanted.now, True), (wanted.setting, wanted.setting != asked)):
         if number is not None and is_new:
             return None if number == heading_for else number
@@ -160,10 +161,11 @@ def completion_records(version: VersionId, state: StepLogState, epoch: int, *, i
 def owners_by_version(state: StepLogState) -> dict[VersionId, Mapping[int, str]]:
     """The births of the workers that own slots, by number, in every version that a run may open: the intended one, the last complete one, and
     while there is none of these, the empty one."""
+    layout = state.settled_layout
     known = {version for version in (state.intent, *state.checkpoints[-1:]) if version is not None}
     owners: dict[VersionId, Mapping[int, str]] = {version: state.placed[version].owners for version in known}
     if not state.checkpoints:
-        owners[EMPTY] = state.settled_layout.placed.owners
+        owners[EMPTY] = layout.placed.owners
     return owners
 
 

@@ -263,7 +263,8 @@ def _usable(
 def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLogState) -> None:
     """Raises StateLost unless each slot has one owner, and the one that the step log says. It says nothing of a version that is older than its
     last checkpoints, such as a backup of the storage folder."""
-    recorded = state.placed.get(version, state.settled_layout.placed if version == EMPTY else None)
+    layout = state.settled_layout
+    recorded = state.placed.get(version, layout.placed if version == EMPTY else None)
     said = owned if recorded is None else recorded.owned
     for worker, slots in sorted(owned.items()):
         if said[worker] != slots:

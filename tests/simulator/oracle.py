@@ -261,16 +261,14 @@ class Oracle:
             )
 
     def _check_unstaged(self, writer: Process, disk: Disk) -> None:
-        """The first checkpoint after a change of the layout has none of its copies."""
+        """A checkpoint that begins while no change of the layout is under way has no copies of the last one."""
         for folder, environment in self._owning(disk) if writer.alive and not self.changing else ():
-            staged = self._staged_of(folder, environment, disk)
-            assert not staged, f"{'/'.join(folder)} has copies of {staged}, and no change is under way"
+            self._check_no_copies(folder, environment, disk)
 
-    def _staged_of(self, place: Place, environment: Environment, disk: Disk) -> list[tuple[int, int]]:
-        for layer in self._layers(place, environment, description(environment.now.records), disk):
-            if (stored := layer.get(_STAGED)) is not None:
-                return _ranges(stored)
-        return []
+    def _check_no_copies(self, folder: Place, environment: Environment, disk: Disk) -> None:
+        stored = self._stored(folder, environment, _STAGED, disk)
+        staged = [] if stored is None else _ranges(stored)
+        assert not staged, f"{'/'.join(folder)} has copies of {staged}, and no change is under way"
 
     def _check_all_have_run(self, step: int, writer: Process, disk: Disk) -> None:
         """A step is written when every worker has it in its state, perhaps with the next one."""
@@ -286,21 +284,22 @@ class Oracle:
             present = description(environment.now.records)
             if present.term != self.term or (present.term, present.database) not in self.opened:
                 continue
-            for layer in self._layers(folder, environment, present, disk):
-                if (stored := layer.get(_OWNED)) is not None:
-                    if _ranges(stored):
-                        yield folder, environment
-                    break
+            stored = self._stored(folder, environment, _OWNED, disk)
+            if stored is not None and _ranges(stored):
+                yield folder, environment
 
     def _step_of(self, folder: tuple[str, ...], environment: Environment, disk: Disk) -> int | None:
         """The next step of a worker's state; None if the database is not open in the present epoch, or if its host has crashed since."""
         present = description(environment.now.records)
         if present.working is None or present.term[0] != self.epoch or present.boot != disk.boot_at(folder):
             return None
-        for layer in self._layers(folder, environment, present, disk):
-            if (stored := layer.get(_STEP)) is not None:
-                return int.from_bytes(stored[:-_TRAILER_BYTES])
-        return 0
+        stored = self._stored(folder, environment, _STEP, disk)
+        return 0 if stored is None else int.from_bytes(stored[:-_TRAILER_BYTES])
+
+    def _stored(self, folder: Place, environment: Environment, key: bytes, disk: Disk) -> bytes | None:
+        """The record of a key in the uppermost layer that has one; None if no layer has."""
+        layers = self._layers(folder, environment, description(environment.now.records), disk)
+        return next((layer[key] for layer in layers if key in layer), None)
 
     def _layers(
         self, folder: tuple[str, ...], environment: Environment, present: Description, disk: Disk
@@ -577,8 +576,7 @@ class Oracle:
         for place, environment in live(disk):
             present = description(environment.now.records)
             if (_number(place), present.birth) in expected:
-                staged = self._staged_of(place, environment, disk)
-                assert not staged, f"{'/'.join(place)} has copies of {staged}, and no change is under way"
+                self._check_no_copies(place, environment, disk)
         if len(disk.parts) > 1:
             return
         found = {(_number(place), description(environment.now.records).birth) for place, environment in databases(disk)}
