@@ -78,7 +78,7 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
 WAYS: dict[str, ChangeRequest] = {
     "cold": ChangeRequest(0, "cold"),
     "live": ChangeRequest(0, "live", budget_bytes=3000),
-    "live with copies": ChangeRequest(0, "live", budget_bytes=1),
+    "live with copies": ChangeRequest(0, "live", budget_bytes=500),
     "damion": ChangeRequest(0, "live", budget_bytes=30_000, protocol="damion"),
     "icadd": ChangeRequest(0, "live", budget_bytes=30_000, protocol="icadd"),
     "hot": ChangeRequest(0, "hot"),
