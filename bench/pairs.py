@@ -1,4 +1,5 @@
-"""Two versions of Stepwell, measured in pairs: a run of the one, then the same run of the other, in rounds.
+"""Two versions of Stepwell, measured in pairs: a run of the one, then the same run of the other, in rounds. Every second round begins with the
+other version.
 
     python -m bench.pairs BEFORE W2:1000 W3:100000 W1:default [--rounds 3] [--rows 2] [--set stepwell.workers=4]
     python -m bench.pairs . W2:1000 --set-after stepwell.workers=4        one version with two settings
@@ -76,12 +77,11 @@ def main(arguments: Sequence[str]) -> int:
         answers = check.Answers(bench.shape, rows)
         right = True
         pairs: dict[str, list[dict[str, Side]]] = {}
-        for _ in range(given.rounds):
+        for number in range(given.rounds):
+            # The order changes from round to round, because the second run of a pair finds a disk that still writes what the first one left.
+            order = list(checkouts) if number % 2 == 0 else list(reversed(checkouts))
             for case in cases:
-                sides = {
-                    name: _run(bench, case, broker.pid, extra[name], checkout, answers)
-                    for name, checkout in checkouts.items()
-                }
+                sides = {name: _run(bench, case, broker.pid, extra[name], checkouts[name], answers) for name in order}
                 right &= _is_right(sides)
                 pairs.setdefault(case.name, []).append(sides)
                 console.print_json(json.dumps({name: _shown(case, side) for name, side in sides.items()}), indent=None)
