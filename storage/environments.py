@@ -12,6 +12,8 @@ This is the only module that names LMDB. These are the rules of LMDB 0.9 and py-
   called.
 - LMDB writes its lock file through a memory map. If that file has a hole and the disk is full, such a write raises
   SIGBUS. So the blocks of the file are allocated before.
+- py-lmdb touches every page of a value when it makes a view of it, so a value is read whole whatever is looked up in it.
+  `readahead` lets the kernel read more than one page at a time then. A cursor over keys alone touches no value.
 - The map may be huge, because the file grows only as it is filled. `writemap` stays off, because with it a full disk
   would crash the process.
 - Views of values end with their transaction, and no transaction outlives its `with`, because a forgotten one makes the
@@ -107,6 +109,17 @@ class Reader:
                     return
                 yield key, value
 
+    def keys(self, prefix: bytes) -> Iterator[bytes]:
+        """All keys that begin with `prefix`, in their order. Their values are not touched."""
+        with self._txn.cursor() as cursor:
+            if not cursor.set_range(prefix):
+                return
+            for view in cursor.iternext(keys=True, values=False):
+                key = bytes(view)
+                if not key.startswith(prefix):
+                    return
+                yield key
+
 
 class Writer(Reader):
     """The write transaction; an environment has one at a time. The next change invalidates a view that it returned:
@@ -153,7 +166,7 @@ class Environment:
                 sync=synced,
                 metasync=synced,
                 create=False,
-                readahead=False,
+                readahead=True,
             )
 
     def remember_verified(self, key: bytes) -> None:

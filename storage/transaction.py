@@ -17,16 +17,17 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from base.slots import NO_SLOTS, SlotSet
 from storage import keys, records
 from storage.environments import Environment, Reader, Writer
 from storage.errors import CorruptRecord
 
+T = TypeVar("T")
 Rank = int
 # When a record's checksum is verified; "once" means once per process, environment and key.
-Check = Literal["always", "once", "never"]
+Check = Literal["always", "once"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,16 @@ class Layer:
                 return
             yield key, self.decoded(key, stored, check)
 
+    def keys(self, prefix: bytes) -> Iterator[tuple[bytes, bool]]:
+        """All (key, whether its record is a tombstone) whose key has the prefix, in the order of the keys, without storage's own records. No
+        record is verified."""
+        cut = len(self.key_space)
+        for full_key, stored in self.reader.items(self.key_space + prefix):
+            key = full_key[cut:]
+            if key.startswith(keys.RESERVED):
+                return
+            yield key, records.is_tombstone(stored)
+
     def has_value(self, key: bytes) -> bool:
         """Whether this layer has a record under a key that is no tombstone."""
         stored = self.reader.get(self.key_space + key)
@@ -68,7 +79,7 @@ class Layer:
 
     def decoded(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         """The record, from what this layer stores under its key. Raises CorruptRecord."""
-        if check == "never" or (check == "once" and key in self.environment.verified):
+        if check == "once" and key in self.environment.verified:
             return stored
         try:
             records.verify(key, stored)
@@ -91,9 +102,10 @@ class _Staged:
 
     def __init__(self, slots: SlotSet) -> None:
         self._edges = [edge for span in slots.ranges for edge in span]
-        self.is_empty = not self._edges
 
     def has(self, key: bytes) -> bool:
+        if not self._edges:  # as in nearly every step
+            return False
         return keys.key_table(key) >= keys.TABLE_FIRST and self.free_from(slot := keys.key_slot(key)) != slot
 
     def free_from(self, slot: int) -> int:
@@ -141,15 +153,12 @@ class Transaction:
 
     def keys(self, prefix: bytes) -> Iterator[bytes]:
         """The keys that `scan` gives. The values are neither read nor verified."""
-        for key, _ in self._merged(prefix, "never"):
-            yield key
+        return (key for key in self._all_keys(prefix) if not self._staged.has(key))
 
     def staged_keys(self, slots: SlotSet) -> Iterator[bytes]:
         """The keys of the copies of these slots, which are among those that `get_staged` gives."""
         chosen = _Staged(slots)
-        for key, _ in self._all_merged(b"", "never"):
-            if chosen.has(key):
-                yield key
+        return (key for key in self._all_keys(b"") if chosen.has(key))
 
     def free_from(self, slot: int) -> int:
         """The lowest slot from this one on that is not staged."""
@@ -243,8 +252,7 @@ class Transaction:
 
     def _merged(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """As `_all_merged`, without what is staged."""
-        found = self._all_merged(prefix, check)
-        return found if self._staged.is_empty else (item for item in found if not self._staged.has(item[0]))
+        return (item for item in self._all_merged(prefix, check) if not self._staged.has(item[0]))
 
     def _all_merged(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """The uppermost stored record of each key, without tombstones, in the order of the keys."""
@@ -256,18 +264,28 @@ class Transaction:
 
     def _streams(self, prefix: bytes, check: Check) -> list[Iterator[tuple[bytes, Rank, memoryview]]]:
         """One ordered stream for each layer. Each stream has its own rank, so the merge never compares values."""
-        changed = sorted(key for key in self._changes if key.startswith(prefix) and not key.startswith(keys.RESERVED))
-        changes = [(key, 0, memoryview(self._changes[key])) for key in changed]
-        streams = [iter(changes)] if changes else []
-        for rank, layer in enumerate(self._layers, start=1):
-            streams.append(_ranked(rank, layer.items(prefix, check)))
-        return streams
+        changes = [(key, memoryview(self._changes[key])) for key in self._changed(prefix)]
+        layers = [changes, *(layer.items(prefix, check) for layer in self._layers)]
+        return [_ranked(rank, stream) for rank, stream in enumerate(layers)]
+
+    def _all_keys(self, prefix: bytes) -> Iterator[bytes]:
+        """Each key whose uppermost record is no tombstone, in the order of the keys."""
+        changes = [(key, records.is_tombstone(self._changes[key])) for key in self._changed(prefix)]
+        layers = [changes, *(layer.keys(prefix) for layer in self._layers)]
+        last: bytes | None = None
+        for key, _, is_tombstone in heapq.merge(*(_ranked(rank, stream) for rank, stream in enumerate(layers))):
+            if key != last and not is_tombstone:
+                yield key
+            last = key
+
+    def _changed(self, prefix: bytes) -> list[bytes]:
+        return sorted(key for key in self._changes if key.startswith(prefix) and not key.startswith(keys.RESERVED))
 
 
 def _check(immutable: bool) -> Check:
     return "once" if immutable else "always"
 
 
-def _ranked(rank: Rank, items: Iterator[tuple[bytes, memoryview]]) -> Iterator[tuple[bytes, Rank, memoryview]]:
-    for key, stored in items:
-        yield key, rank, stored
+def _ranked(rank: Rank, items: Iterable[tuple[bytes, T]]) -> Iterator[tuple[bytes, Rank, T]]:
+    for key, what in items:
+        yield key, rank, what

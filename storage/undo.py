@@ -62,10 +62,9 @@ class UndoLayer(Layer):
     """The undo log as the layer above records that are partly merged."""
 
     def decoded(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
-        """With "never" the result is the stored entry, which only shows whether it is a tombstone. Otherwise the entry
-        is verified every time, also with "once", because the keys that the environment remembers as verified are those
-        of the committed records."""
-        return stored if check == "never" else memoryview(_former(self.reader, key, stored, self.place))
+        """The entry is verified every time, also with "once", because the keys that the environment remembers as
+        verified are those of the committed records."""
+        return memoryview(_former(self.reader, key, stored, self.place))
 
 
 def _compressed(former: bytes) -> bytes:

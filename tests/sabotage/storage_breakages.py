@@ -36,6 +36,26 @@ STORAGE = (
         tells="NotOpen",
     ),
     Breakage(
+        "keys-with-their-values",
+        "A list of keys reads the whole state.",
+        "cost",
+        (
+            Edit(
+                "storage/environments.py",
+                "            for view in cursor.iternext(keys=True, values=False):\n",
+                "            for view, _ in cursor:\n",
+            ),
+        ),
+        (f"{TEST}::test_a_list_of_keys_touches_no_values_and_values_are_read_ahead",),
+    ),
+    Breakage(
+        "page-after-page",
+        "What the page cache has lost is read in pages of 4 KB.",
+        "cost",
+        (Edit("storage/environments.py", "readahead=True", "readahead=False"),),
+        (f"{TEST}::test_a_list_of_keys_touches_no_values_and_values_are_read_ahead",),
+    ),
+    Breakage(
         "writer-in-a-file-that-was-replaced",
         "A writer that has waited while the database was compacted writes to the former file.",
         "6 two versions",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import shutil
 import threading
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from storage.keys import KEY_BYTES_MAX, PREFIX_BYTES
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
 
 PATH = "database"
+LARGE_VALUES = 32
 
 
 def test_a_new_database_has_one_empty_version(tmp_path: Path) -> None:
@@ -642,3 +644,43 @@ def test_a_child_that_fails_is_seen(tmp_path: Path) -> None:
         raise SystemExit("expected in the output")
 
     assert wait(in_child(fails)) == FAILED
+
+
+def test_a_list_of_keys_touches_no_values_and_values_are_read_ahead(tmp_path: Path) -> None:
+    """Each step lists the keys of its traces. What is touched is counted in faults of pages, once the file is mapped anew."""
+    database = fresh(tmp_path / PATH)
+    large = random.Random(1).randbytes(1 << 20)
+    names = [f"large-{number}" for number in range(LARGE_VALUES)]
+    step(database, dict.fromkeys(names, large))
+    commit(database, 1, 1)
+    Database.close_all()
+    with database.read() as view:
+        before = faults_of_pages()
+        assert len(list(view.keys(b""))) == LARGE_VALUES
+        listed = faults_of_pages()
+        assert all(view.get(key(name)) == large for name in names)
+        read = faults_of_pages()
+        # "rr" says that the kernel was told to read no more than the page that is touched.
+        assert [flags for flags in mapping_flags(tmp_path / PATH / "committed" / "data.mdb") if "rr" in flags] == []
+    assert listed - before < 3 * LARGE_VALUES
+    assert read - listed > 3 * LARGE_VALUES, "the faults of pages count nothing"
+
+
+def faults_of_pages() -> int:
+    """Of this thread so far."""
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_minflt + used.ru_majflt
+
+
+def mapping_flags(file: Path) -> list[list[str]]:
+    """The kernel's flags of each mapping of a file in this process."""
+    found: list[list[str]] = []
+    is_of_file = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        head, _, rest = line.partition(" ")
+        if not head.endswith(":"):
+            is_of_file = rest.endswith(str(file))
+        elif head == "VmFlags:" and is_of_file:
+            found.append(rest.split())
+    assert found, f"{file} is not mapped"
+    return found
