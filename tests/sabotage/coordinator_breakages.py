@@ -45,7 +45,7 @@ COORDINATOR = (
                 "        return self._begin_checkpoint(log) if is_due else None\n",
             ),
         ),
-        (f"{TEST_CORE}::test_a_replay_comes_before_new_divisions_and_may_take_a_checkpoint",),
+        (f"{TEST_CORE}::test_a_checkpoint_within_a_replay_holds_the_steps_until_there",),
     ),
     Breakage(
         "version-by-bare-number",
@@ -443,7 +443,7 @@ COORDINATOR = (
             Edit(
                 BINDING,
                 "    for number in sorted(pools.keys() - chosen.keys()):\n",
-                "    for number in sorted(set(range(rules.workers)) - tasks.given.keys()):\n",
+                "    for number in sorted(births.keys() - tasks.given.keys()):\n",
             ),
         ),
         (f"{TEST_BINDING}::test_while_the_log_is_fresh_a_database_that_is_held_is_not_created_again",),

@@ -145,7 +145,7 @@ def test_outputs(spark: SparkSession) -> None:
     assert (sink.mode, sink.partitions) == ("append", None)
 
 
-def test_what_only_says_how_files_are_stored_is_accepted_and_noted() -> None:
+def test_what_only_says_how_files_are_stored_is_accepted_and_noted(spark: SparkSession) -> None:
     assert published({"quality": "gold", "delta.enableChangeDataFeed": "true", "key": "k"}, format="delta") is None
     spec = published({"topic": "o", "pipelines.reset.allowed": "false"}, format="parquet")
     assert spec is not None and spec.topic == "o"
