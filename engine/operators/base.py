@@ -7,7 +7,7 @@ Z-sets have no order, so a function that needs one must sort.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -68,12 +68,12 @@ class StepContext:
         """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
         keys = self.key(0, left), self.key(1, right)
         assert self.places[0] is not None and self.places[1] is not None
-        # A column may be in several pairs of the key (x = a AND x = b), so a place is found by its pair.
-        pairs = list(zip(left, right, strict=True))
-        placed = list(zip(self.places[0], self.places[1], strict=True))
-        assert set(placed) <= set(pairs), f"node {self.node}: its inputs lie by different columns of the key"
-        place = tuple(pairs.index(pair) for pair in placed)
-        return replace(keys[0], place=place), replace(keys[1], place=place)
+        # A column may be in several pairs of the key (x = a AND x = b). Then its positions in the key have equal values, so any of them will do.
+        placed = zip(self.places[0], self.places[1], strict=True)
+        assert set(placed) <= set(zip(left, right, strict=True)), (
+            f"node {self.node}: its inputs lie by different columns of the key"
+        )
+        return keys
 
 
 StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]

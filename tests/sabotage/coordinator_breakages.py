@@ -439,12 +439,13 @@ COORDINATOR = (
         "A database that no free task can reach is created on another host, while the log is fresh.",
         "7 one owner",
         (
-            Edit(BINDING, "            missing[number] = tuple(hosts)\n", "            del pools[number]\n"),
+            Edit(BINDING, "            missing[number] = tuple(hosts)\n", "            continue\n"),
             Edit(
                 BINDING,
                 "    for number in sorted(pools.keys() - chosen.keys()):\n",
                 "    for number in sorted(births.keys() - tasks.given.keys()):\n",
             ),
+            Edit(BINDING, "births[n]) for n in chosen})", "births[n]) for n in chosen.keys() - created})"),
         ),
         (f"{TEST_BINDING}::test_while_the_log_is_fresh_a_database_that_is_held_is_not_created_again",),
     ),

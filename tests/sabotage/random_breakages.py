@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 KEPT = "tests/fuzz/test_fuzz.py::test_a_kept_project_has_sparks_answers"
-TEST_STAGES, TEST_OPERATORS = "tests/engine/test_stages.py", "tests/engine/test_operators.py"
+TEST_OPERATORS = "tests/engine/test_operators.py"
 SEMI_JOIN = "engine/operators/semi_join.py"
 
 COMBINATIONS = (
@@ -47,19 +47,6 @@ COMBINATIONS = (
             ),
         ),
         (f"{KEPT}[not-in-while-slots-move]",),
-    ),
-    Breakage(
-        "one-column-compared-with-one",
-        "The place of a join's side is looked up by its column, although the column is compared with two of the other side.",
-        "3 placement independence",
-        (
-            Edit(
-                "engine/operators/base.py",
-                "        return replace(keys[0], place=place), replace(keys[1], place=place)\n",
-                "        return keys[0], replace(keys[1], place=place)\n",
-            ),
-        ),
-        (f"{TEST_STAGES}::test_one_column_may_be_compared_with_two_of_the_other_side",),
     ),
     Breakage(
         "condition-of-rows-that-never-met",
