@@ -233,7 +233,8 @@ def main() -> int:
     sections: dict[str, report.Rows] = {name: [] for name in report.SECTIONS}
     if alone:
         before, results, sections = report.last()
-        setting = replace(setting, command=f"{before.command}` on {before.date}, and `{command}", note=before.note)
+        now = {name: f"`{command}` on {setting.date}" for name, wanted in asked.items() if wanted != "0"}
+        setting = replace(before, later={**before.later, **now})
     for old in (BUILD / "runs", BUILD / "broker"):
         shutil.rmtree(old, ignore_errors=True)
     (BUILD / "runs").mkdir(parents=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class Setting:
     system: str
     note: str = ""
     """What a reader must know of the results as a whole. It is a sentence, or empty."""
+    later: Mapping[str, str] = field(default_factory=dict)
+    """For each of SECTIONS that was measured alone afterwards: by which command and when."""
 
     @staticmethod
     def here(command: str) -> Setting:
@@ -113,6 +115,7 @@ def text(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setti
     parts = [
         "# Benchmarks\n",
         f"Written by `{setting.command}` on {setting.date}: {setting.cores} cores ({setting.cpu}), {setting.memory_gb} GB, {setting.system}.",
+        *(f"{SECTIONS[name].partition(' (')[0]}: {said}." for name, said in sorted(setting.later.items())),
         setting.note,
         "The broker (Kafka 4.1.1) and the engine under test share these cores, and nothing else of ours runs there. All engines read one set of"
         " input topics, with 2 partitions and JSON bids of about 200 bytes.\n",

@@ -647,7 +647,7 @@ def test_a_child_that_fails_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_list_of_keys_touches_no_values_and_values_are_read_ahead(tmp_path: Path) -> None:
-    """Each step lists the keys of its traces. What is touched is counted in faults of pages, once the file is mapped anew."""
+    """Each step lists the keys of its traces. What is touched is counted in page faults, after the file has been mapped again."""
     database = fresh(tmp_path / PATH)
     large = random.Random(1).randbytes(1 << 20)
     names = [f"large-{number}" for number in range(LARGE_VALUES)]
