@@ -300,13 +300,13 @@ def plot(results: Sequence[Result]) -> list[str]:
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "stepwell"  # the same figures give the same file
     done = []
-    for field, title, name in (
+    for figure, title, name in (
         ("rows_per_s", "rows/s (more is better)", "rows_per_s.svg"),
         ("cpu_s_per_million", "CPU seconds per million rows (less is better)", "cpu.svg"),
         ("step_ms_p50", "step p50, ms (less is better)", "step_ms.svg"),
     ):
-        if any(getattr(r, field) for r in results):
-            _bars(results, field, title, RESULTS / name)
+        if any(getattr(r, figure) for r in results):
+            _bars(results, figure, title, RESULTS / name)
             done.append(name)
     return done
 
