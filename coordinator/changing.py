@@ -5,7 +5,6 @@ change.py decides when each part is due. This module carries it out first and re
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
@@ -13,14 +12,14 @@ import structlog
 
 from base.slots import NO_SLOTS, owning
 from coordinator.binding import Rules, birth_of
-from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted, moves
+from coordinator.change import Bury, ChangeAction, Cut, LogChange, Staff, Wanted
 from coordinator.change_view import ChangeView, leaving
 from coordinator.copying import Copying
 from coordinator.core import Core
 from coordinator.cut_budget import HOT_CUT_BYTES, CutBudget
+from coordinator.hosts import tasks_for, why_no_room_for
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
-from coordinator.room import NoRoom, needed_bytes, why_no_room
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from engine.model.layout import Layout
@@ -163,7 +162,7 @@ class Changing:
                 f"a {request.mode} change does not go by a protocol such as {request.protocol}; nothing was changed.",
                 "Ask for a live change, or leave the protocol out.",
             )
-        if (full := self._why_no_room(target_of(target), core, crew)) is not None:
+        if (full := why_no_room_for(target_of(target), core.change.owned, crew, self._spec.place)) is not None:
             raise ChangeRefused(full.message, full.what_to_do)
         self._wanted = Wanted(
             request.mode,
@@ -249,7 +248,7 @@ class Changing:
     def _look_for_room(self, core: Core, crew: Crew) -> None:
         """Once more before the change begins, when it is known to which hosts the new workers come."""
         assert core.change.wanted is not None
-        fault = self._why_no_room(core.change.wanted.target, core, crew)
+        fault = why_no_room_for(core.change.wanted.target, core.change.owned, crew, self._spec.place)
         if fault is None:
             return
         if self._is_asked_by_start:
@@ -270,27 +269,6 @@ class Changing:
         crew.dismiss()
         self._recruit_until = None
         self._board.update(layout_fault=why)
-
-    def _why_no_room(self, target: Target, core: Core, crew: Crew) -> NoRoom | None:
-        """Of the hosts that are known by now: before there are tasks for new workers, their hosts are not, unless there is one host."""
-        rooms = crew.rooms
-        host_of = {number: room.host for number, room in rooms.items()}
-        free = {room.host: room.free_bytes for room in rooms.values()}
-        names = {member.folder_name: f"host {member.host}" for member in crew.members.values()}
-        new = [number for number in target.members if number not in host_of]
-        if not self._spec.place.on_cluster:
-            (host,) = free
-            host_of |= dict.fromkeys(new, host)
-            free[host] = self._spec.place.here.free_bytes()  # now, and not at the last checkpoint
-        elif len(crew.candidates) >= len(new):
-            tasks = {task.serial: task.registered for task in crew.candidates}
-            for number, serial in _tasks_for(new, crew).items():
-                host_of[number] = tasks[serial].folder_name
-                free[tasks[serial].folder_name] = tasks[serial].free_bytes
-                names[tasks[serial].folder_name] = f"host {tasks[serial].host}"
-        owned = core.change.owned
-        ways = {ends: slots for ends, slots in moves(owned, target.owned).items() if ends[1] in host_of}
-        return why_no_room(needed_bytes(ways, owned, rooms, host_of), free, names)
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
         registered = len(crew.candidates)
@@ -396,7 +374,7 @@ class Changing:
         assert self._state.change is not None and self._rules is not None and crew.placement is not None
         born = dict.fromkeys(new, birth_of(self._state.change.change, crew.term))
         databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
-        crew.admit(_tasks_for(new, crew), databases, NewDatabase(NO_SLOTS, core.version))
+        crew.admit(tasks_for(new, crew), databases, NewDatabase(NO_SLOTS, core.version))
         reached("born")
         crew.enter(new, step)
         crew.join(crew.placement.with_members([*crew.placement.workers, *new]))
@@ -429,16 +407,3 @@ class Changing:
         for number in leaving:
             del self.births[number]
         core.buried(crew.placement.owned)
-
-
-def _tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:
-    """A task for each new worker, on the hosts that have the fewest."""
-    busy = Counter(member.folder_name for member in crew.members.values())
-    chosen: dict[int, int] = {}
-    left = list(crew.candidates)
-    for number in new:
-        task = min(left, key=lambda task: (busy[task.registered.folder_name], task.serial))
-        left.remove(task)
-        busy[task.registered.folder_name] += 1
-        chosen[number] = task.serial
-    return chosen
