@@ -35,6 +35,9 @@ VICTIMS = ("service", "service", "worker", "JVM")
 LATEST_S = 2.5
 """After the change was asked for. A change takes about a second."""
 
+SETTLED_ROUNDS = 3
+"""In every third round a change is settled before the kill."""
+
 
 class Campaign:
     """One pipeline that is killed again and again."""
@@ -49,13 +52,16 @@ class Campaign:
         self.rounds += 1
         everything.send(self.play, self.rounds, orders=60)
 
-    def round(self, log: Path) -> None:
-        """Starts the service, asks for a change, and kills."""
+    def round(self, log: Path, *, settles: bool) -> None:
+        """Starts the service, asks for a change, and kills. `settles`: only after the change that is under way, because on a busy machine none
+        might end otherwise."""
         self.send()
         with service(self.resolved, log) as process:
             self.wait(process, lambda status: status["phase"] == "run" and "layout" in status)
             self.ask(process)
             self.send()
+            if settles:
+                self.wait(process, lambda status: "change" not in status["layout"])
             time.sleep(self.random.uniform(0, LATEST_S))
             self.kill(process, self.random.choice(VICTIMS))
 
@@ -110,8 +116,8 @@ def test_killed_at_random_while_the_layout_changes(play: Playground, tmp_path: P
     resolved = play.resolve(everything.FILES, conf)
     campaign = Campaign(play, resolved, mode, seed=len(mode))
     with play.oracle(resolved) as oracle:
-        for _ in range(KILLS):
-            campaign.round(tmp_path / "service.log")
+        for number in range(1, KILLS + 1):
+            campaign.round(tmp_path / "service.log", settles=number % SETTLED_ROUNDS == 0)
         campaign.send()
         play.run(replace(resolved, spec=replace(resolved.spec, workers_now=3)))
         log = play.log(resolved)
