@@ -82,6 +82,9 @@ class Reader:
                 return
             yield key, memoryview(snapshot.records[key])
 
+    def keys(self, prefix: bytes) -> Iterator[bytes]:
+        return (key for key, _ in self.items(prefix))
+
 
 class Writer(Reader):
     """The one write transaction: a copy, installed when it commits."""
