@@ -13,13 +13,17 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import xxhash
 
 from base.options import Mode
+
+LATER = {"later": True}
+"""The metadata of a field that a node got when there was state already. The JSON form leaves it out where it has its default, so that circuits
+without it keep their fingerprint."""
 
 Column = int
 Types = tuple[pa.DataType, ...]
@@ -68,11 +72,14 @@ def _columns_exist(columns: Iterable[Column | None], types: Types) -> bool:
 class Source(NodeBase):
     """An input handle. The output of an `append` source, or of a changelog without a key, is a Z-set. The output of a keyed source (an upsert
     topic, or a changelog with a key) is a table of *messages* for `LastByKey`: the columns, then `deleted` (bool), `partition` (int32),
-    `offset` (int64) and the weight. `retracts`: the source is a changelog without a key, whose Z-sets can have negative weights."""
+    `offset` (int64) and the weight. `retracts`: the source is a changelog without a key, whose Z-sets can have negative weights.
+
+    `padded`: the columns that are CHAR(n), as texts. Rows that are stored depend on n, so the state belongs to a circuit that has it."""
 
     handle: str
     keyed: bool = False
     retracts: bool = False
+    padded: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         assert not inputs, "a source reads no node"
@@ -490,6 +497,28 @@ class Sessions(NodeBase):
 
 
 @dataclass(frozen=True)
+class Recursion(NodeBase):
+    """WITH RECURSIVE. The rows of the first input are level 0. `body` makes the rows of each further level of those of the level before.
+
+    `body`: the nodes of a circuit. It begins with Sources: the rows of a level, with the level as the last column (int64), and then each
+    further input. Its last node has the rows that it makes, with the level of which they are made. Only levels below `levels_max` may have rows,
+    and all levels together fewer than `rows_max`; more is an error of the data."""
+
+    body: tuple[Node, ...]
+    levels_max: int
+    rows_max: int
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert inputs[0] == self.types and self.levels_max > 0
+        Circuit(self.body).check()
+        sources = self.body[: len(inputs)]
+        assert all(isinstance(node, Source) for node in sources), "the body begins with its inputs"
+        assert not any(isinstance(node, Source) for node in self.body[len(inputs) :])
+        assert [node.types for node in sources] == [(*self.types, pa.int64()), *inputs[1:]]
+        assert self.body[-1].types == (*self.types, pa.int64())
+
+
+@dataclass(frozen=True)
 class View(NodeBase):
     """A materialized view or table: its content, under its name. `names`: the columns' names.
 
@@ -532,7 +561,7 @@ class Output(NodeBase):
 Node = (
     Source | LastByKey | Constant | Map | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
-    | Sessions | View | Output
+    | Sessions | Recursion | View | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 
@@ -577,6 +606,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall):
-        plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        plain = {part.name: _plain(getattr(value, part.name)) for part in fields(value) if not _left_out(value, part)}
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value
+
+
+def _left_out(value: Any, part: Field[Any]) -> bool:
+    return part.metadata == LATER and getattr(value, part.name) == part.default

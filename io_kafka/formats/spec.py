@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from base.fault import ExitCode, Fault
 from base.options import Mode
+from base.text.months import is_months
+from io_kafka.formats.text_limits import TextLimit
 
 
 class FormatError(Fault):
@@ -33,6 +35,7 @@ def check_type(handle: str, column: str, kind: pa.DataType) -> None:
         check_type(handle, f"{column}[]", kind.value_type)
     elif not (
         pa.types.is_signed_integer(kind)
+        or is_months(kind)
         or kind in (pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.bool_(), pa.date32(), pa.duration("us"))
         or pa.types.is_decimal128(kind)
         or (pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"))
@@ -62,13 +65,14 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 @dataclass(frozen=True)
 class SourceFormat:
     """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
-    pairs of a column's name and the name in records.py."""
+    pairs of a column's name and the name in records.py. `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n)."""
 
     handle: str
     schema: pa.Schema
     mode: Mode = "append"
     key: tuple[str, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
+    limits: tuple[TextLimit, ...] = ()
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)

@@ -14,10 +14,12 @@ from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
+from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
+from tests.sabotage.type_breakages import TYPES
 from tests.sabotage.window_breakages import WINDOWS
 
 BREAKAGES: tuple[Breakage, ...] = (
@@ -35,6 +37,8 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TEXT,
     *STORAGE,
     *TOP_K_BREAKAGES,
+    *TYPES,
+    *RECURSIONS,
     *WINDOWS,
     *COMBINATIONS,
 )
