@@ -41,6 +41,8 @@ from stepwell.errors import (
     did_you_mean,
     raise_all,
 )
+from stepwell.planning.batch_tables import BatchTable, BatchTables, TableLeaves
+from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.leaves import boundary, mark_leaves
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.project import auto_cdc, refusals
@@ -69,6 +71,8 @@ from stepwell.spark.session import connection_lost
 
 # Spark's only name of the error "is not a temp view of streaming logical plan".
 _NOT_STREAMING = "_LEGACY_ERROR_TEMP_1008"
+# Of a name of three parts whose first is no catalog.
+_NO_CATALOG = "REQUIRES_SINGLE_PART_NAMESPACE"
 _STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 
 
@@ -111,13 +115,14 @@ class ResolvedView:
 @dataclass(frozen=True)
 class ResolvedProject:
     """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans. `notes` are for
-    `dry-run`, by the name of the output; those under the empty name are about none."""
+    `dry-run`, by the name of the output; those under the empty name are about none. `tables`: the batch tables among the sources, by handle."""
 
     project: Project
     sources: tuple[SourceSpec, ...]
     views: tuple[ResolvedView, ...]
     spark: SparkSession
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tables: Mapping[str, BatchTable] = field(default_factory=dict)
 
 
 def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
@@ -138,16 +143,25 @@ def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list
 
 
 def flow_plan(
-    name: str, analysed: Any, optimise: Callable[[], Any], spark: SparkSession, view: str, location: Location
+    name: str,
+    analysed: Any,
+    optimise: Callable[[], Any],
+    spark: SparkSession,
+    view: str,
+    location: Location,
+    tables: BatchTables | None = None,
+    streaming: bool = True,
 ) -> FlowPlan:
     """The plan of one query. `analysed` is the JVM's analysed plan. `optimise` returns the optimised one, and is called only if nothing
-    in `analysed` is refused. Raises UnsupportedError or ProjectErrors."""
+    in `analysed` is refused. `tables` takes the batch tables that it reads; `streaming`: whether it may read them as streams. Raises
+    UnsupportedError or ProjectErrors."""
     analysed_json = analysed.toJSON()
     refusals.check_analysed(analysed, analysed_json, view, location)
-    optimised = optimise()
+    read_here = TableLeaves() if tables is None else tables.in_plan(analysed, view, location, streaming=streaming)
+    optimised = read_here.optimised(analysed, optimise, spark)
     tree = read(optimised)
     refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
-    leaves = mark_leaves(tree, optimised, spark, view, location)
+    leaves = mark_leaves(tree, optimised, spark, view, location, read_here.handles)
     return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
 
 
@@ -167,6 +181,8 @@ class _Resolver:
         self.outputs = {output.name.lower(): output for output in definitions.outputs}
         self.schemas: dict[str, StructType] = {}  # of the boundaries resolved so far
         self.sources: list[SourceSpec] = []
+        self.tables = BatchTables(project.name, definitions.spark)
+        self.own_names = OwnNames({o.name for o in definitions.outputs if o.kind != "sink"}, definitions.spark)
         self.views: list[ResolvedView] = []
         self.failed: set[str] = set()
         self.errors: list[ProjectError] = []
@@ -184,8 +200,10 @@ class _Resolver:
                 else:
                     self._resolve(output)
         used = {leaf for view in self.views for leaf in view.reads}
+        tables = {handle: table for handle, table in sorted(self.tables.found.items()) if handle in used}
         sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
-        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes())
+        sources += [table.spec for table in tables.values()]
+        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes(), tables)
         return resolved, self.errors + disagreements(sources)
 
     def _notes(self) -> dict[str, tuple[str, ...]]:
@@ -290,13 +308,23 @@ class _Resolver:
     ) -> FlowPlan:
         with _translated(flow, self.project, output.name, users_code=False), _conf(self.spark, flow.spark_conf):
             query = query.in_order(schema, flow).fitted(declared, flow)
-            plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
+            plan = flow_plan(
+                flow.name,
+                query.analysed,
+                query.optimised,
+                self.spark,
+                output.name,
+                flow.location,
+                self.tables,
+                streaming=output.kind != "materialized_view",
+            )
             leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
             return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
 
     def _declared(self, leaf: str) -> str:
         """The name of a leaf as it was declared, because Spark ignores case."""
-        return leaf if leaf in self.reads.sources else self.outputs[leaf.lower()].name
+        is_own = leaf in self.reads.sources or leaf in self.tables.found
+        return leaf if is_own else self.outputs[leaf.lower()].name
 
     def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
         """The flow's query, analysed. What it reads is resolved on the way: each attempt registers one more name."""
@@ -308,11 +336,17 @@ class _Resolver:
             self.reads.streaming_now = streaming
             try:
                 with _translated(flow, self.project, flow.target, users_code=True), _conf(self.spark, flow.spark_conf):
-                    return _analyse(flow, self.spark)
+                    query = _analyse(flow, self.spark)
+                    if (name := self.own_names.read_from_catalog(query.analysed)) is not None:
+                        raise _Missing(name, flow.location)
+                    return query
             except _Missing as error:
                 if error.name.lower() in missing:  # it has been registered, but Spark still does not find it
                     raise ProjectError(
-                        f"{error.name} cannot be read here", view=flow.target, location=error.location
+                        f"{error.name} cannot be read here",
+                        f"A view of the project is read by its name alone: write {error.name} without catalog and database.",
+                        view=flow.target,
+                        location=error.location,
                     ) from None
                 missing.add(error.name.lower())
                 self._provide(error.name, streaming, flow, error.location)
@@ -556,6 +590,14 @@ def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code
         if condition == "TABLE_OR_VIEW_NOT_FOUND":
             name = str(parameters["relationName"]).replace("`", "")
             raise _Missing(name, location) from None
+        if condition == _NO_CATALOG:
+            name = str(parameters.get("identifier")).replace("`", "")
+            raise ProjectError(
+                f"{name} is not defined in this project, and Spark has no catalog {name.partition('.')[0]}",
+                f"Put spark.sql.catalog.{name.partition('.')[0]} and its settings under configuration: in {project.spec_file.name}.",
+                view=view,
+                location=location,
+            ) from None
         if condition == _NOT_STREAMING:
             raise NotStreaming(
                 f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",

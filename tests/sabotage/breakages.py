@@ -16,6 +16,7 @@ from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.storage_breakages import STORAGE
+from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
@@ -29,6 +30,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *KAFKA,
     *TLS,
     *READERS,
+    *TABLE_BREAKAGES,
     *ENGINE,
     *FAULTS,
     *GENERATED,
