@@ -20,6 +20,7 @@ import pyarrow as pa
 import xxhash
 
 from base.options import Mode
+from engine.model.python_call import PythonCall, PythonFunction
 
 Column = int
 Types = tuple[pa.DataType, ...]
@@ -117,6 +118,19 @@ class Map(NodeBase):
         (rows,) = inputs
         assert tuple(p.type for p in self.projections) == self.types
         assert _columns_exist((p.column for p in self.projections), rows)
+
+
+@dataclass(frozen=True)
+class PythonMap(NodeBase):
+    """Calls functions of the user's for every row. The output has the input's columns, then one column per call."""
+
+    calls: tuple[PythonCall, ...]
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert self.calls and self.types == (*rows, *(call.type for call in self.calls))
+        assert all(call.functions and len(call.keywords) <= len(call.arguments) for call in self.calls)
+        assert _columns_exist((column for call in self.calls for column in call.arguments), rows)
 
 
 @dataclass(frozen=True)
@@ -530,7 +544,7 @@ class Output(NodeBase):
 
 
 Node = (
-    Source | LastByKey | Constant | Map | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
+    Source | LastByKey | Constant | Map | PythonMap | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
     | Sessions | View | Output
 )  # fmt: skip
@@ -576,7 +590,7 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall):
-        plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall | PythonCall | PythonFunction):
+        plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.compare}
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value

@@ -143,7 +143,7 @@ _IMPURE_TODAY = (
     "and an id from its key or a hash of its columns."
 )
 _USER_CODE = {
-    "PythonUDF": "a Python UDF", "PythonUDAF": "a Python UDAF", "PythonUDTF": "a Python UDTF",
+    "PythonUDAF": "a Python UDAF", "PythonUDTF": "a Python UDTF",
     "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
     "ScalaUDAF": "a Java or Scala UDAF", "ScalaAggregator": "a Java or Scala aggregator",
     "MapInPandas": "mapInPandas", "MapInArrow": "mapInArrow", "FlatMapGroupsInPandas": "applyInPandas",
@@ -180,7 +180,18 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         found += [
             UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
         ]
+    if "PythonUDF" in kinds:
+        found += [
+            UnsupportedError(f"the Python function {name} is marked as not deterministic", _IMPURE_TODAY, view=view, location=location)
+            for name in _not_deterministic(text)
+        ]
     raise_all(found)
+
+
+def _not_deterministic(text: str) -> list[str]:
+    """The names of the functions in Python that are not deterministic, in a plan's `toJSON`."""
+    functions = (node for node in walk_all(parse(text)) if node.kind == "PythonUDF")
+    return sorted({str(node["name"]) for node in functions if not node["udfDeterministic"]})
 
 
 def check_sessions(analysed: Any, text: str, optimised: Any, tree: TreeNode, view: str, location: Location) -> None:
