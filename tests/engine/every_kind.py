@@ -33,6 +33,7 @@ from engine.model.circuit import (
     OuterJoin,
     Output,
     PartialAggregate,
+    PythonMap,
     Replicate,
     ScalarMap,
     ScalarValue,
@@ -48,6 +49,7 @@ from engine.model.circuit import (
     WindowCall,
 )
 from engine.run.exchange import to_buffer
+from tests.engine.python_calls import python_call
 from tests.engine.zsets import TYPES, Rows, plus, to_table
 
 LONG, TEXT = TYPES
@@ -61,6 +63,7 @@ PARTITIONS = {
     "often": 1, "counted": 2, "turned": 1, "three": 1, "between": 2, "common": 1,
     "whole": 1,
     "elements": 1, "places": 2, "sessions": 1, "visits": 2,
+    "called": 1, "joined": 2,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -119,6 +122,7 @@ def every_kind() -> Circuit:
     _values_of_subqueries(make, left, log)
     _generated(make, left, log)
     _sessions(make, left, log)
+    _python(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -267,6 +271,17 @@ def _sessions(make: _Nodes, left: int, log: int) -> None:
         seconds = tuple(Expression(f"epoch_us(struct_extract(c1, '{end}'))", LONG) for end in ("start", "end"))
         plain = make.add(Map((merged,), (TEXT, LONG, LONG), None, (column(0, TEXT), *seconds)))
         make.view(plain, name, ("word", "start", "end"), "changelog")
+
+
+def _python(make: _Nodes, left: int, log: int) -> None:
+    """Two functions beside each other, by way of Arrow and of pickles; over rows that only grow, and rows that retract."""
+    calls = (
+        python_call("row", lambda number: None if number is None else number * 2, LONG, 0),
+        python_call("pickled row", lambda *values: repr(values), TEXT, 1, 0),
+    )
+    for below, name in ((left, "called"), (log, "joined")):
+        called = make.add(PythonMap((below,), (*TYPES, LONG, TEXT), calls))
+        make.view(called, name, ("id", "word", "double", "text"), "append" if name == "called" else "changelog")
 
 
 @dataclass(frozen=True)

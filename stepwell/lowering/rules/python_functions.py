@@ -13,7 +13,7 @@ from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, passed_on
-from stepwell.lowering.trees import attribute, canonical, expression_id
+from stepwell.lowering.trees import attribute, canonical, expression_id, literal
 from stepwell.planning.python_functions import PROMISE, SCALAR_FORMS
 
 
@@ -21,7 +21,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     child = context.lower(node.children[0])
     udfs: list[TreeNode] = node["udfs"]
     chains = [_chain(udf) for udf in udfs]
-    arguments = {canonical(tree): tree for _, trees, _ in chains for tree in trees}
+    arguments = {canonical(tree): _typed(tree) for _, trees, _ in chains for tree in trees}
     below, places = context.compute(child, list(arguments.values()))
     column_of = dict(zip(arguments, places, strict=True))
     calls = []
@@ -49,6 +49,11 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     columns = (*below.columns, *(identifier for identifier, _ in made))
     outputs = (*passed_on(below.outputs), *(Output(id_, attribute(id_, "", type_)) for id_, type_ in made))
     return Relation(index, columns, outputs)
+
+
+def _typed(tree: TreeNode) -> TreeNode:
+    """A NULL without a type as one of a type that a column can have: a function gets None for both."""
+    return literal(None, "boolean") if tree.kind == "Literal" and tree["dataType"] == "void" else tree
 
 
 def _chain(udf: TreeNode) -> tuple[tuple[PythonFunction, ...], tuple[TreeNode, ...], tuple[str, ...]]:

@@ -25,6 +25,7 @@ from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
 from tests.engine.zsets import Rows, plus, to_table
+from tests.stepwell.lowering import python_functions
 from tests.stepwell.lowering.projects import Query, Workbench
 
 TABLES = {
@@ -36,6 +37,7 @@ WORKERS = (2, 3, 5)
 """Each query runs with one of these numbers, because all three would take a minute and a half longer. `make fuzz` draws others."""
 
 QUERIES: dict[str, Query] = {
+    **python_functions.QUERIES,
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
     "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
