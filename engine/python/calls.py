@@ -31,7 +31,8 @@ _IMPORT_TODAY = (
     "Install it on every host. A module of the project itself is sent along with the function if it is imported at the head of the file in "
     "which the function stands, and not within the function."
 )
-_NOT_THE_USERS = ("pyspark", "pyarrow", "cloudpickle", "py4j")
+_NOT_THE_USERS = ("pyspark", "pyarrow")
+"""The packages whose lines say nothing to the user: they call the function and convert its results."""
 
 
 def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
@@ -122,8 +123,7 @@ def _line_of(call: PythonCall, error: BaseException) -> str | None:
 
 def _is_ours(filename: str) -> bool:
     parts = Path(filename).parts
-    is_library = "site-packages" in parts and parts[parts.index("site-packages") + 1 :][0].split(".")[0] in _NOT_THE_USERS
-    return is_library or Path(filename).is_relative_to(_ROOM) or "pyspark.zip" in parts
+    return Path(filename).is_relative_to(_ROOM) or any(part.removesuffix(".zip") in _NOT_THE_USERS for part in parts)
 
 
 _ROOM = Path(engine.__file__).parent

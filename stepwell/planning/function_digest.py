@@ -11,6 +11,7 @@ release that computes something else is not noticed.
 
 from __future__ import annotations
 
+import copyreg
 import dis
 import functools
 import hashlib
@@ -189,7 +190,8 @@ class _Digests:
         if (wrapped := getattr(value, "__wrapped__", None)) is not None and callable(value):
             return self._parts("wrapper", (type(value), wrapped))  # such as functools.lru_cache
         try:
-            reduced = value.__reduce_ex__(4)
+            reduce = copyreg.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception as error:
             raise NoDigest(f"a {type(value).__module__}.{type(value).__qualname__} ({error})") from error
         if isinstance(reduced, str):

@@ -6,7 +6,9 @@ that workers on other hosts need no file of the project. What a worker could not
 
 from __future__ import annotations
 
+import functools
 import inspect
+import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,9 +18,10 @@ from typing import Any
 from pyspark import Accumulator
 from pyspark.cloudpickle import cloudpickle
 from pyspark.core.broadcast import Broadcast
-from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
+from pyspark.serializers import CPickleSerializer
 
 from engine.model.python_call import PythonForm, PythonFunction
+from engine.python.rebuilt import cached
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.errors import Location, UnsupportedError
 from stepwell.planning.function_digest import NoDigest, digest_of, is_installed
@@ -69,7 +72,7 @@ def _function(name: str, pickled: bytes, view: str, location: Location) -> Pytho
     try:
         digest = digest_of(function, _reason)
         with _sent_along():
-            sent = CloudPickleSerializer().dumps(command)
+            sent = _pickle(command)
     except NoDigest as error:
         raise refusal(
             f"refers to {error.what}, of which Stepwell cannot tell whether it has changed",
@@ -94,6 +97,22 @@ def _reason(value: object) -> str | None:
     if isinstance(value, Broadcast):
         return "a broadcast variable"
     return None
+
+
+class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Also sends a function of the project's behind `functools.lru_cache`, whose pickle would be the name of the file's module."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, functools._lru_cache_wrapper) and not is_installed(str(value.__module__)):
+            parameters = value.cache_parameters()
+            return cached, (value.__wrapped__, parameters["maxsize"], parameters["typed"])
+        return super().reducer_override(value)
+
+
+def _pickle(command: Any) -> bytes:
+    with io.BytesIO() as file:
+        _Pickler(file).dump(command)
+        return file.getvalue()
 
 
 @contextmanager

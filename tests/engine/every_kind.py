@@ -276,8 +276,8 @@ def _sessions(make: _Nodes, left: int, log: int) -> None:
 def _python(make: _Nodes, left: int, log: int) -> None:
     """Two functions beside each other, by way of Arrow and of pickles; over rows that only grow, and rows that retract."""
     calls = (
-        python_call("row", lambda number: None if number is None else number * 2, LONG, 0),
-        python_call("pickled row", lambda *values: repr(values), TEXT, 1, 0),
+        python_call("row", lambda number: None if number is None else number * 2, LONG, 0, digest="a"),
+        python_call("pickled row", lambda *values: repr(values), TEXT, 1, 0, digest="b"),
     )
     for below, name in ((left, "called"), (log, "joined")):
         called = make.add(PythonMap((below,), (*TYPES, LONG, TEXT), calls))

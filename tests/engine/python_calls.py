@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import xxhash
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -18,9 +19,10 @@ SETTINGS = (
 
 
 def python_call(
-    form: PythonForm, function: Callable[..., Any], type_: pa.DataType, *arguments: int, keywords: tuple[str, ...] = ()
+    form: PythonForm, function: Callable[..., Any], type_: pa.DataType, *arguments: int, keywords: tuple[str, ...] = (), digest: str = ""
 ) -> PythonCall:
+    """With its own pickle's hash as digest, if none is given."""
     code = function.__code__
     pickled = CloudPickleSerializer().dumps((function, from_arrow_type(type_)))
-    made = PythonFunction(f"digest of {form}", function.__name__, f"functions.py:{code.co_firstlineno}", pickled)
+    made = PythonFunction(digest or xxhash.xxh3_128_hexdigest(pickled), function.__name__, f"functions.py:{code.co_firstlineno}", pickled)
     return PythonCall((made,), form, arguments, keywords, type_, SETTINGS)
