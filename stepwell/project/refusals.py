@@ -143,13 +143,16 @@ _IMPURE_TODAY = (
     "and an id from its key or a hash of its columns."
 )
 _USER_CODE = {
-    "PythonUDAF": "a Python UDAF", "PythonUDTF": "a Python UDTF",
+    "PythonUDAF": "an aggregate function in Python (a pandas_udf or arrow_udf over a group)", "PythonUDTF": "a Python UDTF",
     "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
     "ScalaUDAF": "a Java or Scala UDAF", "ScalaAggregator": "a Java or Scala aggregator",
     "MapInPandas": "mapInPandas", "MapInArrow": "mapInArrow", "FlatMapGroupsInPandas": "applyInPandas",
     "FlatMapCoGroupsInPandas": "cogroup().applyInPandas", "PythonDataSource": "a Python data source",
 }  # fmt: skip
-_USER_CODE_TODAY = "Write it with Spark's own functions, or do it in a service between two topics."
+_USER_CODE_TODAY = (
+    "Write it with Spark's own functions and with Python functions of one row (@udf, @pandas_udf, @arrow_udf), or do it in a service between "
+    "two topics."
+)
 _SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
 _RECURSION = {"UnionLoop": "a recursive query (WITH RECURSIVE)"}
 _RECURSION_TODAY = (

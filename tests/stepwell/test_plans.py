@@ -234,7 +234,12 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path, spark: SparkSession)
 
 
 PYTHON = [
-    ("spark.table('flights').select(F.udf(lambda x: x)('dest'))", r"a Python UDF is not supported"),
+    (
+        "spark.table('flights').groupBy('dest').agg(F.pandas_udf(lambda s: 1, 'int', F.PandasUDFType.GROUPED_AGG)('delay'))",
+        r"an aggregate function in Python .* is not supported\n.*@pandas_udf",
+    ),
+    ("spark.table('flights').mapInPandas(lambda batches: batches, 'dest string')", r"mapInPandas is not supported"),
+    ("spark.table('flights').groupBy('dest').applyInPandas(lambda df: df, 'dest string')", r"applyInPandas is not supported"),
     ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
     ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
     (
