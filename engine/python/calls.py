@@ -61,8 +61,23 @@ def _evaluated(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
     if call.form == "pickled row":
         return _of_rows(call, runner, arguments)
     batches = arguments.to_batches(max_chunksize=BATCH_ROWS_MAX)
-    made = [batch.column(0) for batch in runner(iter(batches))]
+    made = _by_halves(runner, batches) if call.form == "row" else [batch.column(0) for batch in runner(iter(batches))]
     return pa.chunked_array([chunk.cast(call.type) for chunk in made], type=call.type)
+
+
+def _by_halves(runner: spark_worker.Runner, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:
+    """The results of a function of one row. Spark makes one array of a batch's results, and whether it accepts one (a 0 for BOOLEAN) can depend
+    on the others. Which rows are in a batch depends on the layout, so a row counts that Spark accepts alone."""
+    made: list[pa.Array] = []
+    for batch in batches:
+        try:
+            made += [result.column(0) for result in runner(iter([batch]))]
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if batch.num_rows == 1:
+                raise
+            half = batch.num_rows // 2
+            made += _by_halves(runner, [batch.slice(0, half), batch.slice(half)])
+    return made
 
 
 def _of_rows(call: PythonCall, runner: spark_worker.Runner, arguments: pa.Table) -> pa.ChunkedArray:

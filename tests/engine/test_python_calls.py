@@ -79,6 +79,11 @@ def test_a_result_stands_in_its_row_whatever_the_batches_are(monkeypatch: pytest
         assert found == (["1 a", "2 b", "5 e"] if function is text_of_row else ["a", "b", "e"]), form
 
 
+def test_the_other_rows_of_a_batch_decide_nothing() -> None:
+    call = python_call("row", lambda number: number == 1 or (None if number is None else 0), pa.bool_(), 0)
+    assert results(call, ROWS).to_pylist() == [True, False, None, False, False]
+
+
 def test_rows_keep_their_columns_and_weights() -> None:
     call = python_call("row", lambda more, number: None if number is None else number + more, LONG, 0, 0, keywords=("number",))
     node = PythonMap((0,), (LONG, TEXT, LONG), (call,))
