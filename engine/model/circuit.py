@@ -590,7 +590,9 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall | PythonCall | PythonFunction):
+    if isinstance(
+        value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall | PythonCall | PythonFunction
+    ):
         plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.compare}
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value

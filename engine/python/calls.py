@@ -51,7 +51,9 @@ def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
 
 def _arguments(call: PythonCall, table: pa.Table) -> pa.Table:
     """The columns of the arguments. Without arguments a column stands for the number of rows."""
-    columns = [table.column(column) for column in call.arguments] or [pa.chunked_array([pa.nulls(table.num_rows, pa.int8())])]
+    columns = [table.column(column) for column in call.arguments] or [
+        pa.chunked_array([pa.nulls(table.num_rows, pa.int8())])
+    ]
     names = [f"_{place}" for place in range(len(columns))]
     return pa.Table.from_arrays(columns, names=names).combine_chunks()
 

@@ -1,8 +1,8 @@
 """The digest of a function of the user's: what a circuit keeps of it.
 
-Guarantees: the digest is a function of what the function does. It is the same in every process, whatever the lines, the comments, the names and
-the docstrings are, and it changes with the code, its constants, its defaults, and everything of the project that the code reads: other functions,
-classes and values, by closures and global names, also in modules of the project.
+Guarantees: the digest is a function of what the function does. It is the same in every process, whatever the lines, the comments, the names
+and the docstrings are. It changes with the code, its constants, its defaults, and everything of the project that the code reads: other
+functions, classes and values, by closures and global names, also in modules of the project.
 
 A pickle would not do. It has the number of each line and the path of each file, and it differs between processes for equal sets. The bytecode is
 that of one minor version of Python, so another one is a change of every function. Libraries count by the names that a function reads of them: a
@@ -26,7 +26,16 @@ from typing import Any
 _BYTES = 16
 
 _NO_CONTENT = frozenset(
-    {"__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__", "_abc_impl"}
+    {
+        "__module__",
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "_abc_impl",
+    }
 )
 """Entries of a class that say where it stands, or that Python makes anew."""
 
@@ -149,7 +158,11 @@ class _Digests:
             else:
                 found.append((name, names[name]))
         for name in sorted(_imported_by(code)):
-            if (module := sys.modules.get(name)) is not None and not is_installed(name) and getattr(module, "__file__", None):
+            if (
+                (module := sys.modules.get(name)) is not None
+                and not is_installed(name)
+                and getattr(module, "__file__", None)
+            ):
                 found.append(("import", name, Path(module.__file__ or "").read_bytes()))
             else:
                 found.append(("import", name))
@@ -259,4 +272,6 @@ def _attributes_of(code: types.CodeType) -> frozenset[str]:
 
 
 def _loads_first_constant(code: types.CodeType) -> bool:
-    return any(instruction.opcode in dis.hasconst and instruction.arg == 0 for instruction in dis.get_instructions(code))
+    return any(
+        instruction.opcode in dis.hasconst and instruction.arg == 0 for instruction in dis.get_instructions(code)
+    )

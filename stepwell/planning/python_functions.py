@@ -138,7 +138,7 @@ def _place(function: Callable[..., Any]) -> str:
     found: Any = inspect.unwrap(function)
     while (inner := getattr(found, "func", None)) is not None:
         found = inner  # functools.partial
-    code = getattr(found, "__code__", None) or getattr(getattr(type(found), "__call__", None), "__code__", None)
+    code = getattr(found, "__code__", None) or getattr(vars(type(found)).get("__call__"), "__code__", None)
     if code is None:
         return ""
     file = Path(code.co_filename)

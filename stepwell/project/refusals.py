@@ -185,7 +185,12 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         ]
     if "PythonUDF" in kinds:
         found += [
-            UnsupportedError(f"the Python function {name} is marked as not deterministic", _IMPURE_TODAY, view=view, location=location)
+            UnsupportedError(
+                f"the Python function {name} is marked as not deterministic",
+                _IMPURE_TODAY,
+                view=view,
+                location=location,
+            )
             for name in _not_deterministic(text)
         ]
     raise_all(found)

@@ -1,4 +1,4 @@
-"""Functions in Python in a whole pipeline: the batch answer for any number of workers and after crashes, and what an error of a function does."""
+"""Functions in Python in a whole pipeline: the batch answer for any number of workers and after crashes, and what a function's error does."""
 
 from __future__ import annotations
 

@@ -19,10 +19,17 @@ SETTINGS = (
 
 
 def python_call(
-    form: PythonForm, function: Callable[..., Any], type_: pa.DataType, *arguments: int, keywords: tuple[str, ...] = (), digest: str = ""
+    form: PythonForm,
+    function: Callable[..., Any],
+    type_: pa.DataType,
+    *arguments: int,
+    keywords: tuple[str, ...] = (),
+    digest: str = "",
 ) -> PythonCall:
     """With its own pickle's hash as digest, if none is given."""
     code = function.__code__
     pickled = CloudPickleSerializer().dumps((function, from_arrow_type(type_)))
-    made = PythonFunction(digest or xxhash.xxh3_128_hexdigest(pickled), function.__name__, f"functions.py:{code.co_firstlineno}", pickled)
+    made = PythonFunction(
+        digest or xxhash.xxh3_128_hexdigest(pickled), function.__name__, f"functions.py:{code.co_firstlineno}", pickled
+    )
     return PythonCall((made,), form, arguments, keywords, type_, SETTINGS)

@@ -85,7 +85,9 @@ def test_the_other_rows_of_a_batch_decide_nothing() -> None:
 
 
 def test_rows_keep_their_columns_and_weights() -> None:
-    call = python_call("row", lambda more, number: None if number is None else number + more, LONG, 0, 0, keywords=("number",))
+    call = python_call(
+        "row", lambda more, number: None if number is None else number + more, LONG, 0, 0, keywords=("number",)
+    )
     node = PythonMap((0,), (LONG, TEXT, LONG), (call,))
     found = _mapped(node, zset.build(ROWS.columns, pa.array([1, -1, 2, -3, 1]).to_numpy()))
     assert found.column("c2").to_pylist() == [2, 4, None, 8, 10]

@@ -532,7 +532,11 @@ def python_function(m: Maker) -> Made:
     """A function in Python in a projection, and sometimes in a filter."""
     source, scope, relation = m.source()
     operands = [Expr(c.sql, c.type) for c in scope if not c.loose and c.type in python_functions.TYPES][:3]
-    made = Expr(f"{python_functions.NAME}({', '.join(f'{{{place}}}' for place in range(len(operands)))})", "string", tuple(operands))
+    made = Expr(
+        f"{python_functions.NAME}({', '.join(f'{{{place}}}' for place in range(len(operands)))})",
+        "string",
+        tuple(operands),
+    )
     where = (Expr("{0} > '(1'", "boolean", (made,)),) if m.maybe(0.3) else ()
     return m.made([*m.columns_of(scope), (made, Column("", "string"))], source, _key_of(source, relation), where=where)
 

@@ -73,7 +73,10 @@ ALIKE = {
 }
 OTHER = {
     "code": ("twice(x) * by +", "twice(x) + by *"),
-    "a constant": ("x in SEEN or PATTERN.match(str(x)) or x in {'p', 'q'}".replace("'", '"'), 'x in SEEN or PATTERN.match(str(x)) or x in {"p"}'),
+    "a constant": (
+        "x in SEEN or PATTERN.match(str(x)) or x in {'p', 'q'}".replace("'", '"'),
+        'x in SEEN or PATTERN.match(str(x)) or x in {"p"}',
+    ),
     "a default": ("more=2", "more=3"),
     "a closure": ("made(7)", "made(8)"),
     "a global value": ('"a": 1.5', '"a": 1.25'),
@@ -114,7 +117,9 @@ def digests(root: Path, changes: dict[str, tuple[str, str]], seed: str) -> dict[
         (folder / "helpers.py").write_text(HELPERS.replace(old, new) if old else HELPERS)
     folders = [str(root / str(number)) for number in range(1 + len(changes))]
     command = [sys.executable, "-c", CODE, *folders]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONHASHSEED": seed, "PATH": ""}, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={"PYTHONHASHSEED": seed, "PATH": ""}, check=False
+    )
     assert done.returncode == 0, done.stderr
     return dict(zip(["", *changes], done.stdout.split(), strict=True))
 

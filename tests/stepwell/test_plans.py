@@ -239,7 +239,10 @@ PYTHON = [
         r"an aggregate function in Python .* is not supported\n.*@pandas_udf",
     ),
     ("spark.table('flights').mapInPandas(lambda batches: batches, 'dest string')", r"mapInPandas is not supported"),
-    ("spark.table('flights').groupBy('dest').applyInPandas(lambda df: df, 'dest string')", r"applyInPandas is not supported"),
+    (
+        "spark.table('flights').groupBy('dest').applyInPandas(lambda df: df, 'dest string')",
+        r"applyInPandas is not supported",
+    ),
     ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
     ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
     (

@@ -65,7 +65,10 @@ def test_a_function_of_a_file_is_called_in_views_of_python_and_of_sql(tmp_path: 
 
 
 def test_a_plan_with_functions_is_kept_and_recognised(tmp_path: Path, spark: SparkSession) -> None:
-    made = [resolved(tmp_path / name, spark, text) for name, text in (("one", DEFINITIONS), ("two", f"# moved\n\n{DEFINITIONS}"))]
+    made = [
+        resolved(tmp_path / name, spark, text)
+        for name, text in (("one", DEFINITIONS), ("two", f"# moved\n\n{DEFINITIONS}"))
+    ]
     plans = [planned(found, lower(found)) for found in made]
     assert plans[0].is_same(plans[1])
     assert functions_of(made[0])[0].pickled != functions_of(made[1])[0].pickled  # they have the numbers of lines
@@ -81,12 +84,14 @@ def test_a_plan_with_functions_is_kept_and_recognised(tmp_path: Path, spark: Spa
 
 def test_dry_run_says_what_the_user_promises(tmp_path: Path, spark: SparkSession) -> None:
     text = describe(resolved(tmp_path, spark)).text()
-    assert "note: Python functions run in it (least(least)). Each must give the same result whenever it is called" in text
+    assert (
+        "note: Python functions run in it (least(least)). Each must give the same result whenever it is called" in text
+    )
     assert "least(least) of c1" in text
 
 
 REFUSED = {
-    "F.udf(lambda v: random.random(), 'double').asNondeterministic()('v')": r"the Python function <lambda> is marked as not deterministic\n.*replay",
+    "F.udf(lambda v: random.random(), 'double').asNondeterministic()('v')": r"function <lambda> is marked as not deterministic\n.*replay",
     "F.udf(lambda v: LOCK, 'string')('v')": r"a cannot be pickled|cannot pickle",
     "F.udf(lambda v: TOTAL.add(1), 'string')('v')": r"refers to an accumulator, whose sum would count replayed rows twice",
     "F.udf(lambda v: KNOWN.value, 'string')('v')": r"cannot be read back from its pickle: .*\n.*no broadcast variable",
@@ -111,7 +116,9 @@ def test_what_a_worker_could_not_run_is_refused_with_its_place(
     for (column, says), error in zip(REFUSED.items(), errors, strict=True):
         assert re.search(says, str(error)), (column, str(error))
         assert error.location is not None and str(error.location).startswith("transformations/a.py:"), column
-    assert sum(isinstance(error, UnsupportedError) for error in errors) == len(REFUSED) - 1  # Spark itself refuses the lock
+    assert (
+        sum(isinstance(error, UnsupportedError) for error in errors) == len(REFUSED) - 1
+    )  # Spark itself refuses the lock
 
 
 def test_a_module_of_the_project_is_sent_and_one_of_a_library_is_not(
@@ -119,11 +126,20 @@ def test_a_module_of_the_project_is_sent_and_one_of_a_library_is_not(
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "sent_along.py").write_text("import functools\n@functools.cache\ndef cached(v):\n    return v + 1\n")
-    text = f"{HEAD}\nimport json\nimport sent_along\n" + (
-        "@dp.materialized_view\ndef a(): return spark.table('t').select(F.udf(lambda v: json.dumps(sent_along.cached(v)), 'string')('v').alias('x'))\n"
-    )
+    text = f"""{HEAD}
+import json
+import sent_along
+f = F.udf(lambda v: json.dumps(sent_along.cached(v)), 'string')
+
+@dp.materialized_view
+def a(): return spark.table('t').select(f('v').alias('x'))
+"""
     (function,) = functions_of(resolved(tmp_path, spark, text, SOURCE))
     del sys.modules["sent_along"]
     (tmp_path / "sent_along.py").unlink()
-    assert pickle.loads(function.pickled)[0](1) == "2"
+    try:
+        call, _ = pickle.loads(function.pickled)
+    except ModuleNotFoundError as missing:
+        pytest.fail(f"a worker without the project's files: {missing}")
+    assert call(1) == "2"
     assert b"JSONEncoder" not in function.pickled

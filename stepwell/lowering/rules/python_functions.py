@@ -1,7 +1,7 @@
 """BatchEvalPython and ArrowEvalPython: Spark takes the user's functions in Python out of expressions, into nodes of their own.
 
-Such a node gives each row of its child, and the results of its functions beside it. A function whose only argument is the result of another one is
-called with what that one returned, without a conversion between the two, as Spark does it.
+Such a node gives each row of its child, and the results of its functions beside it. A function whose only argument is the result of another one
+is called with what that one returned, without a conversion between the two, as Spark does it.
 """
 
 from __future__ import annotations

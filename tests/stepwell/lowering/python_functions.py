@@ -105,13 +105,19 @@ QUERIES: dict[str, Query] = {
     ),
     "python: in a filter": lambda spark: spark.table("t").where((shifted("b") > 8) & F.col("a").isNotNull()),
     "python: in a condition of a join": lambda spark: (
-        spark.table("t").join(spark.table("u"), shifted(spark.table("t")["a"]) == spark.table("u")["c"] + 7).select("b", "c")
+        spark.table("t")
+        .join(spark.table("u"), shifted(spark.table("t")["a"]) == spark.table("u")["c"] + 7)
+        .select("b", "c")
     ),
-    "python: of columns of two tables": _registered("SELECT t.b, u.c FROM t JOIN u ON t.a = u.a AND shifted(t.b, u.c) > 3"),
+    "python: of columns of two tables": _registered(
+        "SELECT t.b, u.c FROM t JOIN u ON t.a = u.a AND shifted(t.b, u.c) > 3"
+    ),
     "python: as a key, and over an aggregate": _registered(
         "SELECT shifted(a) AS k, joined(sum(shifted(b)), count(*)) AS x FROM t GROUP BY shifted(a) HAVING shifted(count(*)) > 8"
     ),
-    "python: by names of parameters": _registered("SELECT shifted(b, by => a) AS x, shifted(by => a, x => b) AS y FROM t"),
+    "python: by names of parameters": _registered(
+        "SELECT shifted(b, by => a) AS x, shifted(by => a, x => b) AS y FROM t"
+    ),
     "python: of constants": _registered("SELECT shifted(1L) AS x, joined('a', NULL, 1.5BD) AS y, s FROM t"),
     "python: in subqueries": _registered(
         "SELECT a, s FROM t WHERE shifted(b) IN (SELECT shifted(c) FROM u) AND b < (SELECT max(shifted(c)) FROM u)"

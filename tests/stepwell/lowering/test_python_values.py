@@ -27,18 +27,67 @@ from tests.stepwell.lowering.projects import Workbench
 UTC = datetime.UTC
 
 TYPES = (
-    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(5,2)", "decimal(38,10)", "string", "binary", "date"),
-    *("timestamp", "timestamp_ntz", "interval day to second", "array<int>", "array<string>", "array<date>", "array<array<int>>"),
+    *(
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "decimal(5,2)",
+        "decimal(38,10)",
+        "string",
+        "binary",
+        "date",
+    ),
+    *(
+        "timestamp",
+        "timestamp_ntz",
+        "interval day to second",
+        "array<int>",
+        "array<string>",
+        "array<date>",
+        "array<array<int>>",
+    ),
     *("map<string,int>", "map<string,date>", "struct<a:int,b:string>", "struct<a:date,b:int>", "array<struct<a:int>>"),
 )
 
 RETURNED: list[Any] = [
     *(None, True, 0, 5, 300, 70000, -129, 2**31, 2**40, 2**63, -(2**63), 1.5, 1e300, float("nan"), float("-inf"), 1e7),
     *("x", "", "1", b"ab", bytearray(b"\xff"), Decimal("1.505"), Decimal("1E+3"), Decimal("99999.99"), Decimal("NaN")),
-    *([1, 2], [1, "a", None], (1, 2), {"a": 1}, {1: 2}, {}, [], (), {"a": None}, [[1], [2]], {1, 2}, [True], [1.0], ["a"], {"a": "b"}),
-    *(array.array("i", [1, 2]), array.array("d", [1.5]), complex(1, 2), range(2), frozenset([1]), [Decimal("1.25"), 1.5, None, 2**70]),
+    *(
+        [1, 2],
+        [1, "a", None],
+        (1, 2),
+        {"a": 1},
+        {1: 2},
+        {},
+        [],
+        (),
+        {"a": None},
+        [[1], [2]],
+        {1, 2},
+        [True],
+        [1.0],
+        ["a"],
+        {"a": "b"},
+    ),
+    *(
+        array.array("i", [1, 2]),
+        array.array("d", [1.5]),
+        complex(1, 2),
+        range(2),
+        frozenset([1]),
+        [Decimal("1.25"), 1.5, None, 2**70],
+    ),
     *(datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.datetime(2020, 1, 2, tzinfo=UTC)),
-    *(datetime.timedelta(days=1, microseconds=5), datetime.time(1, 2), [datetime.date(2020, 1, 2)], {"k": datetime.date(1, 1, 1)}),
+    *(
+        datetime.timedelta(days=1, microseconds=5),
+        datetime.time(1, 2),
+        [datetime.date(2020, 1, 2)],
+        {"k": datetime.date(1, 1, 1)},
+    ),
     *(Row(a=1, b="x"), Row(b="x", a=1), np.int64(3), np.float64(2.5), np.array([1, 2])),
 ]
 """What functions return, whatever their type is."""
@@ -75,7 +124,9 @@ def table(columns: dict[str, list[Any]]) -> pa.Table:
             return [plain(item) for item in value]
         return list(value.items()) if isinstance(value, dict) else value
 
-    arrays = (pa.array([plain(v) for v in values], field.type) for values, field in zip(columns.values(), schema, strict=True))
+    arrays = (
+        pa.array([plain(v) for v in values], field.type) for values, field in zip(columns.values(), schema, strict=True)
+    )
     return pa.table(list(arrays), names=schema.names)
 
 
@@ -125,11 +176,17 @@ def _of_spark(value: Any) -> Any:
 def test_a_result_becomes_what_spark_makes_of_it(spark: SparkSession) -> None:
     """For each type, every value that we accept, in one job of Spark. What we refuse is left out, because a job that fails takes a second."""
     spark = spark.newSession()
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")  # a batch of several rows can refuse one that it accepts alone
+    spark.conf.set(
+        "spark.sql.execution.arrow.maxRecordsPerBatch", "1"
+    )  # a batch of several rows can refuse one that it accepts alone
     for use_arrow in (False, True):
-        functions = [F.udf(lambda place: None if place is None else RETURNED[place], ddl, useArrow=use_arrow) for ddl in TYPES]
+        functions = [
+            F.udf(lambda place: None if place is None else RETURNED[place], ddl, useArrow=use_arrow) for ddl in TYPES
+        ]
         bench = Workbench(spark).source("t", "i int")
-        circuit = lower(bench.view("v", lambda s, all_=functions: s.table("t").select(*(f("i") for f in all_))).project())
+        circuit = lower(
+            bench.view("v", lambda s, all_=functions: s.table("t").select(*(f("i") for f in all_))).project()
+        )
         (node,) = (node for node in circuit.nodes if isinstance(node, PythonMap))
         made = [[_alone(call, place) for place in range(len(RETURNED))] for call in node.calls]
         columns = []
@@ -143,7 +200,9 @@ def test_a_result_becomes_what_spark_makes_of_it(spark: SparkSession) -> None:
             assert list(map(repr, mine)) == [repr(row[number]) for row in answer], (ddl, use_arrow)
         if not use_arrow:
             refused = [RETURNED[place] for place, value in enumerate(made[TYPES.index("bigint")]) if value is FAILS]
-            assert all(isinstance(value, Row | np.generic | np.ndarray | range | datetime.datetime) for value in refused)
+            assert all(
+                isinstance(value, Row | np.generic | np.ndarray | range | datetime.datetime) for value in refused
+            )
             assert len(refused) == 7
 
 
@@ -175,7 +234,9 @@ def test_a_function_is_given_what_spark_gives_it(spark: SparkSession) -> None:
     def of_arrow(values: pa.Array) -> pa.Array:
         return pa.array([f"{values.type} {value!r}" for value in values.to_pylist()])
 
-    frame = spark.createDataFrame([tuple(values[row] for values in GIVEN.values()) for row in range(rows.num_rows)], ddl).coalesce(1)
+    frame = spark.createDataFrame(
+        [tuple(values[row] for values in GIVEN.values()) for row in range(rows.num_rows)], ddl
+    ).coalesce(1)
     functions = (
         F.udf(shown, "string", useArrow=False),
         F.udf(shown, "string", useArrow=True),
