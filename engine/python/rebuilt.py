@@ -1,4 +1,4 @@
-"""What a worker makes anew of an object in a function's pickle whose own pickle is only its name."""
+"""What a worker builds again of an object in a function's pickle whose own pickle is only its name."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _NO_CONTENT = frozenset(
         "_abc_impl",
     }
 )
-"""Entries of a class that say where it stands, or that Python makes anew."""
+"""Entries of a class that say where it stands, or that each process makes for itself."""
 
 _FOLDERS = ("site-packages", "dist-packages")
 """Where packages are installed."""
