@@ -20,7 +20,7 @@ import pyarrow as pa
 import xxhash
 
 from base.options import Mode
-from engine.model.python_call import PythonCall, PythonFunction
+from engine.model.python_call import OF_GROUPS, PythonCall, PythonFunction
 
 Column = int
 Types = tuple[pa.DataType, ...]
@@ -129,7 +129,8 @@ class PythonMap(NodeBase):
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
         assert self.calls and self.types == (*rows, *(call.type for call in self.calls))
-        assert all(call.functions and len(call.keywords) <= len(call.arguments) for call in self.calls)
+        assert all(call.functions for call in self.calls)
+        assert all(len(call.arguments) == 1 or call.form not in OF_GROUPS for call in self.calls)
         assert _columns_exist((column for call in self.calls for column in call.arguments), rows)
 
 

@@ -11,9 +11,17 @@ from typing import Literal
 
 import pyarrow as pa
 
-PythonForm = Literal["pickled row", "row", "pandas", "pandas iterator", "arrow", "arrow iterator"]
+PythonForm = Literal[
+    "pickled row", "row", "pandas", "pandas iterator", "arrow", "arrow iterator",
+    "pandas group", "pandas group iterator", "arrow group", "arrow group iterator",
+]  # fmt: skip
 """What a function is given, and gives: the values of one row (by way of Arrow, or of Spark's pickles, which convert a result of another type
-otherwise), pandas objects of a batch, Arrow arrays of a batch, or an iterator over the batches."""
+otherwise), pandas objects of a batch, Arrow arrays of a batch, or an iterator over the batches. A function of a group is given all rows of it,
+and gives one value."""
+
+OF_GROUPS: frozenset[PythonForm] = frozenset(
+    {"pandas group", "pandas group iterator", "arrow group", "arrow group iterator"}
+)
 
 
 @dataclass(frozen=True)
@@ -29,8 +37,9 @@ class PythonFunction:
 @dataclass(frozen=True)
 class PythonCall:
     """`functions`: the first is given the columns `arguments` of the input, and each other one what the one before it returned. `keywords`: for
-    the last of the arguments, the names of the parameters that they stand for. `settings`: the settings of Spark's that decide how values are
-    converted, sorted."""
+    the last of the arguments, the names of the parameters that they stand for. A function of a group has one argument: a column of lists of
+    structs, of which a list is a group, and a struct has the arguments for a row of it. `settings`: the settings of Spark's that decide how
+    values are converted, sorted."""
 
     functions: tuple[PythonFunction, ...]
     form: PythonForm

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import engine
 from engine.expressions.functions.function import shown
-from engine.model.python_call import PythonCall
+from engine.model.python_call import OF_GROUPS, PythonCall
 from engine.python import pickled_results, spark_worker
 from engine.python.errors import FunctionError, WrongResult
 
@@ -59,6 +59,8 @@ def _arguments(call: PythonCall, table: pa.Table) -> pa.Table:
 
 
 def _evaluated(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
+    if call.form in OF_GROUPS:
+        return _of_groups(call, arguments)
     runner = spark_worker.runner_of(call, tuple(arguments.schema.types))
     if call.form == "pickled row":
         return _of_rows(call, runner, arguments)
@@ -89,10 +91,25 @@ def _of_rows(call: PythonCall, runner: spark_worker.Runner, arguments: pa.Table)
     return pa.chunked_array([pa.array([convert(value) for value in runner(iter(rows))], type=call.type)])
 
 
+def _of_groups(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
+    """One result for each list of structs. No list is null or empty."""
+    (groups,) = arguments.columns
+    types = tuple(field.type for field in groups.type.value_type)
+    runner = spark_worker.runner_of(call, types)
+    names = [f"_{place}" for place in range(len(types))]
+
+    def batches() -> Iterator[list[pa.RecordBatch]]:
+        for group in groups:
+            yield [pa.RecordBatch.from_arrays(group.values.flatten(), names=names)]
+
+    made = [batch.column(0).cast(call.type) for batch in runner(batches())]
+    return pa.chunked_array(made, type=call.type)
+
+
 def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException) -> FunctionError:
     row = _first_failing(call, arguments)
     error = error if row is None else row[1]
-    where = "" if row is None else f" for the arguments {_shown(call, row[0])}"
+    where = "" if row is None else f" for {_shown(call, row[0])}"
     place = call.functions[-1].place
     name = f"the function {call.name}" + (f" ({place})" if place else "")
     if isinstance(error, ModuleNotFoundError):
@@ -147,11 +164,13 @@ _ROOM = Path(engine.__file__).parent
 
 
 def _shown(call: PythonCall, row: pa.Table) -> str:
+    if call.form in OF_GROUPS:
+        return f"the group {_cell(row.column(0))}"
     positional = len(call.arguments) - len(call.keywords)
     names: Sequence[str] = [*[""] * positional, *(f"{name}=" for name in call.keywords)]
     cells: Iterator[str] = (f"{name}{_cell(column)}" for name, column in zip(names, row.columns, strict=False))
     found = list(islice(cells, ARGUMENTS_SHOWN_MAX))
-    return f"({', '.join(found)}{', ...' if len(names) > len(found) else ''})"
+    return f"the arguments ({', '.join(found)}{', ...' if len(names) > len(found) else ''})"
 
 
 def _cell(column: pa.ChunkedArray) -> str:

@@ -23,7 +23,8 @@ FUNCTIONS_MAX = 1_000
 BINARY_KEY = "spark.sql.execution.pyspark.binaryAsBytes"
 
 Runner = Callable[[Iterator[Any]], Iterator[Any]]
-"""From record batches to record batches of one column; for pickled rows, from tuples to results."""
+"""From record batches to record batches of one column; for pickled rows, from tuples to results; for groups, from lists of record batches to a
+record batch for each group."""
 
 _EVAL_TYPES: Mapping[PythonForm, str] = {
     "pickled row": "SQL_BATCHED_UDF",
@@ -32,6 +33,10 @@ _EVAL_TYPES: Mapping[PythonForm, str] = {
     "pandas iterator": "SQL_SCALAR_PANDAS_ITER_UDF",
     "arrow": "SQL_SCALAR_ARROW_UDF",
     "arrow iterator": "SQL_SCALAR_ARROW_ITER_UDF",
+    "pandas group": "SQL_GROUPED_AGG_PANDAS_UDF",
+    "pandas group iterator": "SQL_GROUPED_AGG_PANDAS_ITER_UDF",
+    "arrow group": "SQL_GROUPED_AGG_ARROW_UDF",
+    "arrow group iterator": "SQL_GROUPED_AGG_ARROW_ITER_UDF",
 }
 
 
@@ -45,7 +50,7 @@ def runner_of(call: PythonCall, types: tuple[pa.DataType, ...]) -> Runner:
     from pyspark.worker_message import UDFInfo
 
     _live_in_utc()
-    positional = len(call.arguments) - len(call.keywords)
+    positional = (len(types) if call.arguments else 0) - len(call.keywords)
     info = UDFInfo(
         udfs=[memoryview(function.pickled) for function in call.functions],
         args=list(range(positional)),

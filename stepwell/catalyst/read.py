@@ -8,7 +8,8 @@
 - the options of `from_json` and `to_json`. The latter arrives as a call of Java code, and becomes the expression `StructsToJson` again;
 - the escape character of LIKE and the patterns of LIKE ALL;
 - the values of a PIVOT, which become `Literal` trees in the field `pivotColumnValues`;
-- the pickle of a function in Python, and the settings with which Spark would call it: the fields `pickled` and `settings` of a PythonUDF;
+- the pickle of a function in Python, and the settings with which Spark would call it: the fields `pickled` and `settings` of a PythonUDF
+  or PythonUDAF;
 - whether an Aggregate groups by a session window: its field `sessionWindow` has the column's expression id;
 - literals of binary, date, timestamp, array and struct type.
 
@@ -37,7 +38,7 @@ SESSION_WINDOW = "session_window"
 SESSION_METADATA = "spark.sessionWindow"
 """The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
 _JSON_READERS = frozenset({"JsonToStructs"})
-_PYTHON = frozenset({"PythonUDF"})
+_PYTHON = frozenset({"PythonUDF", "PythonUDAF"})
 _JSON_WRITER = "StructsToJsonEvaluator("  # how the JSON shows the object on which to_json is called
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Fields that toJSON may write as null although they are never null.

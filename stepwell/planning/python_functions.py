@@ -39,18 +39,26 @@ SCALAR_FORMS: Mapping[int, PythonForm] = {
 }
 """The functions that give one value for each row, by Spark's number (PythonEvalType)."""
 
+GROUP_FORMS: Mapping[int, PythonForm] = {
+    202: "pandas group",
+    217: "pandas group iterator",
+    252: "arrow group",
+    254: "arrow group iterator",
+}
+"""Those that give one value for each group."""
+
 PROMISE = (
-    "Python functions run in it ({names}). Each must give the same result whenever it is called with the same arguments: a row that is taken "
-    "back is given to it again, and so is all input of a replay"
+    "Python functions run in it ({names}). Each must give the same result whenever it is called with the same arguments: a row that is "
+    "taken back is given to it again, and so is all input of a replay"
 )
 
 
 def mark_functions(tree: TreeNode, view: str, location: Location) -> None:
-    """Adds the field `function`, a PythonFunction, to every PythonUDF of the tree. Raises UnsupportedError. The working folder is the
-    project's."""
+    """Adds the field `function`, a PythonFunction, to every PythonUDF and PythonUDAF of the tree. Raises UnsupportedError. The working folder is
+    the project's."""
     known: dict[bytes, PythonFunction] = {}
     for node in walk_all(tree):
-        if node.kind == "PythonUDF":
+        if node.kind in ("PythonUDF", "PythonUDAF"):
             pickled = node["pickled"]
             if pickled not in known:
                 known[pickled] = _function(str(node["name"]), pickled, view, location)

@@ -143,7 +143,7 @@ _IMPURE_TODAY = (
     "and an id from its key or a hash of its columns."
 )
 _USER_CODE = {
-    "PythonUDAF": "an aggregate function in Python (a pandas_udf or arrow_udf over a group)", "PythonUDTF": "a Python UDTF",
+    "PythonUDTF": "a Python UDTF",
     "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
     "ScalaUDAF": "a Java or Scala UDAF", "ScalaAggregator": "a Java or Scala aggregator",
     "MapInPandas": "mapInPandas", "MapInArrow": "mapInArrow", "FlatMapGroupsInPandas": "applyInPandas",
@@ -153,6 +153,7 @@ _USER_CODE_TODAY = (
     "Write it with Spark's own functions and with Python functions of one row (@udf, @pandas_udf, @arrow_udf), or do it in a service between "
     "two topics."
 )
+_WINDOW_TODAY = "Group by the columns of PARTITION BY in a view of its own, and join the rows with it."
 _SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
 _RECURSION = {"UnionLoop": "a recursive query (WITH RECURSIVE)"}
 _RECURSION_TODAY = (
@@ -183,7 +184,16 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         found += [
             UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
         ]
-    if "PythonUDF" in kinds:
+    if {"PythonUDF", "PythonUDAF"} & kinds:
+        if "PythonUDAF" in kinds and _over_a_window(text):
+            found.append(
+                UnsupportedError(
+                    "an aggregate function in Python over a window is not supported",
+                    _WINDOW_TODAY,
+                    view=view,
+                    location=location,
+                )
+            )
         found += [
             UnsupportedError(
                 f"the Python function {name} is marked as not deterministic",
@@ -196,9 +206,14 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
     raise_all(found)
 
 
+def _over_a_window(text: str) -> bool:
+    windows = (node for node in walk_all(parse(text)) if node.kind == "WindowExpression")
+    return any(part.kind == "PythonUDAF" for window in windows for part in window.walk())
+
+
 def _not_deterministic(text: str) -> list[str]:
     """The names of the functions in Python that are not deterministic, in a plan's `toJSON`."""
-    functions = (node for node in walk_all(parse(text)) if node.kind == "PythonUDF")
+    functions = (node for node in walk_all(parse(text)) if node.kind in ("PythonUDF", "PythonUDAF"))
     return sorted({str(node["name"]) for node in functions if not node["udfDeterministic"]})
 
 

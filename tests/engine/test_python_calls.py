@@ -71,6 +71,24 @@ def test_an_error_names_the_first_row_on_which_the_function_fails(form: PythonFo
     assert "raised ValueError: d is four (at " in error.message and "for the arguments (4, 'd')" in error.message
 
 
+def of_group(numbers: Any, words: Any) -> Any:
+    if "d" in words.to_pylist():
+        raise ValueError("d is here")
+    return len(numbers)
+
+
+def test_a_function_of_a_group_names_the_group_that_fails() -> None:
+    rows = pa.struct([pa.field("_0", LONG), pa.field("_1", TEXT)])
+    groups = [[{"_0": 1, "_1": "a"}, {"_0": None, "_1": "b"}], [{"_0": 4, "_1": "d"}], [{"_0": 5, "_1": "e"}]]
+    table = pa.table({"c0": pa.array(groups, pa.list_(pa.field("element", rows)))})
+    call = python_call("arrow group", of_group, LONG, 0)
+    assert results(call, table.slice(0, 1)).to_pylist() == [2]
+    with pytest.raises(
+        FunctionError, match=r"raised ValueError: d is here \(at .*\) for the group \[\{'_0': 4, '_1': 'd'\}\]"
+    ):
+        results(call, table)
+
+
 def test_a_result_stands_in_its_row_whatever_the_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "BATCH_ROWS_MAX", 2)
     for form, function in FORMS.items():

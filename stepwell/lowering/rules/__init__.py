@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from stepwell.lowering.context import Rule
 from stepwell.lowering.rules import (
-    aggregate,
     constant,
     deduplicate,
     existence,
@@ -20,6 +19,7 @@ from stepwell.lowering.rules import (
     limit,
     not_yet,
     project,
+    python_aggregates,
     python_functions,
     transparent,
     union,
@@ -35,7 +35,7 @@ RULES: Mapping[str, Rule] = {
     "Window": window.lower,
     "ArrowEvalPython": python_functions.lower,
     "BatchEvalPython": python_functions.lower,
-    "Aggregate": aggregate.lower,
+    "Aggregate": python_aggregates.lower,
     "Expand": expand.lower,
     EXISTENCE: existence.lower,
     "Generate": generate.lower,

@@ -21,7 +21,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     child = context.lower(node.children[0])
     udfs: list[TreeNode] = node["udfs"]
     chains = [_chain(udf) for udf in udfs]
-    arguments = {canonical(tree): _typed(tree) for _, trees, _ in chains for tree in trees}
+    arguments = {canonical(tree): tree for _, trees, _ in chains for tree in trees}
     below, places = context.compute(child, list(arguments.values()))
     column_of = dict(zip(arguments, places, strict=True))
     calls = []
@@ -64,7 +64,13 @@ def _chain(udf: TreeNode) -> tuple[tuple[PythonFunction, ...], tuple[TreeNode, .
         assert len(udf.children) == 1, f"{udf['name']} has a function among several arguments"
         functions, arguments, keywords = _chain(inner[0])
         return (*functions, udf["function"]), arguments, keywords
+    arguments, keywords = arguments_of(udf)
+    return (udf["function"],), arguments, keywords
+
+
+def arguments_of(udf: TreeNode) -> tuple[tuple[TreeNode, ...], tuple[str, ...]]:
+    """The arguments of a call, and the names of the parameters for which the last of them stand."""
     named = [child for child in udf.children if child.kind == "NamedArgumentExpression"]
     positional = udf.children[: len(udf.children) - len(named)]
-    arguments = (*positional, *(child.children[0] for child in named))
-    return (udf["function"],), arguments, tuple(str(child["key"]) for child in named)
+    arguments = (*map(_typed, positional), *(_typed(child.children[0]) for child in named))
+    return arguments, tuple(str(child["key"]) for child in named)

@@ -75,6 +75,22 @@ def nothing() -> int:
     return int(np.int64(42))
 
 
+@F.pandas_udf(DoubleType(), F.PandasUDFType.GROUPED_AGG)
+def middle(values: pd.Series) -> float | None:
+    kept = values.dropna()
+    return float(kept.median()) if len(kept) else None
+
+
+@F.pandas_udf(StringType(), F.PandasUDFType.GROUPED_AGG)
+def listed(numbers: pd.Series, words: pd.Series) -> str:
+    return repr(sorted(zip(numbers.fillna(-1).astype("int64"), words.fillna("-"), strict=True)))
+
+
+@F.arrow_udf(LongType(), F.ArrowUDFType.GROUPED_AGG)
+def greatest(values: pa.Array, by: pa.Array) -> Any:
+    return pc.max(pc.add(values, by))
+
+
 def _registered(query: str) -> Query:
     def run(spark: SparkSession) -> DataFrame:
         spark.udf.register("shifted", shifted)
@@ -125,6 +141,18 @@ QUERIES: dict[str, Query] = {
     "python: beside a window": _registered(
         "SELECT s, joined(row_number() OVER (PARTITION BY s ORDER BY a, b, d)) AS x, sum(shifted(b)) OVER (PARTITION BY s) AS y FROM t"
     ),
+    "python: of the groups": lambda spark: (
+        spark.table("t")
+        .groupBy((F.col("a") + 1).alias("k"), "s")
+        .agg(middle("b").alias("x"), listed("b", "s").alias("y"))
+    ),
+    "python: of a group by names, over a function": lambda spark: (
+        spark.table("t").groupBy(shifted("a").alias("k")).agg(greatest(by=F.col("a"), values=shifted("b")).alias("x"))
+    ),
+    "python: of all rows": lambda spark: spark.table("t").agg(
+        (middle("b") + 1).alias("x"), listed("a", "s").alias("y")
+    ),
+    "python: of no rows": lambda spark: spark.table("t").where("a > 1000").agg(listed("a", "s").alias("y")),
     "python: in a LEFT JOIN and an ORDER BY": _registered(
         "SELECT t.a, t.b, x.n FROM t LEFT JOIN (SELECT shifted(a) AS k, count(*) AS n FROM u GROUP BY 1) x ON t.a + 7 = x.k "
         "ORDER BY joined(t.a, t.b, t.s, t.d) LIMIT 7"
