@@ -31,10 +31,11 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "state": {"rows", "accumulators"},
         "model": {"rows"},
         "expressions": {"model"},
-        "operators": {"rows", "accumulators", "state", "model", "expressions"},
+        "python": {"model", "expressions"},
+        "operators": {"rows", "accumulators", "state", "model", "expressions", "python"},
         "analysis": {"rows", "state", "model", "expressions", "operators"},
         "run": {"rows", "state", "model", "expressions", "operators", "analysis"},
-        "resident": {"analysis", "expressions", "model", "operators", "run", "state"},
+        "resident": {"analysis", "expressions", "model", "operators", "python", "run", "state"},
     },
     "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
     "stepwell": {
@@ -55,7 +56,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 FOREIGN = {
     "lmdb": {"storage"},
     "confluent_kafka": {"io_kafka"},
-    "pyspark": {"stepwell", "engine/resident/daemon.py"},
+    # Users' functions are called by the code with which Spark calls them, or their values would be converted by a copy of it.
+    "pyspark": {"stepwell", "engine/resident/daemon.py", "engine/python/spark_worker.py"},
     "py4j": {"stepwell"},
     "duckdb": {"engine", "io_kafka/formats"},
 }

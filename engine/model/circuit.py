@@ -20,6 +20,7 @@ import pyarrow as pa
 import xxhash
 
 from base.options import Mode
+from engine.model.python_call import OF_GROUPS, PythonCall, PythonFunction
 
 LATER = {"later": True}
 """The metadata of a field that a node got when there was state already. The JSON form leaves it out where it has its default, so that circuits
@@ -124,6 +125,20 @@ class Map(NodeBase):
         (rows,) = inputs
         assert tuple(p.type for p in self.projections) == self.types
         assert _columns_exist((p.column for p in self.projections), rows)
+
+
+@dataclass(frozen=True)
+class PythonMap(NodeBase):
+    """Calls functions of the user's for every row. The output has the input's columns, then one column per call."""
+
+    calls: tuple[PythonCall, ...]
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert self.calls and self.types == (*rows, *(call.type for call in self.calls))
+        assert all(call.functions for call in self.calls)
+        assert all(len(call.arguments) == 1 or call.form not in OF_GROUPS for call in self.calls)
+        assert _columns_exist((column for call in self.calls for column in call.arguments), rows)
 
 
 @dataclass(frozen=True)
@@ -559,7 +574,7 @@ class Output(NodeBase):
 
 
 Node = (
-    Source | LastByKey | Constant | Map | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
+    Source | LastByKey | Constant | Map | PythonMap | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
     | Sessions | Recursion | View | Output
 )  # fmt: skip
@@ -605,8 +620,14 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall):
-        plain = {part.name: _plain(getattr(value, part.name)) for part in fields(value) if not _left_out(value, part)}
+    if isinstance(
+        value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall | PythonCall | PythonFunction
+    ):
+        plain = {
+            part.name: _plain(getattr(value, part.name))
+            for part in fields(value)
+            if part.compare and not _left_out(value, part)
+        }
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value
 

@@ -26,7 +26,8 @@ class ResultOverflow(DataError):
 def negative_count(keys: Keys, group: int) -> NegativeCount:
     return NegativeCount(
         f"More rows were retracted from group {text_of_group(keys, group)} than were ever in it.",
-        "The input's changelog retracts rows that it never inserted: check its source, or declare its key.",
+        "The input's changelog retracts rows that it never inserted: check its source, or declare its key. Or a function in Python has given "
+        "another result for the same arguments than before.",
     )
 
 

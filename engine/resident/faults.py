@@ -21,6 +21,7 @@ from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_values import ListTooLong
 from engine.operators.recursion import RecursionLimit
 from engine.operators.scalar import TooManyRows
+from engine.python.errors import FunctionError
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
 from io_kafka.formats.spec import FormatError
@@ -35,6 +36,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         of_engine.StaleTask,
         of_engine.TaskLost,
         ExpressionError,
+        FunctionError,
         NegativeCount,
         ResultOverflow,
         ListTooLong,

@@ -8,6 +8,8 @@
 - the options of `from_json` and `to_json`. The latter arrives as a call of Java code, and becomes the expression `StructsToJson` again;
 - the escape character of LIKE and the patterns of LIKE ALL;
 - the values of a PIVOT, which become `Literal` trees in the field `pivotColumnValues`;
+- the pickle of a function in Python, and the settings with which Spark would call it: the fields `pickled` and `settings` of a PythonUDF
+  or PythonUDAF;
 - whether an Aggregate groups by a session window: its field `sessionWindow` has the column's expression id;
 - literals of binary, date, timestamp, array and struct type.
 
@@ -36,6 +38,7 @@ SESSION_WINDOW = "session_window"
 SESSION_METADATA = "spark.sessionWindow"
 """The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
 _JSON_READERS = frozenset({"JsonToStructs"})
+_PYTHON = frozenset({"PythonUDF", "PythonUDAF"})
 _JSON_WRITER = "StructsToJsonEvaluator("  # how the JSON shows the object on which to_json is called
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Fields that toJSON may write as null although they are never null.
@@ -76,6 +79,7 @@ def _lossy(node: TreeNode) -> bool:
         or node.kind == "InSet"
         or node.kind == "PivotFirst"
         or node.kind in _JSON_READERS
+        or node.kind in _PYTHON
         or _writes_json(node)
         or _may_group_by_sessions(node)
         or _has_lost_sequence(node)
@@ -164,6 +168,8 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
         fields["sessionWindow"] = _session_window(java)
     if node.kind in _JSON_READERS:
         fields["options"] = _pairs(java.options())
+    if node.kind in _PYTHON:
+        fields["pickled"], fields["settings"] = _python_function(java)
     if node.kind == "InSet":
         children += _set_members(java)
     if node.kind == "PivotFirst":
@@ -203,6 +209,15 @@ def _java_trees(values: Iterable[Any]) -> list[Any]:
 def _pairs(options: Any) -> dict[str, str]:
     """A Scala map of texts."""
     return dict(sorted((pair._1(), pair._2()) for pair in _items(options)))
+
+
+def _python_function(java: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
+    """The pickle of a JVM's PythonUDF, and the settings that Spark sends to a Python worker with it."""
+    jvm = SparkContext._active_spark_context._jvm
+    pickled = bytes(java.func().command().toArray(jvm.scala.reflect.ClassTag.Byte()))
+    conf = jvm.org.apache.spark.sql.internal.SQLConf.get()
+    runner = jvm.org.apache.spark.sql.execution.python.ArrowPythonRunner
+    return pickled, tuple(sorted(_pairs(runner.getPythonRunnerConfMap(conf)).items()))
 
 
 def _is_a(value: JavaObject, name: str) -> bool:

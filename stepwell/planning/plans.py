@@ -44,6 +44,7 @@ from stepwell.errors import (
 from stepwell.planning.batch_tables import BatchTable, BatchTables, TableLeaves
 from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.leaves import boundary, mark_leaves
+from stepwell.planning.python_functions import mark_functions
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
@@ -162,6 +163,7 @@ def flow_plan(
     tree = read(optimised)
     refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
     leaves = mark_leaves(tree, optimised, spark, view, location, read_here.handles)
+    mark_functions(tree, view, location)
     return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
 
 

@@ -143,13 +143,17 @@ _IMPURE_TODAY = (
     "and an id from its key or a hash of its columns."
 )
 _USER_CODE = {
-    "PythonUDF": "a Python UDF", "PythonUDAF": "a Python UDAF", "PythonUDTF": "a Python UDTF",
+    "PythonUDTF": "a Python UDTF",
     "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
     "ScalaUDAF": "a Java or Scala UDAF", "ScalaAggregator": "a Java or Scala aggregator",
     "MapInPandas": "mapInPandas", "MapInArrow": "mapInArrow", "FlatMapGroupsInPandas": "applyInPandas",
     "FlatMapCoGroupsInPandas": "cogroup().applyInPandas", "PythonDataSource": "a Python data source",
 }  # fmt: skip
-_USER_CODE_TODAY = "Write it with Spark's own functions, or do it in a service between two topics."
+_USER_CODE_TODAY = (
+    "Write it with Spark's own functions and with Python functions of one row (@udf, @pandas_udf, @arrow_udf), or do it in a service between "
+    "two topics."
+)
+_WINDOW_TODAY = "Group by the columns of PARTITION BY in a view of its own, and join the rows with it."
 _SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
 _SESSION_TODAY = (
     "Group by session_window(ts, gap) and plain columns in a view of its own, and compute the rest in a view over it."
@@ -174,7 +178,37 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         found += [
             UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
         ]
+    if {"PythonUDF", "PythonUDAF"} & kinds:
+        if "PythonUDAF" in kinds and _over_a_window(text):
+            found.append(
+                UnsupportedError(
+                    "an aggregate function in Python over a window is not supported",
+                    _WINDOW_TODAY,
+                    view=view,
+                    location=location,
+                )
+            )
+        found += [
+            UnsupportedError(
+                f"the Python function {name} is marked as not deterministic",
+                _IMPURE_TODAY,
+                view=view,
+                location=location,
+            )
+            for name in _not_deterministic(text)
+        ]
     raise_all(found)
+
+
+def _over_a_window(text: str) -> bool:
+    windows = (node for node in walk_all(parse(text)) if node.kind == "WindowExpression")
+    return any(part.kind == "PythonUDAF" for window in windows for part in window.walk())
+
+
+def _not_deterministic(text: str) -> list[str]:
+    """The names of the functions in Python that are not deterministic, in a plan's `toJSON`."""
+    functions = (node for node in walk_all(parse(text)) if node.kind in ("PythonUDF", "PythonUDAF"))
+    return sorted({str(node["name"]) for node in functions if not node["udfDeterministic"]})
 
 
 def check_sessions(analysed: Any, text: str, optimised: Any, tree: TreeNode, view: str, location: Location) -> None:

@@ -52,6 +52,8 @@ _FIXED = {
     "spark.sql.unsupportedOperationCheck": "false",
     # A worker's task never ends, so it would always look slow.
     "spark.speculation": "false",
+    # The pickle of a function in Python stands in its plan. Spark would put a larger one into a broadcast variable.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
     # A worker may be idle for as long as its input is.
     "spark.python.worker.killOnIdleTimeout": "false",
     "spark.python.unix.domain.socket.enabled": "true",

@@ -34,6 +34,7 @@ from engine.model.circuit import (
     Output,
     PartialAggregate,
     Recursion,
+    PythonMap,
     Replicate,
     ScalarMap,
     ScalarValue,
@@ -49,6 +50,7 @@ from engine.model.circuit import (
     WindowCall,
 )
 from engine.run.exchange import to_buffer
+from tests.engine.python_calls import python_call
 from tests.engine.zsets import TYPES, Rows, plus, to_table
 
 LONG, TEXT = TYPES
@@ -63,6 +65,7 @@ PARTITIONS = {
     "whole": 1,
     "elements": 1, "places": 2, "sessions": 1, "visits": 2,
     "reached": 2, "steps": 1,
+    "called": 1, "joined": 2,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -122,6 +125,7 @@ def every_kind() -> Circuit:
     _generated(make, left, log)
     _sessions(make, left, log)
     _recursions(make, left, log)
+    _python(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -287,6 +291,15 @@ def _recursions(make: _Nodes, left: int, log: int) -> None:
     for below, name in ((left, "reached"), (log, "steps")):
         rows = make.add(Recursion((below, below), TYPES, body, 10, 100_000))
         make.view(rows, name, ("id", "word"), "append" if name == "reached" else "changelog")
+def _python(make: _Nodes, left: int, log: int) -> None:
+    """Two functions beside each other, by way of Arrow and of pickles; over rows that only grow, and rows that retract."""
+    calls = (
+        python_call("row", lambda number: None if number is None else number * 2, LONG, 0, digest="a"),
+        python_call("pickled row", lambda *values: repr(values), TEXT, 1, 0, digest="b"),
+    )
+    for below, name in ((left, "called"), (log, "joined")):
+        called = make.add(PythonMap((below,), (*TYPES, LONG, TEXT), calls))
+        make.view(called, name, ("id", "word", "double", "text"), "append" if name == "called" else "changelog")
 
 
 @dataclass(frozen=True)

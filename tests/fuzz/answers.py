@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tests.fuzz import python_functions
 from tests.fuzz.cases import Case, Source, View, contents
 from tests.fuzz.terms import Unduplicated, frame
 from tests.fuzz.values import arrow_column
@@ -45,6 +46,7 @@ class Batch:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark.newSession()
+        python_functions.register(self.spark)
         for name, value in SETTINGS.items():
             self.spark.conf.set(name, value)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.fuzz import python_functions
 from tests.fuzz.expressions import BOOLEAN, Column, Expressions
 from tests.fuzz.terms import (
     Derived,
@@ -548,6 +549,19 @@ def explode(m: Maker) -> Made:
     return m.made([(Expr(element.sql, element.type), element), *m.items(both)], Lateral(source, text, (operand,)))
 
 
+def python_function(m: Maker) -> Made:
+    """A function in Python in a projection, and sometimes in a filter."""
+    source, scope, relation = m.source()
+    operands = [Expr(c.sql, c.type) for c in scope if not c.loose and c.type in python_functions.TYPES][:3]
+    made = Expr(
+        f"{python_functions.NAME}({', '.join(f'{{{place}}}' for place in range(len(operands)))})",
+        "string",
+        tuple(operands),
+    )
+    where = (Expr("{0} > '(1'", "boolean", (made,)),) if m.maybe(0.3) else ()
+    return m.made([*m.columns_of(scope), (made, Column("", "string"))], source, _key_of(source, relation), where=where)
+
+
 INNER = (
     "project",
     "project",
@@ -599,4 +613,5 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "limit": limit,
     "window function": window_function,
     "explode": explode,
+    "python function": python_function,
 }

@@ -25,6 +25,7 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.project.definitions import quiet_spark
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
+from tests.fuzz import python_functions
 from tests.fuzz.answers import Answers, Batch, Raised, raised
 from tests.fuzz.cases import Case, View, case_of, without_transients, without_views
 from tests.fuzz.compare import difference, one_of_each
@@ -196,6 +197,7 @@ class Judge:
 
     def _resolve(self, case: Case) -> Resolved:
         bench = Workbench(self.spark)
+        python_functions.register(bench.spark)
         bench.spark.conf.set("spark.sql.shuffle.partitions", "1")
         types: dict[str, Mapping[str, str]] = {}
         for source in case.sources:

@@ -10,6 +10,7 @@ from faults.points import Crash, Order, arm
 from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
+from tests.fuzz import python_functions
 from tests.fuzz.cases import Case, Source, View
 from tests.fuzz.judge import text_of
 
@@ -22,6 +23,7 @@ def files(case: Case) -> dict[str, str]:
     python = [
         "from pyspark import pipelines as dp",
         "from pyspark.sql import functions as F",
+        python_functions.DEFINITION,
         *(_python(view) for view in case.views if view.as_frame),
     ]
     sql = [*map(_source, case.sources), *(_sql(view) for view in case.views if not view.as_frame)]

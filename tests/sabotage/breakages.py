@@ -12,6 +12,7 @@ from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
+from tests.sabotage.python_breakages import PYTHON
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
@@ -34,6 +35,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *ENGINE,
     *FAULTS,
     *GENERATED,
+    *PYTHON,
     *FRONT_END,
     *DEFINED,
     *TEXT,

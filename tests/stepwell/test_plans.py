@@ -234,7 +234,15 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path, spark: SparkSession)
 
 
 PYTHON = [
-    ("spark.table('flights').select(F.udf(lambda x: x)('dest'))", r"a Python UDF is not supported"),
+    (
+        "spark.table('flights').select(F.pandas_udf(lambda s: 1, 'int', F.PandasUDFType.GROUPED_AGG)('delay').over(Window.partitionBy('dest')))",
+        r"an aggregate function in Python over a window is not supported\n.*PARTITION BY",
+    ),
+    ("spark.table('flights').mapInPandas(lambda batches: batches, 'dest string')", r"mapInPandas is not supported"),
+    (
+        "spark.table('flights').groupBy('dest').applyInPandas(lambda df: df, 'dest string')",
+        r"applyInPandas is not supported",
+    ),
     ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
     ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
     (
@@ -255,7 +263,7 @@ PYTHON = [
 
 
 def test_refused_in_python(tmp_path: Path, spark: SparkSession) -> None:
-    text = "from pyspark import pipelines as dp\nfrom pyspark.sql import functions as F\n"
+    text = "from pyspark import pipelines as dp\nfrom pyspark.sql import Window, functions as F\n"
     for i, (query, _) in enumerate(PYTHON):
         text += f"@dp.materialized_view\ndef v{i}(): return {query}\n"
     errors = refused(tmp_path, spark, {"p.py": text})

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from stepwell.lowering.context import Rule
 from stepwell.lowering.rules import (
-    aggregate,
     constant,
     deduplicate,
     existence,
@@ -20,6 +19,8 @@ from stepwell.lowering.rules import (
     limit,
     not_yet,
     project,
+    python_aggregates,
+    python_functions,
     recursion,
     transparent,
     union,
@@ -34,7 +35,9 @@ RULES: Mapping[str, Rule] = {
     "Filter": filter.lower,
     "Union": union.lower,
     "Window": window.lower,
-    "Aggregate": aggregate.lower,
+    "ArrowEvalPython": python_functions.lower,
+    "BatchEvalPython": python_functions.lower,
+    "Aggregate": python_aggregates.lower,
     "Expand": expand.lower,
     EXISTENCE: existence.lower,
     "Generate": generate.lower,

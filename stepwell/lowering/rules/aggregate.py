@@ -41,7 +41,8 @@ from stepwell.lowering.rules.pivot import pivoted
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
-def lower(context: Lowering, node: TreeNode) -> Relation:
+def aggregated(context: Lowering, node: TreeNode) -> Relation:
+    """An Aggregate whose functions are all Spark's own."""
     number = number_column(node, context.analysed)
     if number is not None:
         node = in_order_of_use(node, number)

@@ -27,14 +27,6 @@ CONSTRUCTS: Mapping[str, tuple[str, str]] = {
     "FlatMapGroupsWithState": ("flatMapGroupsWithState is not supported yet", _ELSEWHERE),
     "FlatMapGroupsInPandasWithState": ("applyInPandasWithState is not supported yet", _ELSEWHERE),
     "TransformWithState": ("transformWithState is not supported yet", _ELSEWHERE),
-    "ArrowEvalPython": (
-        "Python functions (UDFs) are not supported yet",
-        "Use Spark's own functions",
-    ),
-    "BatchEvalPython": (
-        "Python functions (UDFs) are not supported yet",
-        "Use Spark's own functions",
-    ),
     "ScriptTransformation": ("TRANSFORM with a script is not supported yet", _ELSEWHERE),
     "WithCTE": ("a CTE that is not inlined is not supported yet", "Define it as a temporary view"),
     "AsOfJoin": ("AS OF joins are not supported yet", _ELSEWHERE),

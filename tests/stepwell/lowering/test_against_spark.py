@@ -26,6 +26,7 @@ from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
 from stepwell.project.text_types import fitted
 from tests.engine.zsets import Rows, plus, to_table
+from tests.stepwell.lowering import python_functions
 from tests.stepwell.lowering.projects import Query, Workbench
 
 TABLES = {
@@ -88,6 +89,7 @@ RECURSIONS = {
 }
 
 QUERIES: dict[str, Query] = {
+    **python_functions.QUERIES,
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
     "texts as CHAR and VARCHAR store them": lambda spark: fitted(
         spark.sql("SELECT s, b, concat(s, '  ') AS w, array(s, concat(s, ' ')) AS x, named_struct('f', s) AS y FROM t"),

@@ -1,0 +1,1 @@
+"""The user's functions in Python, called as Spark calls them."""

@@ -1,0 +1,180 @@
+"""Calls the user's functions over the columns of a table.
+
+Guarantees: a result is what Spark gives for the row. A function that raises, or that gives what is not of its type, is a FunctionError with
+the function, its file and line, and the arguments of the first row on which it fails alone. To find that row a function is called again on
+parts of the rows, which happens only if the step fails anyway.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+import engine
+from engine.expressions.functions.function import shown
+from engine.model.python_call import OF_GROUPS, PythonCall
+from engine.python import pickled_results, spark_worker
+from engine.python.errors import FunctionError, WrongResult
+
+BATCH_ROWS_MAX = 10_000
+"""Rows of a batch that a function over batches is given: Spark's default (spark.sql.execution.arrow.maxRecordsPerBatch)."""
+
+ARGUMENTS_SHOWN_MAX = 12
+"""In an error: a row with more can be found by these."""
+
+_WHAT_TO_DO = "Correct the row, or let the function handle such values. Nothing of the step was written."
+_IMPORT_TODAY = (
+    "Install it on every host. A module of the project itself is sent along with the function if it is imported at the head of the file in "
+    "which the function stands, and not within the function."
+)
+_NOT_THE_USERS = ("pyspark", "pyarrow")
+"""The packages whose lines say nothing to the user: they call the function and convert its results."""
+
+
+def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
+    """The result for each row, of exactly the call's type. Raises FunctionError."""
+    arguments = _arguments(call, table)
+    try:
+        made = _evaluated(call, arguments)
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _function_error(call, arguments, error) from error
+    if len(made) != table.num_rows:
+        raise _function_error(call, arguments, WrongResult(f"{len(made)} results for {table.num_rows} rows"))
+    return made
+
+
+def _arguments(call: PythonCall, table: pa.Table) -> pa.Table:
+    """The columns of the arguments. Without arguments a column stands for the number of rows."""
+    columns = [table.column(column) for column in call.arguments] or [
+        pa.chunked_array([pa.nulls(table.num_rows, pa.int8())])
+    ]
+    names = [f"_{place}" for place in range(len(columns))]
+    return pa.Table.from_arrays(columns, names=names).combine_chunks()
+
+
+def _evaluated(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
+    if call.form in OF_GROUPS:
+        return _of_groups(call, arguments)
+    runner = spark_worker.runner_of(call, tuple(arguments.schema.types))
+    if call.form == "pickled row":
+        return _of_rows(call, runner, arguments)
+    batches = arguments.to_batches(max_chunksize=BATCH_ROWS_MAX)
+    made = _by_halves(runner, batches) if call.form == "row" else [batch.column(0) for batch in runner(iter(batches))]
+    return pa.chunked_array([chunk.cast(call.type) for chunk in made], type=call.type)
+
+
+def _by_halves(runner: spark_worker.Runner, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:
+    """The results of a function of one row. Spark makes one array of a batch's results, and whether it accepts one (a 0 for BOOLEAN) can depend
+    on the others. Which rows are in a batch depends on the layout, so a row counts that Spark accepts alone."""
+    made: list[pa.Array] = []
+    for batch in batches:
+        try:
+            made += [result.column(0) for result in runner(iter([batch]))]
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if batch.num_rows == 1:
+                raise
+            half = batch.num_rows // 2
+            made += _by_halves(runner, [batch.slice(0, half), batch.slice(half)])
+    return made
+
+
+def _of_rows(call: PythonCall, runner: spark_worker.Runner, arguments: pa.Table) -> pa.ChunkedArray:
+    """By way of pickles, whose results have their own conversion."""
+    rows = spark_worker.rows_of(arguments.columns, dict(call.settings))
+    convert = pickled_results.converter(call.type)
+    return pa.chunked_array([pa.array([convert(value) for value in runner(iter(rows))], type=call.type)])
+
+
+def _of_groups(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
+    """One result for each list of structs. No list is null or empty."""
+    (groups,) = arguments.columns
+    types = tuple(field.type for field in groups.type.value_type)
+    runner = spark_worker.runner_of(call, types)
+    names = [f"_{place}" for place in range(len(types))]
+
+    def batches() -> Iterator[list[pa.RecordBatch]]:
+        for group in groups:
+            yield [pa.RecordBatch.from_arrays(group.values.flatten(), names=names)]
+
+    made = [batch.column(0).cast(call.type) for batch in runner(batches())]
+    return pa.chunked_array(made, type=call.type)
+
+
+def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException) -> FunctionError:
+    row = _first_failing(call, arguments)
+    error = error if row is None else row[1]
+    where = "" if row is None else f" for {_shown(call, row[0])}"
+    place = call.functions[-1].place
+    name = f"the function {call.name}" + (f" ({place})" if place else "")
+    if isinstance(error, ModuleNotFoundError):
+        message, what_to_do = f"{name} needs the module {error.name}, which a worker does not find.", _IMPORT_TODAY
+    elif (line := _line_of(call, error)) is not None:
+        message, what_to_do = f"{name} raised {type(error).__name__}: {error} (at {line}){where}.", _WHAT_TO_DO
+    else:
+        message = f"{name} gave a result that is not of its type{where}: {type(error).__name__}: {error}."
+        if isinstance(error, WrongResult):
+            message = f"{name} returned {error}{where}."
+        what_to_do = f"Convert it within the function to what the declared type needs. {_WHAT_TO_DO}"
+    return FunctionError(message, what_to_do, function=call.name, raised=type(error).__name__)
+
+
+def _first_failing(call: PythonCall, rows: pa.Table) -> tuple[pa.Table, BaseException] | None:
+    """The first row that fails alone, found by halving, with what it raises. None if no row does."""
+    while rows.num_rows > 1:
+        half = rows.num_rows // 2
+        front = rows.slice(0, half)
+        rows = front if _raised(call, front) is not None else rows.slice(half)
+    error = _raised(call, rows)
+    return None if error is None else (rows, error)
+
+
+def _raised(call: PythonCall, rows: pa.Table) -> BaseException | None:
+    try:
+        if len(_evaluated(call, rows)) != rows.num_rows:
+            return WrongResult(f"another number of results than {rows.num_rows}")
+    except (Exception, SystemExit) as error:
+        return error
+    return None
+
+
+def _line_of(call: PythonCall, error: BaseException) -> str | None:
+    """The innermost line of the file in which a function of the call stands; otherwise that of other code of the user's. None if only Spark's
+    and our own code was running."""
+    files = {function.place.rpartition(":")[0] for function in call.functions}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    for frame in reversed(frames):
+        for file in files:
+            if file and Path(frame.filename).match(file):
+                return f"{file}:{frame.lineno}"
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+
+
+def _is_ours(filename: str) -> bool:
+    parts = Path(filename).parts
+    return Path(filename).is_relative_to(_ROOM) or any(part.removesuffix(".zip") in _NOT_THE_USERS for part in parts)
+
+
+_ROOM = Path(engine.__file__).parent
+
+
+def _shown(call: PythonCall, row: pa.Table) -> str:
+    if call.form in OF_GROUPS:
+        return f"the group {_cell(row.column(0))}"
+    positional = len(call.arguments) - len(call.keywords)
+    names: Sequence[str] = [*[""] * positional, *(f"{name}=" for name in call.keywords)]
+    cells: Iterator[str] = (f"{name}{_cell(column)}" for name, column in zip(names, row.columns, strict=False))
+    found = list(islice(cells, ARGUMENTS_SHOWN_MAX))
+    return f"the arguments ({', '.join(found)}{', ...' if len(names) > len(found) else ''})"
+
+
+def _cell(column: pa.ChunkedArray) -> str:
+    try:
+        return shown(column[0].as_py())
+    except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
+        return " ".join(column.to_string().split())

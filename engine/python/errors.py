@@ -1,0 +1,18 @@
+"""What can be wrong with a function of the user's."""
+
+from __future__ import annotations
+
+from engine.errors import DataError
+
+
+class FunctionError(DataError):
+    """A function raised, or gave what is not of its type. `function`: its name. `raised`: the class of the exception."""
+
+    def __init__(self, message: str, what_to_do: str, *, function: str, raised: str) -> None:
+        super().__init__(f"[PYTHON_FUNCTION] {message}", what_to_do)
+        self.function = function
+        self.raised = raised
+
+
+class WrongResult(Exception):
+    """A result that Spark refuses too. It becomes a FunctionError where the row is known."""

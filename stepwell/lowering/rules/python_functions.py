@@ -1,0 +1,76 @@
+"""BatchEvalPython and ArrowEvalPython: Spark takes the user's functions in Python out of expressions, into nodes of their own.
+
+Such a node gives each row of its child, and the results of its functions beside it. A function whose only argument is the result of another one
+is called with what that one returned, without a conversion between the two, as Spark does it.
+"""
+
+from __future__ import annotations
+
+from engine.model.circuit import PythonMap
+from engine.model.python_call import PythonCall, PythonFunction
+from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import arrow_type
+from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.trees import attribute, canonical, expression_id, literal
+from stepwell.planning.python_functions import PROMISE, SCALAR_FORMS
+
+
+def lower(context: Lowering, node: TreeNode) -> Relation:
+    child = context.lower(node.children[0])
+    udfs: list[TreeNode] = node["udfs"]
+    chains = [_chain(udf) for udf in udfs]
+    arguments = {canonical(tree): tree for _, trees, _ in chains for tree in trees}
+    below, places = context.compute(child, list(arguments.values()))
+    column_of = dict(zip(arguments, places, strict=True))
+    calls = []
+    for udf, (functions, trees, keywords) in zip(udfs, chains, strict=True):
+        if udf["evalType"] not in SCALAR_FORMS:
+            raise UnsupportedPlan(
+                node.kind,
+                f"the Python function {udf['name']} of this kind (evalType {udf['evalType']}) is not supported",
+                "Write it as a function of one row, with @udf or @pandas_udf",
+            )
+        calls.append(
+            PythonCall(
+                functions=functions,
+                form=SCALAR_FORMS[udf["evalType"]],
+                arguments=tuple(column_of[canonical(tree)] for tree in trees),
+                keywords=keywords,
+                type=arrow_type(udf["dataType"]),
+                settings=udf["settings"],
+            )
+        )
+    context.note(PROMISE.format(names=", ".join(dict.fromkeys(call.name for call in calls))))
+    types = (*context.builder.types(below.node), *(call.type for call in calls))
+    made = [(expression_id(result), result["dataType"]) for result in node["resultAttrs"]]
+    index = context.builder.add(PythonMap((below.node,), types, tuple(calls)))
+    columns = (*below.columns, *(identifier for identifier, _ in made))
+    outputs = (*passed_on(below.outputs), *(Output(id_, attribute(id_, "", type_)) for id_, type_ in made))
+    return Relation(index, columns, outputs)
+
+
+def _typed(tree: TreeNode) -> TreeNode:
+    """A NULL without a type as one of a type that a column can have: a function gets None for both."""
+    return literal(None, "boolean") if tree.kind == "Literal" and tree["dataType"] == "void" else tree
+
+
+def _chain(udf: TreeNode) -> tuple[tuple[PythonFunction, ...], tuple[TreeNode, ...], tuple[str, ...]]:
+    """The functions that are called one after the other, the innermost first; the arguments of that one; and the names of the parameters for
+    which the last of these stand. Spark nests two functions in one node only if the inner one is the outer one's single argument."""
+    inner = [child for child in udf.children if child.kind == "PythonUDF"]
+    if inner:
+        assert len(udf.children) == 1, f"{udf['name']} has a function among several arguments"
+        functions, arguments, keywords = _chain(inner[0])
+        return (*functions, udf["function"]), arguments, keywords
+    arguments, keywords = arguments_of(udf)
+    return (udf["function"],), arguments, keywords
+
+
+def arguments_of(udf: TreeNode) -> tuple[tuple[TreeNode, ...], tuple[str, ...]]:
+    """The arguments of a call, and the names of the parameters for which the last of them stand."""
+    named = [child for child in udf.children if child.kind == "NamedArgumentExpression"]
+    positional = udf.children[: len(udf.children) - len(named)]
+    arguments = (*map(_typed, positional), *(_typed(child.children[0]) for child in named))
+    return arguments, tuple(str(child["key"]) for child in named)

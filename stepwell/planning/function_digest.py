@@ -1,0 +1,277 @@
+"""The digest of a function of the user's: what a circuit keeps of it.
+
+Guarantees: the digest is a function of what the function does. It is the same in every process, whatever the lines, the comments, the names
+and the docstrings are. It changes with the code, its constants, its defaults, and everything of the project that the code reads: other
+functions, classes and values, by closures and global names, also in modules of the project.
+
+A pickle would not do. It has the number of each line and the path of each file, and it differs between processes for equal sets. The bytecode is
+that of one minor version of Python, so another one is a change of every function. Libraries count by the names that a function reads of them: a
+release that computes something else is not noticed.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dis
+import functools
+import hashlib
+import importlib.machinery
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+_BYTES = 16
+
+_NO_CONTENT = frozenset(
+    {
+        "__module__",
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "_abc_impl",
+    }
+)
+"""Entries of a class that say where it stands, or that each process makes for itself."""
+
+_FOLDERS = ("site-packages", "dist-packages")
+"""Where packages are installed."""
+
+
+class NoDigest(Exception):
+    """The function refers to something whose content cannot be told. `what` names it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+def digest_of(function: Callable[..., Any], refuse: Callable[[object], str | None] = lambda value: None) -> str:
+    """Of the function and all that it refers to. Raises NoDigest, also for a value for which `refuse` gives a reason."""
+    return _Digests(refuse).of(function).hex()
+
+
+def is_installed(module: str) -> bool:
+    """Whether the module belongs to Python or to an installed package, and not to a project. True for a name that nothing was imported by."""
+    found = sys.modules.get(module)
+    if found is None:
+        return False
+    file = getattr(found, "__file__", None)
+    if file is None:
+        spec = getattr(found, "__spec__", None)
+        places = list(getattr(found, "__path__", ()) or ())
+        if places:  # a package without __init__
+            return all(_in_library(place) for place in places)
+        return module != "__main__" and isinstance(spec, importlib.machinery.ModuleSpec)
+    return _in_library(file)
+
+
+@functools.cache
+def _in_library(file: str) -> bool:
+    path = Path(file)
+    return any(part in _FOLDERS for part in path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
+
+
+class _Digests:
+    """The digests of one walk. `_open` has the objects around the present one, so that a circle ends; `_known` those that are done."""
+
+    def __init__(self, refuse: Callable[[object], str | None]) -> None:
+        self._refuse = refuse
+        self._open: list[int] = []
+        self._known: dict[int, tuple[object, bytes]] = {}
+
+    def of(self, value: Any) -> bytes:
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...)):
+            return _hash(type(value).__name__, repr(value).encode())
+        if (known := self._known.get(id(value))) is not None:
+            return known[1]
+        if id(value) in self._open:
+            return _hash("circle", str(len(self._open) - self._open.index(id(value))).encode())
+        if (reason := self._refuse(value)) is not None:
+            raise NoDigest(reason)
+        self._open.append(id(value))
+        try:
+            made = self._made(value)
+        except RecursionError:
+            raise NoDigest(f"a {type(value).__name__} that is nested too deeply") from None
+        finally:
+            self._open.pop()
+        self._known[id(value)] = value, made  # the value is kept, so that no other object gets its id
+        return made
+
+    def _made(self, value: Any) -> bytes:
+        match value:
+            case tuple() | list() if type(value) in (tuple, list):
+                return self._parts(type(value).__name__, value)
+            case dict() | types.MappingProxyType() if type(value) in (dict, types.MappingProxyType):
+                return self._parts("dict", (part for pair in value.items() for part in pair))
+            case set() | frozenset() if type(value) in (set, frozenset):
+                return _hash(type(value).__name__, *sorted(self.of(item) for item in value))
+            case types.CodeType():
+                return self._code(value)
+            case types.FunctionType():
+                return self._function(value)
+            case types.MethodType():
+                return self._parts("method", (value.__func__, value.__self__))
+            case staticmethod() | classmethod():
+                return self._parts(type(value).__name__, (value.__func__,))
+            case property():
+                return self._parts("property", (value.fget, value.fset, value.fdel))
+            case functools.partial():
+                return self._parts("partial", (value.func, value.args, value.keywords))
+            case types.ModuleType():
+                return _hash("module", value.__name__.encode())
+            case type():
+                return self._class(value)
+            case types.CellType():
+                return self._parts("cell", (value.cell_contents,))
+            case types.BuiltinFunctionType() | types.MethodDescriptorType() | types.WrapperDescriptorType():
+                owner = getattr(value, "__self__", None)
+                bound = () if owner is None or isinstance(owner, types.ModuleType) else (owner,)
+                return _hash("builtin", _name(value), *(self.of(part) for part in bound))
+        return self._object(value)
+
+    def _parts(self, kind: str, parts: Iterable[Any]) -> bytes:
+        return _hash(kind, *(self.of(part) for part in parts))
+
+    def _function(self, function: types.FunctionType) -> bytes:
+        if _is_of_library(function):
+            return _hash("function", _name(function))
+        cells = [cell.cell_contents if _is_filled(cell) else ... for cell in function.__closure__ or ()]
+        read = self._read(function.__code__, function.__globals__)
+        plain = (function.__code__, function.__defaults__, function.__kwdefaults__, cells, dict(function.__dict__))
+        return self._parts("function", (*plain, read))
+
+    def _read(self, code: types.CodeType, names: Mapping[str, Any]) -> list[Any]:
+        """What the code and the functions within it read by global names. Of a module of the project, it is what they read of it."""
+        found: list[Any] = []
+        for name in sorted(_globals_of(code)):
+            if name not in names:
+                found.append(("missing", name))
+            elif isinstance(names[name], types.ModuleType):
+                found.append((name, self._of_module(names[name], _attributes_of(code), set())))
+            else:
+                found.append((name, names[name]))
+        for name in sorted(_imported_by(code)):
+            if (
+                (module := sys.modules.get(name)) is not None
+                and not is_installed(name)
+                and getattr(module, "__file__", None)
+            ):
+                found.append(("import", name, Path(module.__file__ or "").read_bytes()))
+            else:
+                found.append(("import", name))
+        return found
+
+    def _of_module(self, module: types.ModuleType, wanted: frozenset[str], seen: set[str]) -> list[Any]:
+        found: list[Any] = [module.__name__]
+        if is_installed(module.__name__) or module.__name__ in seen:
+            return found
+        seen.add(module.__name__)
+        for name in sorted(wanted & vars(module).keys()):
+            value = getattr(module, name)
+            inner = self._of_module(value, wanted, seen) if isinstance(value, types.ModuleType) else value
+            found.append((name, inner))
+        return found
+
+    def _code(self, code: types.CodeType) -> bytes:
+        constants: list[Any] = list(code.co_consts)
+        if constants and isinstance(constants[0], str) and not _loads_first_constant(code):
+            constants[0] = None  # the docstring
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        return self._parts("code", (code.co_code, code.co_exceptiontable, constants, names, counts))
+
+    def _class(self, kind: type) -> bytes:
+        if _is_of_library(kind):
+            return _hash("class", _name(kind))
+        entries = {name: value for name, value in vars(kind).items() if name not in _NO_CONTENT}
+        content = [
+            (name, value)
+            for name, value in sorted(entries.items())
+            if not isinstance(value, types.GetSetDescriptorType | types.MemberDescriptorType)
+        ]
+        return self._parts("class", (type(kind), kind.__bases__, content))
+
+    def _object(self, value: Any) -> bytes:
+        """Of an object, by what a pickle would have of it."""
+        if (wrapped := getattr(value, "__wrapped__", None)) is not None and callable(value):
+            return self._parts("wrapper", (type(value), wrapped))  # such as functools.lru_cache
+        try:
+            reduce = copyreg.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        except Exception as error:
+            raise NoDigest(f"a {type(value).__module__}.{type(value).__qualname__} ({error})") from error
+        if isinstance(reduced, str):
+            return _hash("name", type(value).__module__.encode(), reduced.encode())
+        make, arguments, *rest = reduced
+        parts = [list(part) if place in (1, 2) and part is not None else part for place, part in enumerate(rest)]
+        return self._parts("object", (make, arguments, parts))
+
+
+def _hash(kind: str, *parts: bytes) -> bytes:
+    state = hashlib.blake2b(digest_size=_BYTES)
+    for part in (kind.encode(), *parts):
+        state.update(len(part).to_bytes(8, "little") + part)
+    return state.digest()
+
+
+def _name(value: Any) -> bytes:
+    return f"{getattr(value, '__module__', '')}.{value.__qualname__}".encode()
+
+
+def _is_of_library(value: Any) -> bool:
+    """Whether the name of a function or class leads to it in an installed module, so that the name tells what it is."""
+    if not is_installed(str(value.__module__)):
+        return False
+    found: Any = sys.modules[value.__module__]
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is value or getattr(found, "__wrapped__", None) is value  # a decorator may have wrapped it
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _codes(code: types.CodeType) -> Iterable[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _named(code: types.CodeType, operations: frozenset[str]) -> frozenset[str]:
+    return frozenset(
+        str(instruction.argval)
+        for inner in _codes(code)
+        for instruction in dis.get_instructions(inner)
+        if instruction.opname in operations
+    )
+
+
+def _globals_of(code: types.CodeType) -> frozenset[str]:
+    return _named(code, frozenset({"LOAD_GLOBAL", "LOAD_NAME"}))
+
+
+def _imported_by(code: types.CodeType) -> frozenset[str]:
+    return _named(code, frozenset({"IMPORT_NAME"}))
+
+
+def _attributes_of(code: types.CodeType) -> frozenset[str]:
+    return frozenset(name for inner in _codes(code) for name in inner.co_names)
+
+
+def _loads_first_constant(code: types.CodeType) -> bool:
+    return any(
+        instruction.opcode in dis.hasconst and instruction.arg == 0 for instruction in dis.get_instructions(code)
+    )

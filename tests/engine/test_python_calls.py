@@ -1,0 +1,144 @@
+"""Functions in Python over the columns of a table: results, and errors that name the row. What Spark gives is compared in tests/stepwell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from engine.model.circuit import PythonMap
+from engine.model.python_call import PythonForm
+from engine.operators.python_map import _mapped
+from engine.python import calls
+from engine.python.calls import results
+from engine.python.errors import FunctionError
+from engine.rows import zset
+from tests.engine.python_calls import python_call
+
+LONG, TEXT = pa.int64(), pa.string()
+ROWS = pa.table({"c0": pa.array([1, 2, None, 4, 5], LONG), "c1": pa.array(["a", "b", None, "d", "e"], TEXT)})
+
+
+def text_of_row(number: Any, word: Any) -> Any:
+    if number == 4:
+        raise ValueError(f"{word} is four")
+    return f"{number} {word}"
+
+
+def of_pandas(numbers: pd.Series, words: pd.Series) -> pd.Series:
+    if 4 in set(numbers.dropna()):
+        raise ValueError("d is four")
+    return words
+
+
+def of_pandas_batches(batches: Iterator[Any]) -> Iterator[Any]:
+    return (of_pandas(*batch) for batch in batches)
+
+
+def of_arrow(numbers: pa.Array, words: pa.Array) -> pa.Array:
+    if pc.any(pc.equal(numbers, 4)).as_py():
+        raise ValueError("d is four")
+    return words
+
+
+def of_arrow_batches(batches: Iterator[Any]) -> Iterator[Any]:
+    return (of_arrow(*batch) for batch in batches)
+
+
+FORMS: dict[PythonForm, Any] = {
+    "pickled row": text_of_row,
+    "row": text_of_row,
+    "pandas": of_pandas,
+    "pandas iterator": of_pandas_batches,
+    "arrow": of_arrow,
+    "arrow iterator": of_arrow_batches,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_error_names_the_first_row_on_which_the_function_fails(form: PythonForm) -> None:
+    call = python_call(form, FORMS[form], TEXT, 0, 1)
+    assert results(call, ROWS.slice(0, 3)).type == TEXT
+    with pytest.raises(FunctionError) as raised:
+        results(call, ROWS)
+    error = raised.value
+    assert error.function == FORMS[form].__name__ and error.raised == "ValueError"
+    assert "raised ValueError: d is four (at " in error.message and "for the arguments (4, 'd')" in error.message
+
+
+def of_group(numbers: Any, words: Any) -> Any:
+    if "d" in words.to_pylist():
+        raise ValueError("d is here")
+    return len(numbers)
+
+
+def test_a_function_of_a_group_names_the_group_that_fails() -> None:
+    rows = pa.struct([pa.field("_0", LONG), pa.field("_1", TEXT)])
+    groups = [[{"_0": 1, "_1": "a"}, {"_0": None, "_1": "b"}], [{"_0": 4, "_1": "d"}], [{"_0": 5, "_1": "e"}]]
+    table = pa.table({"c0": pa.array(groups, pa.list_(pa.field("element", rows)))})
+    call = python_call("arrow group", of_group, LONG, 0)
+    assert results(call, table.slice(0, 1)).to_pylist() == [2]
+    with pytest.raises(
+        FunctionError, match=r"raised ValueError: d is here \(at .*\) for the group \[\{'_0': 4, '_1': 'd'\}\]"
+    ):
+        results(call, table)
+
+
+def test_a_result_stands_in_its_row_whatever_the_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "BATCH_ROWS_MAX", 2)
+    for form, function in FORMS.items():
+        rows = pa.concat_tables([ROWS.slice(0, 2), ROWS.slice(4, 1)])
+        found = results(python_call(form, function, TEXT, 0, 1), rows).to_pylist()
+        assert found == (["1 a", "2 b", "5 e"] if function is text_of_row else ["a", "b", "e"]), form
+
+
+def test_the_other_rows_of_a_batch_decide_nothing() -> None:
+    call = python_call("row", lambda number: number == 1 or (None if number is None else 0), pa.bool_(), 0)
+    assert results(call, ROWS).to_pylist() == [True, False, None, False, False]
+
+
+def test_rows_keep_their_columns_and_weights() -> None:
+    call = python_call(
+        "row", lambda more, number: None if number is None else number + more, LONG, 0, 0, keywords=("number",)
+    )
+    node = PythonMap((0,), (LONG, TEXT, LONG), (call,))
+    found = _mapped(node, zset.build(ROWS.columns, pa.array([1, -1, 2, -3, 1]).to_numpy()))
+    assert found.column("c2").to_pylist() == [2, 4, None, 8, 10]
+    assert zset.weights_of(found).tolist() == [1, -1, 2, -3, 1]
+    assert found.select(["c0", "c1"]).equals(ROWS)
+    assert _mapped(node, zset.empty((LONG, TEXT))).equals(zset.empty(node.types))
+
+
+BAD: list[tuple[PythonForm, Any, pa.DataType, str]] = [
+    ("pickled row", lambda x: (1, 2), TEXT, "returned a tuple for STRING"),
+    ("row", lambda x: "text", LONG, "gave a result that is not of its type.*for the arguments"),
+    ("pandas", lambda s: s[:1], LONG, "RESULT_ROWS_MISMATCH"),
+    ("pandas", lambda s: 1, LONG, "UDF_RETURN_TYPE"),
+    ("pandas iterator", lambda batches: iter([next(batches), next(batches)]), LONG, "StopIteration"),
+    ("arrow", lambda a: a.slice(1), LONG, "RESULT_ROWS_MISMATCH"),
+    ("row", lambda x: sys.exit("over"), LONG, "raised SystemExit: over"),
+    ("pickled row", lambda x: next(iter(())), LONG, "STOP_ITERATION_OCCURRED"),
+]
+
+
+@pytest.mark.parametrize(("form", "function", "type_", "says"), BAD)
+def test_a_result_that_spark_refuses_is_an_error_of_the_function(
+    form: PythonForm, function: Any, type_: pa.DataType, says: str
+) -> None:
+    with pytest.raises(FunctionError, match=says):
+        results(python_call(form, function, type_, 0), ROWS)
+
+
+def test_a_module_that_a_worker_lacks_is_named() -> None:
+    def function(x: int) -> int:
+        import module_of_nobody  # type: ignore[import-not-found]
+
+        return int(module_of_nobody.value)
+
+    with pytest.raises(FunctionError, match=r"needs the module module_of_nobody.*Install it on every host"):
+        results(python_call("row", function, LONG, 0), ROWS)

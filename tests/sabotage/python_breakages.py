@@ -1,0 +1,57 @@
+"""Mistakes in functions in Python: what identifies them, how they reach workers, and how they are called."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+CALLS, TEST_CALLS = "engine/python/calls.py", "tests/engine/test_python_calls.py"
+DIGEST = "stepwell/planning/function_digest.py"
+TEST_DIGEST = "tests/stepwell/test_function_digest.py::test_only_a_change_of_what_it_does_shows"
+TEST_FUNCTIONS = "tests/stepwell/test_python_functions.py"
+
+PYTHON = (
+    Breakage(
+        "weights-lost-in-python",
+        "A row that is taken back comes out of a function in Python as one that is inserted.",
+        "the batch answer",
+        (Edit("engine/operators/python_map.py", "zset.weights_of(rows))", "abs(zset.weights_of(rows)))"),),
+        (f"{TEST_CALLS}::test_rows_keep_their_columns_and_weights",),
+    ),
+    Breakage(
+        "a-batch-decides-a-row",
+        "A result is refused because of the other rows of its batch, which depend on the layout.",
+        "3. Placement independence",
+        (Edit(CALLS, 'if call.form == "row" else', 'if call.form == "arrow" else'),),
+        (f"{TEST_CALLS}::test_the_other_rows_of_a_batch_decide_nothing",),
+        tells=r"\[PYTHON_FUNCTION\]",
+    ),
+    Breakage(
+        "the-last-failing-row",
+        "The error of a function names another row than the first one that fails.",
+        "the error names the row",
+        (Edit(CALLS, "rows = front if _raised(call, front) is not None else rows.slice(half)", "rows = rows.slice(half)"),),
+        (f"{TEST_CALLS}::test_an_error_names_the_first_row_on_which_the_function_fails",),
+    ),
+    Breakage(
+        "a-digest-of-the-code-alone",
+        "A changed value that a function reads by a global name leaves the circuit as it was.",
+        "the state belongs to the circuit",
+        (Edit(DIGEST, '"function", (*plain, read))', '"function", plain)'),),
+        (TEST_DIGEST,),
+    ),
+    Breakage(
+        "a-digest-with-docstrings",
+        "A changed docstring is a changed circuit, and the state of an unchanged project is refused.",
+        "the state belongs to the circuit",
+        (Edit(DIGEST, "constants[0] = None  # the docstring", "pass"),),
+        (TEST_DIGEST,),
+    ),
+    Breakage(
+        "modules-stay-at-home",
+        "A function is sent to workers with the names of the project's modules, and not with what it needs of them.",
+        "a worker needs no file of the project",
+        (Edit("stepwell/planning/python_functions.py", "        cloudpickle.register_pickle_by_value(module)", "        pass"),
+         Edit("stepwell/planning/python_functions.py", "        cloudpickle.unregister_pickle_by_value(module)", "        pass")),
+        (f"{TEST_FUNCTIONS}::test_a_module_of_the_project_is_sent_and_one_of_a_library_is_not",),
+    ),
+)  # fmt: skip
