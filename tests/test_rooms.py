@@ -36,7 +36,13 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "run": {"rows", "state", "model", "expressions", "operators", "analysis"},
         "resident": {"analysis", "expressions", "model", "operators", "run", "state"},
     },
-    "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
+    "io_kafka": {
+        "registry": set(),
+        "formats": {"registry"},
+        "step_log": set(),
+        "clients": {"step_log"},
+        "broker": {"clients"},
+    },
     "stepwell": {
         "spark": set(),
         "catalyst": set(),
@@ -58,6 +64,7 @@ FOREIGN = {
     "pyspark": {"stepwell", "engine/resident/daemon.py"},
     "py4j": {"stepwell"},
     "duckdb": {"engine", "io_kafka/formats"},
+    "httpx": {"io_kafka/registry", "stepwell/service", "stepwell/dev_cluster"},
 }
 
 

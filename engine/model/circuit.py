@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 import xxhash
 
-from base.options import Mode
+from base.options import Mode, OutputFormatName
 
 Column = int
 Types = tuple[pa.DataType, ...]
@@ -516,12 +516,13 @@ class View(NodeBase):
 class Output(NodeBase):
     """An output handle: the change of its input, encoded as messages. `types` is empty, because no node reads an output.
 
-    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one."""
+    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `format`: that of the messages."""
 
     handle: str
     mode: Mode
     names: tuple[str, ...]
     key: tuple[Column, ...] = ()
+    format: OutputFormatName = "json"
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
@@ -578,5 +579,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall):
         plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        if isinstance(value, Output) and value.format == "json":
+            del plain["format"]  # state of the time when there was no other format keeps its fingerprint
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value

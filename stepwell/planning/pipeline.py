@@ -61,8 +61,8 @@ def pipeline_spec(
         name=project.name,
         storage=project.state_folder,
         circuit=plan.circuit,
-        inputs=plan.inputs,
-        outputs=plan.outputs,
+        inputs=tuple(_authorised(source, settings.registry_auth) for source in plan.inputs),
+        outputs=tuple(_with_auth(output, settings.registry_auth) for output in plan.outputs),
         kafka=replace(KafkaSettings.parse(project.settings.kafka), extras=_extras(plan.inputs)),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
@@ -81,6 +81,19 @@ def pipeline_spec(
         local_dir=settings.local_dir,
         on_cluster=project.on_cluster,
     )
+
+
+def _authorised(source: InputTopic, auth: str | None) -> InputTopic:
+    """The same with the password for its registry, which no kept plan has."""
+    form = source.table.format
+    if auth is None or not isinstance(form, SourceFormat) or form.encoding is None:
+        return source
+    encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
+    return replace(source, table=replace(source.table, format=replace(form, encoding=encoding)))
+
+
+def _with_auth(output: OutputTopic, auth: str | None) -> OutputTopic:
+    return output if output.registry is None else replace(output, registry=replace(output.registry, auth=auth))
 
 
 def _extras(inputs: Iterable[InputTopic]) -> Extras:
@@ -111,9 +124,13 @@ def source_table(source: SourceSpec) -> SourceTable:
         partitions = None if source.partitions is None else frozenset(TopicPartition(*p) for p in source.partitions)
         form = RecordFormat(source.handle, schema)
         return SourceTable(source.handle, source.topics, form, partitions, source.pattern)
-    messages = SourceFormat(source.handle, schema, source.mode, source.key, source.metadata)
+    messages = SourceFormat(
+        source.handle, schema, source.mode, source.key, source.metadata, source.encoding, source.key_format
+    )
     return SourceTable(source.handle, source.topics, messages)
 
 
 def _output(output: OutputSpec, partitions: int) -> OutputTopic:
-    return OutputTopic(output.handle, output.topic, output.partitions or partitions, output.mode == "upsert")
+    return OutputTopic(
+        output.handle, output.topic, output.partitions or partitions, output.mode == "upsert", output.registry
+    )

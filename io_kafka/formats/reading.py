@@ -1,0 +1,87 @@
+"""Which format reads the bytes of a batch: chosen once for all its messages.
+
+Each format gives a `Parsed`: the rows of a schema, the positions of the messages that they are, and why the others are malformed.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.text.columns import nulls_of
+from io_kafka.formats.avro.read import parse_avro
+from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.debezium import EnvelopeReader
+from io_kafka.formats.encodings import Avro, KeyFormat, Part
+from io_kafka.formats.exact import nullable
+from io_kafka.formats.keys import Keys, keys_of, read_keys
+from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.spec import SourceFormat
+
+_KEY_BYTES: dict[KeyFormat, int] = {"long": 8, "int": 4}
+
+
+def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part = Part.ROW) -> Parsed:
+    """`values`: binary. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
+    match source.encoding:
+        case None:
+            return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
+        case Avro():
+            return parse_avro(values, schema, source.encoding, part)
+        case _:
+            assert_never(source.encoding)
+
+
+def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
+    """The key columns of all messages."""
+    schema = pa.schema([source.schema.field(name) for name in source.key])
+    match source.key_format:
+        case "json":
+            return read_keys(schema, keys)
+        case "none":
+            return Keys([pa.nulls(len(keys), kind) for kind in schema.types], np.zeros(len(keys), np.bool_), {})
+        case "avro":
+            assert isinstance(source.encoding, Avro), "the project was checked"
+            encoding = source.encoding
+            return keys_of(schema, keys, lambda given, required: parse_avro(given, required, encoding, Part.KEY))
+        case "string":
+            return keys_of(schema, keys, _texts)
+        case "long" | "int":
+            width = _KEY_BYTES[source.key_format]
+            return keys_of(schema, keys, lambda given, required: _numbers(given, required, width))
+        case _:
+            assert_never(source.key_format)
+
+
+def _texts(keys: pa.Array, schema: pa.Schema) -> Parsed:
+    cursor, rows = Cursor(keys), np.arange(len(keys))
+    lengths = cursor.end - cursor.at
+    texts = cursor.texts(rows, cursor.slices(rows, lengths))
+    return without_faults([texts], schema, cursor.faults)
+
+
+def _numbers(keys: pa.Array, schema: pa.Schema, width: int) -> Parsed:
+    lengths = pc.binary_length(keys).to_numpy(zero_copy_only=False)
+    faults = {
+        int(row): f"it has {lengths[row]} bytes, and a number {width}" for row in np.flatnonzero(lengths != width)
+    }
+    cursor, rows = Cursor(keys), np.arange(len(keys))
+    numbers = cursor.fixed(rows, width).reshape(-1).view(f">i{width}").astype(np.int64)
+    return without_faults([pa.array(numbers).cast(schema.types[0])], schema, faults)
+
+
+def without_faults(columns: list[pa.Array], schema: pa.Schema, faults: dict[int, str]) -> Parsed:
+    """Columns of all messages, of which some are malformed, or have null where none may be."""
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            for row in np.flatnonzero(nulls_of(column)).tolist():
+                faults.setdefault(row, f"column {field.name}: null, but declared NOT NULL")
+    rows = pa.RecordBatch.from_arrays(columns, schema=nullable(schema))
+    at = np.arange(rows.num_rows)
+    if faults:
+        at = np.setdiff1d(at, np.array(list(faults), np.int64))
+        rows = rows.take(pa.array(at))
+    return Parsed(rows, at, sorted(faults.items()))
