@@ -29,6 +29,12 @@ class Cursor:
         self.end: Int64s = ends[1:].astype(np.int64)
         self.faults: dict[int, str] = {}
 
+    def within(self, begins: Int64s, ends: Int64s) -> Cursor:
+        """A cursor over other parts of the same bytes, whose faults are its own."""
+        inner = Cursor.__new__(Cursor)
+        inner.data, inner.at, inner.end, inner.faults = self.data, begins.copy(), ends.copy(), {}
+        return inner
+
     def fault(self, rows: Int64s, reason: str | Callable[[int], str]) -> None:
         """Marks rows as malformed. The first reason of a row counts. `reason` may be a function of the position within `rows`."""
         for position, row in enumerate(rows.tolist()):

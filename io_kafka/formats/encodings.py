@@ -30,7 +30,20 @@ class Avro:
     reader: str | None = None
 
 
-Encoding = Avro | None
+@dataclass(frozen=True)
+class Csv:
+    """One record of CSV. `null_value`: the text that stands for NULL, beside an empty field without quotes."""
+
+    sep: str = ","
+    null_value: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """The whole value is one column: a STRING, or a BINARY."""
+
+
+Encoding = Avro | Csv | Text | None
 
 KeyFormat = Literal["json", "avro", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.text.columns import nulls_of
 from io_kafka.formats.avro.read import parse_avro
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
-from io_kafka.formats.encodings import Avro, KeyFormat, Part
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.delimited import parse_csv, parse_text
+from io_kafka.formats.encodings import Avro, Csv, KeyFormat, Part, Text
 from io_kafka.formats.keys import Keys, keys_of, read_keys
 from io_kafka.formats.parse import Parsed, parse
 from io_kafka.formats.spec import SourceFormat
+from io_kafka.formats.whole import without_faults
 
 _KEY_BYTES: dict[KeyFormat, int] = {"long": 8, "int": 4}
 
@@ -31,6 +31,10 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
+        case Csv():
+            return parse_csv(values, schema, source.encoding)
+        case Text():
+            return parse_text(values, schema, source.key)
         case _:
             assert_never(source.encoding)
 
@@ -71,17 +75,3 @@ def _numbers(keys: pa.Array, schema: pa.Schema, width: int) -> Parsed:
     cursor, rows = Cursor(keys), np.arange(len(keys))
     numbers = cursor.fixed(rows, width).reshape(-1).view(f">i{width}").astype(np.int64)
     return without_faults([pa.array(numbers).cast(schema.types[0])], schema, faults)
-
-
-def without_faults(columns: list[pa.Array], schema: pa.Schema, faults: dict[int, str]) -> Parsed:
-    """Columns of all messages, of which some are malformed, or have null where none may be."""
-    for field, column in zip(schema, columns, strict=True):
-        if not field.nullable and column.null_count:
-            for row in np.flatnonzero(nulls_of(column)).tolist():
-                faults.setdefault(row, f"column {field.name}: null, but declared NOT NULL")
-    rows = pa.RecordBatch.from_arrays(columns, schema=nullable(schema))
-    at = np.arange(rows.num_rows)
-    if faults:
-        at = np.setdiff1d(at, np.array(list(faults), np.int64))
-        rows = rows.take(pa.array(at))
-    return Parsed(rows, at, sorted(faults.items()))

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol, get_args
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, StringType, StructType
 
-from base.options import OutputFormatName
+from base.options import Mode, OutputFormatName
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.declare import value_schema
-from io_kafka.formats.encodings import Avro, Encoding, KeyFormat
+from io_kafka.formats.delimited import ESCAPE, QUOTE
+from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Text
 from io_kafka.formats.spec import FormatError, OutputFormat
 from io_kafka.registry.address import RegistryAddress
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
@@ -25,14 +26,20 @@ from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 
 FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
-SOURCE_FORMATS = ("json", "avro")
+SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
+SOURCE_FORMATS = ("json", "avro", "csv", "text")
 OUTPUT_FORMATS: tuple[OutputFormatName, ...] = get_args(OutputFormatName)
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
-OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA)
+OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, SEPARATOR, "csv.nullValue")
 OF_OUTPUTS = (FORMAT, REGISTRY)
 
-_MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {REGISTRY: ("avro",), AVRO_SCHEMA: ("avro",)}
+_MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
+    REGISTRY: ("avro",),
+    AVRO_SCHEMA: ("avro",),
+    SEPARATOR: ("csv",),
+    NULL_VALUE: ("csv",),
+}
 _KEY_TYPES = {"string": StringType, "long": LongType, "int": IntegerType}
 
 
@@ -57,10 +64,22 @@ class FormatOfSource:
     key_format: KeyFormat = "json"
 
 
-def source_format(of: Properties, schema: StructType, key: tuple[str, ...], root: Path | None) -> FormatOfSource:
-    """`root`: the project's folder, in which a property may name a file. Raises ProjectError."""
+def source_format(
+    of: Properties, payload: StructType, schema: StructType, mode: Mode, key: tuple[str, ...], root: Path | None
+) -> FormatOfSource:
+    """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
+    ProjectError."""
     name = _chosen(of, SOURCE_FORMATS)
-    encoding = _avro(of, schema, root) if name == "avro" else None
+    if mode == "changelog" and name in ("csv", "text"):
+        raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
+    encoding: Encoding = None
+    match name:
+        case "avro":
+            encoding = _avro(of, schema, root)
+        case "csv":
+            encoding = _csv(of, payload)
+        case "text":
+            encoding = _text(of, payload, key)
     return FormatOfSource(name, encoding, _key_format(of, name, schema, key))
 
 
@@ -132,6 +151,32 @@ def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
     if strange:
         wrong(f"its field {min(strange)} is not a column of the table")
     return Avro(_registry(of), text)
+
+
+def _csv(of: Properties, payload: StructType) -> Csv:
+    sep = of.values.get(SEPARATOR, ",")
+    sep = "\t" if sep == "\\t" else sep
+    if not sep or {QUOTE, ESCAPE, "\n", "\r"} & set(sep):
+        raise of.error(
+            f"{SEPARATOR} = {sep!r} separates no fields", "Write one or more other characters, such as ; or \\t."
+        )
+    for column in payload.fields:
+        if not isinstance(column.dataType, AtomicType):
+            raise of.error(
+                f"column {column.name} has the type {column.dataType.simpleString()}, which CSV has not",
+                "Declare a STRING, and read it in a view (from_json).",
+            )
+    return Csv(sep, of.values.get(NULL_VALUE, ""))
+
+
+def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
+    columns = [column for column in payload.fields if column.name not in key]
+    if len(columns) != 1 or not isinstance(columns[0].dataType, StringType | BinaryType):
+        raise of.error(
+            "format text is for one STRING or BINARY column, beside those of the key and of the record",
+            "Declare (value STRING), and take it apart in a view.",
+        )
+    return Text()
 
 
 def _key_format(of: Properties, name: str, schema: StructType, key: tuple[str, ...]) -> KeyFormat:

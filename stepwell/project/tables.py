@@ -144,7 +144,9 @@ def source_spec(
         raise reader.error("mode append has no key: every message inserts a row",
                            "Leave key out, or write 'mode' = 'upsert'.")  # fmt: skip
     metadata = reader.metadata(schema, mode, key)
-    chosen = message_formats.source_format(reader, schema, key, root)
+    of_record = {column for column, _ in metadata}
+    payload = StructType([column for column in schema.fields if column.name not in of_record])
+    chosen = message_formats.source_format(reader, payload, schema, mode, key, root)
     topic = reader.topic("subscribe")
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
     return SourceSpec(

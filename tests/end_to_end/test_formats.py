@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,7 +43,13 @@ CREATE STREAMING TABLE customers (id INT, name STRING, since DATE) USING kafka
   TBLPROPERTIES ('subscribe' = '@customers', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id');
 CREATE STREAMING TABLE stock (sku STRING, n BIGINT) USING kafka
   TBLPROPERTIES ('subscribe' = '@stock', 'format' = 'avro', 'mode' = 'changelog', 'key' = 'sku', 'key.format' = 'string');
+CREATE STREAMING TABLE readings (n BIGINT, at DATE, note STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@readings', 'format' = 'csv', 'csv.sep' = ';', 'on.error' = 'skip');
+CREATE STREAMING TABLE notes (id BIGINT, text STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@notes', 'format' = 'text', 'mode' = 'upsert', 'key' = 'id', 'key.format' = 'long');
 
+CREATE MATERIALIZED VIEW noted TBLPROPERTIES ('topic' = '@noted', 'format' = 'avro', 'mode' = 'changelog') AS
+  SELECT n, at, note, text FROM readings JOIN notes ON n = id;
 CREATE MATERIALIZED VIEW lines TBLPROPERTIES ('topic' = '@lines', 'format' = 'avro') AS
   SELECT id, at, part, line.sku, line.n FROM (SELECT id, at, part, explode(lines) AS line FROM orders);
 CREATE MATERIALIZED VIEW spent TBLPROPERTIES ('topic' = '@spent', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id') AS
@@ -107,27 +115,54 @@ def send_avro(play: Playground, registry: SchemaRegistry, first: int) -> None:
     play.send("stock", list(zip(keys, a.written(registry, STOCK, rows), strict=True)), 0)
 
 
+def send_texts(play: Playground, first: int) -> None:
+    lines: list[bytes | str] = [f"{n};2024-01-{n + 1:02d};a{first}" for n in range(5)]
+    play.send("readings", [*lines, '1;2024-01-09;"with ; and \\""', "x;2024-01-01;", b"\xff;;", "2;;"], 0)
+    notes = [((n).to_bytes(8, "big"), None if first and n == 1 else f"{n} é {first}") for n in range(3)]
+    play.send("notes", notes, 0)
+
+
+def of_csv(message: bytes) -> bytes | None:
+    """Of the messages of `send_texts`."""
+    try:
+        reader = csv.reader([message.decode()], delimiter=";", escapechar="\\", doublequote=False, strict=True)
+        number, at, note = next(reader)
+        return json.dumps({"n": int(number), "at": at or None, "note": note or None}).encode()
+    except (ValueError, csv.Error):
+        return None
+
+
+def of_note(message: bytes) -> bytes:
+    return json.dumps({"id": int(message.split()[0]), "text": message.decode()}).encode()
+
+
 def conf(registry: SchemaRegistry, **more: Any) -> dict[str, Any]:
     return {"stepwell.registry.url": registry.url + "/", "stepwell.registry.auth": AUTH} | more
 
 
-def test_avro_from_end_to_end(play: Playground, registry: SchemaRegistry) -> None:
-    for name, partitions in (("orders", 2), ("customers", 2), ("stock", 1)):
+def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry) -> None:
+    for name, partitions in (("orders", 2), ("customers", 2), ("stock", 1), ("readings", 1), ("notes", 1)):
         play.topic(name, partitions)
     resolved = play.resolve({"a.sql": AVRO}, conf(registry, **{"stepwell.step.rows.max": 5, "stepwell.workers": 1}))
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
     runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
     send_avro(play, registry, 0)
+    send_texts(play, 0)
     for number, run in enumerate(runs):
         crash_and_replay(play, run, in_threads=number != 1)  # tasks of Spark start more slowly
     send_avro(play, registry, 4)  # for a run that begins with a checkpoint
+    send_texts(play, 4)
     for run in runs:
         play.run(run, threads())
     read = formats.of_avro(registry)
-    by_topic = {"orders": read, "customers": read, "stock": read}
-    keys = {"customers": read, "stock": lambda key: b'"%s"' % key}
+    by_topic: dict[str, formats.AsJson] = {
+        "orders": read, "customers": read, "stock": read, "readings": of_csv, "notes": of_note
+    }  # fmt: skip
+    keys: dict[str, formats.AsJson] = {
+        "customers": read, "stock": lambda key: b'"%s"' % key, "notes": lambda key: b"%d" % int.from_bytes(key, "big")
+    }  # fmt: skip
     rows = formats.check(play, resolved, by_topic, keys, read)
-    assert rows == {"lines": 18, "spent": 2, "low": 1}
+    assert rows == {"noted": 6, "lines": 18, "spent": 2, "low": 1}
     for other in runs[1:]:
         assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
     subjects = {play.prefix + name for name in ("lines-value", "spent-value", "spent-key", "low-value")}

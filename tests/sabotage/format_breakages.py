@@ -50,6 +50,19 @@ FORMATS = (
         (f"{TEST_AVRO}::test_an_upsert_output_is_read_back",),
     ),
     Breakage(
+        "words-of-cast-in-csv",
+        "CSV reads inf and nan in every spelling, as CAST does.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/delimited.py",
+                "        return None\n    return read(text)",
+                "        return read(text)\n    return read(text)",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_delimited.py::test_each_type_is_read_as_by_spark",),
+    ),
+    Breakage(
         "a-topic-with-two-formats",
         "A project that changes the format of an output goes on with the state and the topic of before.",
         "2 determinism",

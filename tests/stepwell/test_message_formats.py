@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import Avro
+from io_kafka.formats.encodings import Avro, Csv, Text
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
@@ -27,9 +27,13 @@ RECORD = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"
 
 
 def source(
-    spark: SparkSession, properties: dict[str, str], root: Path | None = None, has_url: bool = True
+    spark: SparkSession,
+    properties: dict[str, str],
+    root: Path | None = None,
+    has_url: bool = True,
+    ddl: str = "k STRING NOT NULL, v DOUBLE, n INT, l BIGINT, deep STRUCT<a: INT>",
 ) -> SourceSpec:
-    schema = StructType.fromDDL("k STRING NOT NULL, v DOUBLE, n INT, l BIGINT")
+    schema = StructType.fromDDL(ddl)
     table = OutputDefinition(
         "table", "t", PLACE, schema=schema, format="kafka", properties={"subscribe": "x"} | properties
     )
@@ -58,6 +62,15 @@ def test_a_source_in_avro(spark: SparkSession, tmp_path: Path) -> None:
     assert source(spark, {"mode": "upsert", "key": "l", "key.format": "long"}).key_format == "long"
 
 
+def test_sources_in_csv_and_text(spark: SparkSession) -> None:
+    assert source(spark, {"format": "csv"}, ddl="k STRING").encoding == Csv()
+    tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
+    assert source(spark, tabs, ddl="k STRING").encoding == Csv("\t", "NA")
+    lines = {"format": "text", "metadata.partition": "n"}
+    assert source(spark, lines, ddl="value STRING, n INT").encoding == Text()
+    assert source(spark, lines | {"mode": "upsert", "key": "k"}, ddl="value BINARY, n INT, k STRING").encoding == Text()
+
+
 def test_an_output_in_avro() -> None:
     found = published({"format": "avro"})
     assert (found.format, found.registry) == ("avro", RegistryAddress(URL))
@@ -67,7 +80,7 @@ def test_an_output_in_avro() -> None:
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
-        ({"format": "xml"}, "format = xml is not known\n  It is one of json, avro"),
+        ({"format": "xml"}, "format = xml is not known\n  It is one of json, avro, csv, text"),
         ({"schema.registry.url": URL}, "schema.registry.url means nothing for format json"),
         ({"avro.schema": RECORD}, "avro.schema means nothing for format json"),
         ({"format": "avro", "schema.registry.url": "localhost:8081"}, "is not the URL of a registry"),
@@ -79,6 +92,12 @@ def test_an_output_in_avro() -> None:
         ({"format": "avro", "avro.schema": "{}"}, "avro.schema: it is no schema of Avro"),
         ({"format": "avro", "avro.schema": '{"type": "int"}'}, "avro.schema: it is int, and no record"),
         ({"format": "avro", "avro.schema": RECORD.replace('"n"', '"z"')}, "its field z is not a column of the table"),
+        ({"csv.sep": ";"}, "csv.sep means nothing for format json\n  It belongs to format csv"),
+        ({"format": "csv"}, "column deep has the type struct<a:int>, which CSV has not"),
+        ({"format": "csv", "csv.header": "true"}, "csv.header is not a property of a source"),
+        ({"format": "csv", "csv.sep": '"'}, "separates no fields"),
+        ({"format": "text"}, "format text is for one STRING or BINARY column"),
+        ({"format": "text", "mode": "changelog"}, "format text has no changelog"),
         ({"key.format": "string"}, "key.format means nothing for a table without a key"),
         ({"mode": "upsert", "key": "k", "key.format": "text"}, "key.format = text is not known"),
         ({"mode": "upsert", "key": "k", "key.format": "avro"}, "key.format = avro needs format = avro"),

@@ -307,6 +307,8 @@ def test_an_upsert_output_is_read_back(registry: SchemaRegistry) -> None:
     ids = AvroIds(registry.add("t-value", value_schema(form)), registry.add("t-key", of_key))
     table = pa.table({"id": [1, 2], "s": ["a", None], "deleted": [False, True]})
     messages = encode(OutputFormat("v", schema, "upsert", ("id",), ids), table).to_pylist()
+    heads = [messages[0]["key"][:5], messages[1]["key"][:5], messages[0]["value"][:5]]
+    assert ids.key is not None and heads == [a.framed(number, b"") for number in (ids.key, ids.key, ids.value)]
     assert [a.read_back(registry, message["key"]) for message in messages] == [{"id": 1}, {"id": 2}]
     assert a.read_back(registry, messages[0]["value"]) == {"id": 1, "s": "a"} and messages[1]["value"] is None
 
