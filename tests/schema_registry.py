@@ -33,13 +33,11 @@ class SchemaRegistry:
     subjects: dict[str, list[int]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def add(
-        self, subject: str, schema: Any, kind: str = "AVRO", references: Any = (), serialized: str | None = None
-    ) -> int:
-        """The id of a schema, which is the same for the same schema. `serialized`: its other form, for those who ask for it."""
+    def add(self, subject: str, schema: Any, kind: str = "AVRO", references: Any = ()) -> int:
+        """The id of a schema, which is the same for the same schema."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         number = self.ids.setdefault(f"{kind} {text} {references}", FIRST_ID + len(self.ids))
-        body: dict[str, Any] = {"schema": text, "serialized": serialized}
+        body: dict[str, Any] = {"schema": text}
         if kind != "AVRO":
             body["schemaType"] = kind
         if references:
@@ -66,23 +64,19 @@ class SchemaRegistry:
             return JSONResponse({"message": self.refuse[1]}, self.refuse[0])
         match request.path_params:
             case {"id": number}:
-                return self._shown(number, request)
+                return self._shown(number)
             case {"subject": subject, "version": version}:
                 found = self.subjects.get(subject, [])
-                return self._shown(found[version - 1] if version <= len(found) else -1, request)
+                return self._shown(found[version - 1] if version <= len(found) else -1)
             case {"subject": subject}:
                 body = await request.json()
                 return JSONResponse({"id": self.add(subject, body["schema"], body.get("schemaType", "AVRO"))})
         raise AssertionError(request.url)
 
-    def _shown(self, number: int, request: Request) -> JSONResponse:
+    def _shown(self, number: int) -> JSONResponse:
         if number not in self.schemas:
             return JSONResponse({"error_code": 40403, "message": "Schema not found"}, 404)
-        body = dict(self.schemas[number])
-        serialized = body.pop("serialized")
-        if request.query_params.get("format") == "serialized" and serialized is not None:
-            body["schema"] = serialized
-        return JSONResponse(body)
+        return JSONResponse(self.schemas[number])
 
 
 @contextmanager

@@ -64,6 +64,7 @@ FOREIGN = {
     "pyspark": {"stepwell", "engine/resident/daemon.py"},
     "py4j": {"stepwell"},
     "duckdb": {"engine", "io_kafka/formats"},
+    "google": {"io_kafka/formats/protobuf"},
     "httpx": {"io_kafka/registry", "stepwell/service", "stepwell/dev_cluster"},
 }
 

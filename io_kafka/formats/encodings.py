@@ -43,9 +43,18 @@ class Text:
     """The whole value is one column: a STRING, or a BINARY."""
 
 
-Encoding = Avro | Csv | Text | None
+@dataclass(frozen=True)
+class Protobuf:
+    """Confluent's wire format: a byte 0, four bytes of the schema's id, which message of it, and the message. `defaults`: whether a plain field
+    that is missing has its type's zero."""
 
-KeyFormat = Literal["json", "avro", "string", "long", "int", "none"]
+    registry: RegistryAddress
+    defaults: bool = False
+
+
+Encoding = Avro | Csv | Text | Protobuf | None
+
+KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of
 these names write them. `none`: it is not read."""
 

@@ -5,6 +5,7 @@ Each format gives a `Parsed`: the rows of a schema, the positions of the message
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -15,9 +16,10 @@ from io_kafka.formats.avro.read import parse_avro
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.delimited import parse_csv, parse_text
-from io_kafka.formats.encodings import Avro, Csv, KeyFormat, Part, Text
+from io_kafka.formats.encodings import Avro, Csv, KeyFormat, Part, Protobuf, Text
 from io_kafka.formats.keys import Keys, keys_of, read_keys
 from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.protobuf.read import parse_protobuf
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.whole import without_faults
 
@@ -31,6 +33,8 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
+        case Protobuf():
+            return parse_protobuf(values, schema, source.encoding)
         case Csv():
             return parse_csv(values, schema, source.encoding)
         case Text():
@@ -49,8 +53,12 @@ def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
             return Keys([pa.nulls(len(keys), kind) for kind in schema.types], np.zeros(len(keys), np.bool_), {})
         case "avro":
             assert isinstance(source.encoding, Avro), "the project was checked"
-            encoding = source.encoding
-            return keys_of(schema, keys, lambda given, required: parse_avro(given, required, encoding, Part.KEY))
+            of_avro = source.encoding
+            return keys_of(schema, keys, lambda given, required: parse_avro(given, required, of_avro, Part.KEY))
+        case "protobuf":
+            assert isinstance(source.encoding, Protobuf), "the project was checked"
+            of_protobuf = replace(source.encoding, defaults=True)  # a key of 0 is there, and no byte says so
+            return keys_of(schema, keys, lambda given, required: parse_protobuf(given, required, of_protobuf))
         case "string":
             return keys_of(schema, keys, _texts)
         case "long" | "int":

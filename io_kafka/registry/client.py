@@ -59,16 +59,15 @@ class _Busy(Exception):
 class Registry:
     def __init__(self, address: RegistryAddress) -> None:
         self.address = address
-        self._known: dict[tuple[int, bool], RegisteredSchema | None] = {}
+        self._known: dict[int, RegisteredSchema | None] = {}
         self._lock = threading.Lock()
 
-    def schema(self, number: int, *, serialized: bool = False) -> RegisteredSchema:
-        """The schema of an id. `serialized`: a Protobuf schema as its compiled form in base64. Raises UnknownSchema, RegistryUnreachable and
-        RegistryRefused."""
+    def schema(self, number: int) -> RegisteredSchema:
+        """The schema of an id. Raises UnknownSchema, RegistryUnreachable and RegistryRefused."""
         with self._lock:
-            if (number, serialized) not in self._known:
-                self._known[number, serialized] = self._look_up(number, serialized)
-            found = self._known[number, serialized]
+            if number not in self._known:
+                self._known[number] = self._look_up(number)
+            found = self._known[number]
         if found is None:
             raise UnknownSchema(f"schema id {number} is not in the registry {self.address.url}")
         return found
@@ -84,7 +83,7 @@ class Registry:
             raise RegistryRefused(self.address.url, doing, f"its answer has no id: {answer}"[:_REASON_CHARACTERS_MAX])
         return number
 
-    def _look_up(self, number: int, serialized: bool) -> RegisteredSchema | None:
+    def _look_up(self, number: int) -> RegisteredSchema | None:
         doing = f"looking up schema id {number}"
         path = f"/schemas/ids/{number}"
         attempts = tenacity.Retrying(
@@ -94,14 +93,14 @@ class Registry:
             reraise=True,
         )
         try:
-            answer = attempts(self._ask, "GET", path, doing, None, serialized)
+            answer = attempts(self._ask, "GET", path, doing)
         except _Missing:
             return None
         references: dict[tuple[str, int], tuple[str, str]] = {}
-        self._add_references(answer, references, serialized)
+        self._add_references(answer, references)
         return RegisteredSchema(answer.get("schemaType", "AVRO"), answer["schema"], tuple(references.values()))
 
-    def _add_references(self, answer: Any, found: dict[tuple[str, int], tuple[str, str]], serialized: bool) -> None:
+    def _add_references(self, answer: Any, found: dict[tuple[str, int], tuple[str, str]]) -> None:
         for each in answer.get("references") or ():
             place = each["subject"], each["version"]
             if place in found:
@@ -111,13 +110,13 @@ class Registry:
                 raise RegistryRefused(self.address.url, doing, f"a schema refers to more than {REFERENCES_MAX} others")
             path = f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}"
             try:
-                other = self._ask("GET", path, doing, None, serialized)
+                other = self._ask("GET", path, doing)
             except _Missing:
                 raise RegistryRefused(self.address.url, doing, "a schema refers to it, and it does not exist") from None
-            self._add_references(other, found, serialized)
+            self._add_references(other, found)
             found[place] = each["name"], other["schema"]
 
-    def _ask(self, method: str, path: str, doing: str, body: Any = None, serialized: bool = False) -> Any:
+    def _ask(self, method: str, path: str, doing: str, body: Any = None) -> Any:
         attempts = tenacity.Retrying(
             stop=tenacity.stop_after_delay(RETRY_SECONDS_MAX),
             wait=tenacity.wait_exponential(multiplier=0.1, max=RETRY_WAIT_SECONDS_MAX),
@@ -125,11 +124,11 @@ class Registry:
             reraise=True,
         )
         try:
-            return attempts(self._ask_once, method, path, doing, body, serialized)
+            return attempts(self._ask_once, method, path, doing, body)
         except _Busy as fault:
             raise RegistryUnreachable(self.address.url, doing, str(fault)) from None
 
-    def _ask_once(self, method: str, path: str, doing: str, body: Any, serialized: bool) -> Any:
+    def _ask_once(self, method: str, path: str, doing: str, body: Any) -> Any:
         import httpx  # a worker that reads JSON only should not wait for it
 
         user, _, password = (self.address.auth or "").partition(":")
@@ -138,7 +137,6 @@ class Registry:
                 method,
                 self.address.url + path,
                 json=body,
-                params={"format": "serialized"} if serialized else None,
                 auth=(user, password) if self.address.auth else None,
                 timeout=ANSWER_SECONDS_MAX,
                 headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},

@@ -18,7 +18,7 @@ from base.options import Mode, OutputFormatName
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.declare import value_schema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
-from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Text
+from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Protobuf, Text
 from io_kafka.formats.spec import FormatError, OutputFormat
 from io_kafka.registry.address import RegistryAddress
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
@@ -26,16 +26,18 @@ from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 
 FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
+DEFAULTS = "emit.default.values"
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
-SOURCE_FORMATS = ("json", "avro", "csv", "text")
+SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
 OUTPUT_FORMATS: tuple[OutputFormatName, ...] = get_args(OutputFormatName)
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
-OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, SEPARATOR, "csv.nullValue")
+OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, SEPARATOR, "csv.nullValue")
 OF_OUTPUTS = (FORMAT, REGISTRY)
 
 _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
-    REGISTRY: ("avro",),
+    REGISTRY: ("avro", "protobuf"),
+    DEFAULTS: ("protobuf",),
     AVRO_SCHEMA: ("avro",),
     SEPARATOR: ("csv",),
     NULL_VALUE: ("csv",),
@@ -76,6 +78,8 @@ def source_format(
     match name:
         case "avro":
             encoding = _avro(of, schema, root)
+        case "protobuf":
+            encoding = Protobuf(_registry(of), _defaults(of))
         case "csv":
             encoding = _csv(of, payload)
         case "text":
@@ -113,7 +117,7 @@ def _registry(of: Properties) -> RegistryAddress:
     url = (of.values.get(REGISTRY) or of.settings.stepwell.registry_url or "").strip().rstrip("/")
     if not url:
         raise of.error(
-            "messages in Avro need a schema registry",
+            f"messages in {of.values[FORMAT]} need a schema registry",
             f"Add '{REGISTRY}' = 'http://...', or set stepwell.registry.url for all tables.",
         )
     if "@" in url:
@@ -153,6 +157,13 @@ def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
     return Avro(_registry(of), text)
 
 
+def _defaults(of: Properties) -> bool:
+    given = of.values.get(DEFAULTS, "false").strip().lower()
+    if given not in ("true", "false"):
+        raise of.error(f"{DEFAULTS} = {given} is neither true nor false")
+    return given == "true"
+
+
 def _csv(of: Properties, payload: StructType) -> Csv:
     sep = of.values.get(SEPARATOR, ",")
     sep = "\t" if sep == "\\t" else sep
@@ -163,7 +174,7 @@ def _csv(of: Properties, payload: StructType) -> Csv:
     for column in payload.fields:
         if not isinstance(column.dataType, AtomicType):
             raise of.error(
-                f"column {column.name} has the type {column.dataType.simpleString()}, which CSV has not",
+                f"column {column.name} has the type {column.dataType.simpleString()}, which CSV does not have",
                 "Declare a STRING, and read it in a view (from_json).",
             )
     return Csv(sep, of.values.get(NULL_VALUE, ""))
@@ -182,14 +193,14 @@ def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
 def _key_format(of: Properties, name: str, schema: StructType, key: tuple[str, ...]) -> KeyFormat:
     given = of.values.get(KEY_FORMAT)
     if given is None:
-        return "avro" if name == "avro" else "json"
+        return "avro" if name == "avro" else "protobuf" if name == "protobuf" else "json"
     chosen = next((each for each in KEY_FORMATS if each == given.strip().lower()), None)
     if chosen is None:
         raise of.error(f"{KEY_FORMAT} = {given} is not known", f"It is one of {', '.join(KEY_FORMATS)}.")
     if not key:
         raise of.error(f"{KEY_FORMAT} means nothing for a table without a key", "Add 'key' = '...', or leave it out.")
-    if chosen == "avro" and name != "avro":
-        raise of.error(f"{KEY_FORMAT} = avro needs format = avro", "Values that are not Avro have no registry.")
+    if chosen in ("avro", "protobuf") and name != chosen:
+        raise of.error(f"{KEY_FORMAT} = {chosen} needs {FORMAT} = {chosen}", "Key and value have one registry.")
     wanted = _KEY_TYPES.get(chosen)
     if wanted is not None and (len(key) != 1 or not isinstance(schema[key[0]].dataType, wanted)):
         raise of.error(

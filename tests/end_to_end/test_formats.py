@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from engine.errors import DataError
 from faults.points import Crash, Order, arm
@@ -23,6 +24,7 @@ from tests.end_to_end.harness import Playground, renamed
 from tests.end_to_end.test_placement import contents, crash_and_replay
 from tests.end_to_end.threads import threads
 from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats import protobuf_messages as p
 from tests.schema_registry import SchemaRegistry, schema_registry
 
 WORKERS = (1, 3)
@@ -47,7 +49,11 @@ CREATE STREAMING TABLE readings (n BIGINT, at DATE, note STRING) USING kafka
   TBLPROPERTIES ('subscribe' = '@readings', 'format' = 'csv', 'csv.sep' = ';', 'on.error' = 'skip');
 CREATE STREAMING TABLE notes (id BIGINT, text STRING) USING kafka
   TBLPROPERTIES ('subscribe' = '@notes', 'format' = 'text', 'mode' = 'upsert', 'key' = 'id', 'key.format' = 'long');
+CREATE STREAMING TABLE payments (id BIGINT, cents BIGINT NOT NULL, at TIMESTAMP, parts ARRAY<INT>) USING kafka TBLPROPERTIES
+  ('subscribe' = '@payments', 'format' = 'protobuf', 'emit.default.values' = 'true', 'on.error' = 'skip');
 
+CREATE MATERIALIZED VIEW paid TBLPROPERTIES ('topic' = '@paid', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, sum(cents) AS cents, max(at) AS last, sum(size(parts)) AS parts FROM payments GROUP BY id;
 CREATE MATERIALIZED VIEW noted TBLPROPERTIES ('topic' = '@noted', 'format' = 'avro', 'mode' = 'changelog') AS
   SELECT n, at, note, text FROM readings JOIN notes ON n = id;
 CREATE MATERIALIZED VIEW lines TBLPROPERTIES ('topic' = '@lines', 'format' = 'avro') AS
@@ -122,6 +128,33 @@ def send_texts(play: Playground, first: int) -> None:
     play.send("notes", notes, 0)
 
 
+PAYMENT = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Head { string s = 1; }
+message Payment { int64 id = 1; sint64 cents = 2; google.protobuf.Timestamp at = 3; repeated int32 parts = 4; bool paid = 5; }
+"""
+
+
+def send_payments(play: Playground, registry: SchemaRegistry, first: int) -> None:
+    number, payment = registry.add("payments", PAYMENT, "PROTOBUF"), p.classes(PAYMENT)("Payment")
+    messages = []
+    for n in range(5):
+        message = payment(id=n % 3, cents=(n - 2) * 100, parts=range(n))
+        message.at.FromMicroseconds(1_700_000_000_123_456 + first + n)
+        messages.append(p.framed(number, message.SerializeToString(), 1))
+    play.send("payments", [*messages, p.framed(number, b"\x08", 1), b"no Protobuf"], 0)
+
+
+def of_payment(message: bytes) -> bytes | None:
+    try:
+        payment = p.classes(PAYMENT)("Payment").FromString(message[7:])
+    except DecodeError:
+        return None
+    row = {"id": payment.id, "cents": payment.cents, "at": payment.at.ToJsonString(), "parts": list(payment.parts)}
+    return json.dumps(row).encode() if message[:1] == b"\x00" else None
+
+
 def of_csv(message: bytes) -> bytes | None:
     """Of the messages of `send_texts`."""
     try:
@@ -141,28 +174,37 @@ def conf(registry: SchemaRegistry, **more: Any) -> dict[str, Any]:
 
 
 def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry) -> None:
-    for name, partitions in (("orders", 2), ("customers", 2), ("stock", 1), ("readings", 1), ("notes", 1)):
+    for name, partitions in (
+        ("orders", 2),
+        ("customers", 2),
+        ("stock", 1),
+        ("readings", 1),
+        ("notes", 1),
+        ("payments", 1),
+    ):
         play.topic(name, partitions)
     resolved = play.resolve({"a.sql": AVRO}, conf(registry, **{"stepwell.step.rows.max": 5, "stepwell.workers": 1}))
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
     runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
     send_avro(play, registry, 0)
     send_texts(play, 0)
+    send_payments(play, registry, 0)
     for number, run in enumerate(runs):
         crash_and_replay(play, run, in_threads=number != 1)  # tasks of Spark start more slowly
     send_avro(play, registry, 4)  # for a run that begins with a checkpoint
     send_texts(play, 4)
+    send_payments(play, registry, 4)
     for run in runs:
         play.run(run, threads())
     read = formats.of_avro(registry)
     by_topic: dict[str, formats.AsJson] = {
-        "orders": read, "customers": read, "stock": read, "readings": of_csv, "notes": of_note
+        "orders": read, "customers": read, "stock": read, "readings": of_csv, "notes": of_note, "payments": of_payment
     }  # fmt: skip
     keys: dict[str, formats.AsJson] = {
         "customers": read, "stock": lambda key: b'"%s"' % key, "notes": lambda key: b"%d" % int.from_bytes(key, "big")
     }  # fmt: skip
     rows = formats.check(play, resolved, by_topic, keys, read)
-    assert rows == {"noted": 6, "lines": 18, "spent": 2, "low": 1}
+    assert rows == {"paid": 3, "noted": 6, "lines": 18, "spent": 2, "low": 1}
     for other in runs[1:]:
         assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
     subjects = {play.prefix + name for name in ("lines-value", "spent-value", "spent-key", "low-value")}

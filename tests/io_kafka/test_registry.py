@@ -22,11 +22,6 @@ def served() -> Iterator[SchemaRegistry]:
         yield found
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "RETRY_SECONDS_MAX", 0.5)
-
-
 @pytest.fixture
 def registry(served: SchemaRegistry) -> Registry:
     served.asked.clear()
@@ -61,7 +56,8 @@ def test_a_registry_that_is_busy_is_asked_again(served: SchemaRegistry, registry
     assert len(served.asked) == 3
 
 
-def test_a_registry_that_does_not_answer() -> None:
+def test_a_registry_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "RETRY_SECONDS_MAX", 0.3)
     with pytest.raises(
         RegistryUnreachable, match=r"http://127\.0\.0\.1:1 gives no answer while looking up schema id 5: Conn"
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 READ, WRITE, RESOLVE = (f"io_kafka/formats/avro/{name}.py" for name in ("read", "write", "resolve"))
+PROTOBUF = "io_kafka/formats/protobuf/resolve.py"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 
 FORMATS = (
@@ -61,6 +62,19 @@ FORMATS = (
             ),
         ),
         ("tests/io_kafka/formats/test_delimited.py::test_each_type_is_read_as_by_spark",),
+    ),
+    Breakage(
+        "the-first-of-two-values",
+        "Of a field of Protobuf that comes twice, the first value counts.",
+        "the batch answer",
+        (
+            Edit(
+                PROTOBUF,
+                "last[spans.rows] = np.arange(len(spans.rows))",
+                "last[spans.rows[::-1]] = np.arange(len(spans.rows))[::-1]",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_protobuf.py::test_fields_in_any_order_and_unknown_ones",),
     ),
     Breakage(
         "a-topic-with-two-formats",

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import Avro, Csv, Text
+from io_kafka.formats.encodings import Avro, Csv, Protobuf, Text
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
@@ -62,6 +62,13 @@ def test_a_source_in_avro(spark: SparkSession, tmp_path: Path) -> None:
     assert source(spark, {"mode": "upsert", "key": "l", "key.format": "long"}).key_format == "long"
 
 
+def test_a_source_in_protobuf(spark: SparkSession) -> None:
+    found = source(spark, {"format": "protobuf", "mode": "upsert", "key": "k"})
+    assert (found.encoding, found.key_format) == (Protobuf(RegistryAddress(URL), False), "protobuf")
+    zeros = source(spark, {"format": "protobuf", "emit.default.values": "TRUE"})
+    assert zeros.encoding == Protobuf(RegistryAddress(URL), True)
+
+
 def test_sources_in_csv_and_text(spark: SparkSession) -> None:
     assert source(spark, {"format": "csv"}, ddl="k STRING").encoding == Csv()
     tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
@@ -80,7 +87,7 @@ def test_an_output_in_avro() -> None:
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
-        ({"format": "xml"}, "format = xml is not known\n  It is one of json, avro, csv, text"),
+        ({"format": "xml"}, "format = xml is not known\n  It is one of json, avro, protobuf, csv, text"),
         ({"schema.registry.url": URL}, "schema.registry.url means nothing for format json"),
         ({"avro.schema": RECORD}, "avro.schema means nothing for format json"),
         ({"format": "avro", "schema.registry.url": "localhost:8081"}, "is not the URL of a registry"),
@@ -93,7 +100,13 @@ def test_an_output_in_avro() -> None:
         ({"format": "avro", "avro.schema": '{"type": "int"}'}, "avro.schema: it is int, and no record"),
         ({"format": "avro", "avro.schema": RECORD.replace('"n"', '"z"')}, "its field z is not a column of the table"),
         ({"csv.sep": ";"}, "csv.sep means nothing for format json\n  It belongs to format csv"),
-        ({"format": "csv"}, "column deep has the type struct<a:int>, which CSV has not"),
+        ({"format": "protobuf", "emit.default.values": "1"}, "emit.default.values = 1 is neither true nor false"),
+        ({"format": "avro", "emit.default.values": "true"}, "emit.default.values means nothing for format avro"),
+        (
+            {"format": "protobuf", "mode": "upsert", "key": "k", "key.format": "avro"},
+            "key.format = avro needs format = avro",
+        ),
+        ({"format": "csv"}, "column deep has the type struct<a:int>, which CSV does not have"),
         ({"format": "csv", "csv.header": "true"}, "csv.header is not a property of a source"),
         ({"format": "csv", "csv.sep": '"'}, "separates no fields"),
         ({"format": "text"}, "format text is for one STRING or BINARY column"),
@@ -114,7 +127,7 @@ def test_what_is_wrong_with_a_source(
 
 
 def test_what_is_wrong_with_an_output() -> None:
-    with pytest.raises(ProjectError, match=r"messages in Avro need a schema registry\n.*stepwell\.registry\.url"):
+    with pytest.raises(ProjectError, match=r"messages in avro need a schema registry\n.*stepwell\.registry\.url"):
         published({"format": "avro"}, has_url=False)
     with pytest.raises(ProjectError, match="'a b' is no name in Avro"):
         published({"format": "avro"}, "`a b` INT")

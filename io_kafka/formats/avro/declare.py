@@ -86,5 +86,7 @@ def _type(output: OutputFormat, name: str, kind: pa.DataType) -> Any:
     if pa.types.is_decimal(kind):
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if kind not in _ATOMIC:
-        raise FormatError(f"{output.handle}: a column has type {kind}, which Avro has not", "Cast it in the view.")
+        raise FormatError(
+            f"{output.handle}: a column has type {kind}, which Avro does not have", "Cast it in the view."
+        )
     return _ATOMIC[kind]

@@ -1,9 +1,8 @@
 """The writer's schema and the columns of a table -> one function that reads a whole batch.
 
 This is Avro's schema resolution, in which the table's columns are the reader's schema. Fields are found by their names. A column that the writer
-has not is null, or has the default of the reader's schema if the table names one, whose aliases count too. What the writer has and the table has
-not is passed over. A union is read if each branch that a message takes can be read as the column; the others are faults of the messages that
-have them.
+does not have is null, or has the default of the reader's schema if the table names one, whose aliases count too. What only the writer has is passed
+over. A union is read if each branch that a message takes can be read as the column; the others are faults of the messages that have them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from io_kafka.formats.cursor import Cursor
 Skip = Callable[[Cursor, Int64s], None]
 
 DEPTH_MAX = 100
-"""Of types within each other. A table's columns end sooner, but a type that the table has not may contain itself."""
+"""Of types within each other. A table's columns end sooner, but a type that the table does not have may contain itself."""
 
 
 def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -> Read:
@@ -154,7 +153,7 @@ def _taken(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, av
 
 
 def _default(field: avro.Field | None, column: pa.Field, place: str) -> pa.Array:
-    """The one value of a column that the writer has not."""
+    """The one value of a column that the writer does not have."""
     if field is None or not field.default:
         return pa.nulls(1, column.type)
     type_ = field.type.branches[0] if isinstance(field.type, avro.Union) else field.type

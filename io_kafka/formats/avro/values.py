@@ -1,7 +1,7 @@
 """The writer's atomic types -> the table's: which may be read as which, and how.
 
 Each function gives a `Read`, or None if the writer's type has no values of the column's type. Wider numbers are taken for narrower ones only
-where Avro or our own outputs need it: an `int` may stand for SMALLINT and TINYINT, which Avro has not, and each value is checked.
+where Avro or our own outputs need it: an `int` may stand for SMALLINT and TINYINT, which Avro does not have, and each value is checked.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ STRICT = "a field that begins with a quote does not end with one"
 
 
 def outcome(texts: Sequence[str], kinds: Sequence[pa.DataType], encoding: Csv) -> list[tuple[bool, list[str]]]:
-    """For each message: whether it is taken, and its values; what is refused for the reason that Spark has not is left out."""
+    """For each message: whether it is taken, and its values; what is refused for the reason that Spark does not have is left out."""
     schema = pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)])
     parsed = parse_csv(pa.array([text.encode() for text in texts], pa.binary()), schema, encoding)
     found: list[tuple[bool, list[str]]] = [(False, [])] * len(texts)
