@@ -1,8 +1,8 @@
 """The writer's schema and the columns of a table -> one function that reads a whole batch.
 
 This is Avro's schema resolution, in which the table's columns are the reader's schema. Fields are found by their names. A column that the writer
-does not have is null, or has the default of the reader's schema if the table names one, whose aliases count too. What only the writer has is passed
-over. A union is read if each branch that a message takes can be read as the column; the others are faults of the messages that have them.
+does not have is null, or has the default of the reader's schema if the table names one, whose aliases count too. What only the writer has is
+passed over. A union is read if each branch that a message takes can be read as the column; the others are faults of the messages that have them.
 """
 
 from __future__ import annotations
