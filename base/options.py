@@ -7,6 +7,9 @@ from typing import Literal
 Mode = Literal["append", "upsert", "changelog"]
 """What a message means for the rows of a table: of a source when it is read, of an output when it is written."""
 
+OutputFormatName = Literal["json", "avro"]
+"""What the messages of an output are written as."""
+
 OnError = Literal["fail", "skip", "dead-letter"]
 """What is done with a malformed message of a source."""
 

@@ -13,6 +13,7 @@ from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import TableFormat
+from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import Limits
 from storage.host_folder import StatePlace
 
@@ -44,12 +45,14 @@ class InputTopic:
 
 @dataclass(frozen=True)
 class OutputTopic:
-    """The topic of an output handle. If the topic is missing, it is created with `partitions` partitions, and compacted if `compacted`."""
+    """The topic of an output handle. If the topic is missing, it is created with `partitions` partitions, and compacted if `compacted`.
+    `registry`: the one that has the schemas of its messages, if they are Avro."""
 
     handle: str
     topic: str
     partitions: int
     compacted: bool
+    registry: RegistryAddress | None = None
 
 
 GROWTH_SECONDS = 10.0

@@ -34,6 +34,7 @@ from coordinator.errors import (
 )
 from coordinator.layouts import completion_records, first_layout, owners_by_version
 from coordinator.refresh import refuse_foreign_messages
+from coordinator.schemas import registered
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
@@ -77,6 +78,7 @@ def prepare(
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         place=spec.place,
         append_only=append_only_inputs(spec.circuit),
+        avro=registered(spec),
     )
     return setup, identities
 

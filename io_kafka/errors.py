@@ -144,3 +144,27 @@ class BrokerRefused(KafkaFault):
 
     def __init__(self, doing: str, reason: str) -> None:
         super().__init__(f"Kafka failed while {doing}: {reason}")
+
+
+class RegistryUnreachable(KafkaFault):
+    """A schema registry gives no answer."""
+
+    def __init__(self, url: str, doing: str, reason: str) -> None:
+        self.url = url
+        super().__init__(
+            f"the schema registry {url} gives no answer while {doing}: {reason}. Nothing of the step was written.",
+            "Check that it runs and that 'schema.registry.url' and `stepwell.registry.url` are right; then run again, which goes on where "
+            "this run stopped.",
+        )
+
+
+class RegistryRefused(KafkaFault):
+    """A schema registry answers that it will not do what it was asked for."""
+
+    def __init__(self, url: str, doing: str, reason: str) -> None:
+        self.url = url
+        super().__init__(
+            f"the schema registry {url} refuses {doing}: {reason}",
+            "For 401 or 403, set `stepwell.registry.auth` to USER:PASSWORD. For 409, the subject has an incompatible schema: name another "
+            "topic, or change the subject's compatibility.",
+        )

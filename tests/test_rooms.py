@@ -37,7 +37,13 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "run": {"rows", "state", "model", "expressions", "operators", "analysis"},
         "resident": {"analysis", "expressions", "model", "operators", "python", "run", "state"},
     },
-    "io_kafka": {"formats": set(), "step_log": set(), "clients": {"step_log"}, "broker": {"clients"}},
+    "io_kafka": {
+        "registry": set(),
+        "formats": {"registry"},
+        "step_log": set(),
+        "clients": {"step_log"},
+        "broker": {"clients"},
+    },
     "stepwell": {
         "spark": set(),
         "catalyst": set(),
@@ -60,6 +66,8 @@ FOREIGN = {
     "pyspark": {"stepwell", "engine/resident/daemon.py", "engine/python/spark_worker.py"},
     "py4j": {"stepwell"},
     "duckdb": {"engine", "io_kafka/formats"},
+    "google": {"io_kafka/formats/protobuf"},
+    "httpx": {"io_kafka/registry", "stepwell/service", "stepwell/dev_cluster"},
 }
 
 

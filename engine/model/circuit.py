@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 import xxhash
 
-from base.options import Mode
+from base.options import Mode, OutputFormatName
 from engine.model.python_call import OF_GROUPS, PythonCall, PythonFunction
 
 LATER = {"later": True}
@@ -560,12 +560,13 @@ class View(NodeBase):
 class Output(NodeBase):
     """An output handle: the change of its input, encoded as messages. `types` is empty, because no node reads an output.
 
-    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one."""
+    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `format`: that of the messages."""
 
     handle: str
     mode: Mode
     names: tuple[str, ...]
     key: tuple[Column, ...] = ()
+    format: OutputFormatName = field(default="json", metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs

@@ -6,7 +6,7 @@ Z-sets have no order, so a function that needs one must sort.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from engine.operators.arrangement import Key
 from engine.operators.keys import PlacedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
+from io_kafka.formats.encodings import AvroIds
 from storage.keys import TABLE_FIRST
 
 N = TypeVar("N", bound=NodeBase)
@@ -41,6 +42,9 @@ class StepContext:
     """The number of partitions of every output topic, by handle."""
     grown: frozenset[str] = frozenset()
     """The sources whose topic has more partitions than when the state began, as the step's division recorded them."""
+
+    avro: Mapping[str, AvroIds] = field(default_factory=dict)
+    """The ids of the schemas of the outputs that are written as Avro, by handle."""
 
     first_slot: int = 0
     """The number of the node's traces before those of this operator, which is one within a Recursion."""

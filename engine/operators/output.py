@@ -37,7 +37,8 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     delta = inputs[0]
     types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
-    form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key))
+    avro = context.avro[node.handle] if node.format == "avro" else None
+    form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key), avro)
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()
@@ -124,6 +125,10 @@ OUTPUT = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
-    text=lambda node: f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else ""),
+    text=lambda node: (
+        f"{node.handle} {node.mode}"
+        + (f" by {words.columns(node.key)}" if node.key else "")
+        + ("" if node.format == "json" else f" as {node.format}")
+    ),
     user_name=lambda node: f"output {node.handle}",
 )

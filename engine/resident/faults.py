@@ -52,6 +52,8 @@ REGISTERED: Mapping[str, type[Fault]] = {
         of_kafka.ReadDeadline,
         of_kafka.StepTooLarge,
         of_kafka.BrokerRefused,
+        of_kafka.RegistryUnreachable,
+        of_kafka.RegistryRefused,
         of_storage.NoDatabase,
         of_storage.DatabaseExists,
         of_storage.WrongDatabase,

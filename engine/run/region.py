@@ -21,12 +21,13 @@ from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage, in_order
 from engine.state.store import Store
+from io_kafka.formats.encodings import AvroIds
 
 
 @dataclass(frozen=True)
 class StageTask:
     """What one worker has to do in one stage. `partitions`: the number of partitions of each output topic, by handle.
-    `append_only[node][slot]`: whether that input of the node only inserts. `grown`: see StepContext."""
+    `append_only[node][slot]`: whether that input of the node only inserts. `grown`, `avro`: see StepContext."""
 
     plan: Plan
     placement: Placement
@@ -36,6 +37,7 @@ class StageTask:
     partitions: Mapping[str, int]
     append_only: Mapping[int, tuple[bool, ...]]
     grown: frozenset[str] = frozenset()
+    avro: Mapping[str, AvroIds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def _made(
         task.placement.keyless_worker == task.worker,
         dict(task.partitions),
         task.grown,
+        task.avro,
     )
     result = step(node, inputs, context)
     if isinstance(node, Output):

@@ -7,6 +7,7 @@ writes them in the step's transaction.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from engine.model.circuit import Circuit, Source
 from engine.model.placement import Placement
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
+from io_kafka.errors import RegistryRefused, RegistryUnreachable
 from io_kafka.formats import Decoded, RecordFormat, Records, SourceFormat, TableFormat, decode
 from io_kafka.formats.batches import NotRows, rows_in
 from io_kafka.formats.records import TimestampBeyondRange, column_of, rows_of
@@ -159,7 +161,12 @@ def _decoded(
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
             owner=f"source {table.handle}", place=fault.place, step=step
         ) from None
-    decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets, metadata)
+    try:
+        decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets, metadata)
+    except (RegistryUnreachable, RegistryRefused) as fault:
+        place = f"topic {messages.topic}, from partition {messages.partitions[0]}, offset {messages.offsets[0]} on"
+        fault.message = f"source {table.handle}, {place}, step {step}: {fault.message}"
+        raise
     if decoded.rejected:
         _reject(table, messages, decoded, on_error.get(table.handle, "fail"), step, report)
     return _with_weight(decoded.rows)
@@ -188,10 +195,11 @@ def _reject(
         )
     report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(decoded.rejected)
     if policy == "dead-letter":
-        report.dead.setdefault(table.handle, []).extend(_letters(messages, decoded))
+        is_binary = isinstance(table.format, SourceFormat) and table.format.encoding is not None
+        report.dead.setdefault(table.handle, []).extend(_letters(messages, decoded, is_binary))
 
 
-def _letters(messages: Records, decoded: Decoded) -> list[DeadLetter]:
+def _letters(messages: Records, decoded: Decoded, is_binary: bool) -> list[DeadLetter]:
     places = zip(messages.partitions.to_pylist(), messages.offsets.to_pylist(), strict=True)
     positions = {place: i for i, place in enumerate(places)}
     letters: list[DeadLetter] = []
@@ -199,7 +207,9 @@ def _letters(messages: Records, decoded: Decoded) -> list[DeadLetter]:
         at = positions[rejected.partition, rejected.offset]
         key, value = messages.keys[at].as_py(), messages.values[at].as_py()
         place = {"topic": messages.topic, "partition": rejected.partition, "offset": rejected.offset}
-        text = None if value is None else value.decode("utf-8", "backslashreplace")
-        content = json.dumps({**place, "reason": rejected.reason, "value": text}, ensure_ascii=False)
+        shown = {"value": None if value is None else value.decode("utf-8", "backslashreplace")}
+        if is_binary and value is not None:  # text would not tell what the bytes were
+            shown = {"valueBase64": base64.b64encode(value).decode()}
+        content = json.dumps({**place, "reason": rejected.reason, **shown}, ensure_ascii=False)
         letters.append(DeadLetter(key, content.encode()))
     return letters

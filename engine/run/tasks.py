@@ -26,6 +26,7 @@ from engine.state.store import DictStore
 from faults.points import reached
 from io_kafka.clients.raw import RawBatch
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.formats.encodings import AvroIds
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
@@ -35,7 +36,7 @@ from storage.keys import TABLE_FIRST
 @dataclass(frozen=True)
 class TaskSetup:
     """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `place`: where each
-    host keeps the databases. `append_only`: see StageTask."""
+    host keeps the databases. `append_only`, `avro`: see StageTask."""
 
     plan: Plan
     kafka: KafkaSettings
@@ -43,13 +44,16 @@ class TaskSetup:
     partitions: Mapping[str, int]
     place: StatePlace
     append_only: Mapping[int, tuple[bool, ...]]
+    avro: Mapping[str, AvroIds] = field(default_factory=dict)
 
     def task(
         self, placement: Placement, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()
     ) -> StageTask:
         """`grown`: the input topics that have more partitions than when the state began."""
         handles = frozenset(handle for handle, table in self.tables.items() if not grown.isdisjoint(table.topics))
-        return StageTask(self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles)
+        return StageTask(
+            self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles, self.avro
+        )
 
     def owner_of_table(self, table: int) -> str:
         """The name for users of the view, source or output whose state a table holds."""

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, filled
 from base.text.columns import nulls_of
-from io_kafka.formats.debezium import EnvelopeReader
+from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import nullable
-from io_kafka.formats.keys import Keys, read_keys
-from io_kafka.formats.parse import parse
+from io_kafka.formats.keys import Keys
+from io_kafka.formats.reading import parse_keys, parse_values
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
 from io_kafka.formats.text_limits import fit_columns
 
@@ -56,7 +56,7 @@ def decode(
         read = _upserts if source.mode == "upsert" else _changes
         images = read(source, values)
         images = images._replace(columns=_whole(source, images.columns, metadata))
-        rows, faults = _keyed(source, read_keys(_key_schema(source), keys), images, partitions, offsets)
+        rows, faults = _keyed(source, parse_keys(source, keys), images, partitions, offsets)
     rejected = [
         Rejected(partitions[position].as_py(), offsets[position].as_py(), faults[position])
         for position in sorted(faults)
@@ -65,7 +65,7 @@ def decode(
 
 
 def _append(source: SourceFormat, values: pa.Array, metadata: Metadata) -> tuple[pa.Table, Faults]:
-    parsed = parse(values, source.payload)
+    parsed = parse_values(source, values, source.payload)
     of_rows = {name: column.take(pa.array(parsed.at)) for name, column in metadata.items()}
     columns = _whole(source, parsed.rows.columns, of_rows)
     faults = dict(parsed.faults)
@@ -122,7 +122,7 @@ def _is(ops: pa.Array, which: set[str]) -> Bools:
 def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
     given = np.flatnonzero(~nulls_of(values))  # a tombstone follows its delete, which has said it all
     schema = _envelope(source, nullable(source.schema))
-    parsed = parse(values.take(pa.array(given)), schema, EnvelopeReader(schema))
+    parsed = parse_values(source, values.take(pa.array(given)), schema, Part.ENVELOPE)
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
     _op_faults(ops, at, faults)
@@ -173,7 +173,7 @@ def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
 
 def _upserts(source: SourceFormat, values: pa.Array) -> Images:
     given = np.flatnonzero(~nulls_of(values))
-    parsed = parse(values.take(pa.array(given)), nullable(source.payload))
+    parsed = parse_values(source, values.take(pa.array(given)), nullable(source.payload))
     faults = {int(given[position]): reason for position, reason in parsed.faults}
     columns = _spread(parsed.rows.columns, given[parsed.at], len(values))
     return Images(columns, nulls_of(values), faults)
@@ -182,7 +182,7 @@ def _upserts(source: SourceFormat, values: pa.Array) -> Images:
 def _changes(source: SourceFormat, values: pa.Array) -> Images:
     given = np.flatnonzero(~nulls_of(values))
     schema = _envelope(source, nullable(_key_schema(source)))
-    parsed = parse(values.take(pa.array(given)), schema, EnvelopeReader(schema))
+    parsed = parse_values(source, values.take(pa.array(given)), schema, Part.ENVELOPE)
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
     _op_faults(ops, at, faults)

@@ -4,6 +4,8 @@ same messages.
 append: one message per row. upsert: the value is the row, or null if the key has no row any more. changelog:
 `{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns, or null if no key is
 declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic.
+
+This module has the shapes and JSON; avro/write.py has the same shapes in Avro.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from io_kafka.formats.avro.write import change_messages, key_messages, value_messages
 from io_kafka.formats.render import fragment, record
 from io_kafka.formats.spec import OutputFormat
 
-# Part of every digest. Another id must be given whenever any byte of any message changes.
+# Part of every digest. Another id must be given whenever any byte of any message changes, in whichever format.
 ENCODER_ID = "json-2"
 ENCODED = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
@@ -28,9 +31,13 @@ def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
     columns = [_one(column) for column in rows.columns]
     if output.mode == "changelog":
         return _changelog(output, _one(rows.column("before")), _one(rows.column("after")))
-    value = record(output.schema.names, columns[: len(output.schema)])
+    columns_of_value = columns[: len(output.schema)]
+    if output.avro is None:
+        value = record(output.schema.names, columns_of_value)
+    else:
+        value = value_messages(columns_of_value, output.avro)
     if output.mode == "upsert":
-        value = pc.if_else(_one(rows.column("deleted")), pa.scalar(None, pa.string()), value)
+        value = pc.if_else(_one(rows.column("deleted")), pa.scalar(None, value.type), value)
     return _messages(_key(output, columns), value)
 
 
@@ -42,6 +49,8 @@ def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
     if not output.key:
         return pa.nulls(len(columns[0]), pa.string())
     key = [columns[output.schema.get_field_index(name)] for name in output.key]
+    if output.avro is not None:
+        return key_messages(key, output.avro)
     return record(list(output.key), key, micros=True)
 
 
@@ -54,9 +63,12 @@ def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArr
     images = [_named(image, names) for image in (before, after)]
     absent = [np.asarray(pc.is_null(image).to_numpy(zero_copy_only=False)) for image in images]
     assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
-    op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
-    parts = ['{"before":', fragment(images[0]), ',"after":', fragment(images[1]), ',"op":', op, "}", ""]
-    value = pc.binary_join_element_wise(*parts)
+    if output.avro is None:
+        op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
+        parts = ['{"before":', fragment(images[0]), ',"after":', fragment(images[1]), ',"op":', op, "}", ""]
+        value = pc.binary_join_element_wise(*parts)
+    else:
+        value = change_messages(images[0], images[1], np.select(absent, ["c", "d"], "u").tolist(), output.avro)
     keys = [_key(output, image.flatten()) for image in images]
     return _messages(pc.if_else(pa.array(absent[1]), *keys), value)
 

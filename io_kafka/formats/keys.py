@@ -8,6 +8,7 @@ array stands for itself.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from base.text.columns import nulls_of
 from io_kafka.formats.debezium import column_reader, unwrap
 from io_kafka.formats.exact import RowReader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, parse, text_of
+from io_kafka.formats.parse import Parsed
 from io_kafka.formats.parse import parse as parse_all
 
 # Keys that become objects by putting text around them; whatever else is bare goes the slow way.
@@ -35,11 +37,22 @@ class Keys(NamedTuple):
     faults: dict[int, str]
 
 
+ParseKeys = Callable[[pa.Array, pa.Schema], Parsed]
+"""(the keys that are there, the key columns, none of which may be null) -> their values."""
+
+
 def read_keys(schema: pa.Schema, keys: pa.Array) -> Keys:
     """`schema`: the key columns."""
+    return keys_of(
+        schema, keys, lambda given, required: parse_all(_as_objects(schema, given), required, KeyReader(required))
+    )
+
+
+def keys_of(schema: pa.Schema, keys: pa.Array, parse_given: ParseKeys) -> Keys:
+    """The same in any format."""
     given = np.flatnonzero(~nulls_of(keys))
     required = pa.schema([field.with_nullable(False) for field in schema])
-    parsed = parse_all(_as_objects(schema, keys.take(pa.array(given))), required, KeyReader(required))
+    parsed = parse_given(keys.take(pa.array(given)), required)
     present = np.zeros(len(keys), dtype=np.bool_)
     present[given[parsed.at]] = True
     row_of = np.zeros(len(keys), dtype=np.int64)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from base.fault import ExitCode, Fault
 from base.options import Mode
 from base.text.months import is_months
+from io_kafka.formats.encodings import AvroIds, Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
 
 
@@ -65,7 +66,8 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 @dataclass(frozen=True)
 class SourceFormat:
     """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
-    pairs of a column's name and the name in records.py. `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n)."""
+    pairs of a column's name and the name in records.py. `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n).
+    `encoding`: how values are read; None is JSON. `key_format`: how keys are read."""
 
     handle: str
     schema: pa.Schema
@@ -73,6 +75,8 @@ class SourceFormat:
     key: tuple[str, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     limits: tuple[TextLimit, ...] = ()
+    encoding: Encoding = None
+    key_format: KeyFormat = "json"
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)
@@ -94,12 +98,13 @@ class SourceFormat:
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """How the rows of one output handle become messages."""
+    """How the rows of one output handle become messages. `avro`: the ids of its schemas if they are in Avro; otherwise they are JSON."""
 
     handle: str
     schema: pa.Schema
     mode: Mode = "append"
     key: tuple[str, ...] = ()
+    avro: AvroIds | None = None
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)

@@ -170,7 +170,8 @@ def _output(view: ResolvedView) -> str:
     if view.output is None:
         return "kept, not published"
     key = f" by {', '.join(view.output.key)}" if view.output.key else ""
-    return f"topic {view.output.topic}, mode {view.output.mode}{key}"
+    format_ = "" if view.output.format == "json" else f", as {view.output.format}"
+    return f"topic {view.output.topic}, mode {view.output.mode}{key}{format_}"
 
 
 def _lines(description: Description) -> list[str]:

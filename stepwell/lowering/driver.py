@@ -124,7 +124,7 @@ class _Driver:
         if output:
             self.outputs[output.handle] = view
             output_key = tuple(columns.index(column) for column in output.key)
-            self.builder.add(Output((boundary,), (), output.handle, output.mode, columns, output_key))
+            self.builder.add(Output((boundary,), (), output.handle, output.mode, columns, output_key, output.format))
         return boundary
 
     def _types(self, view: ResolvedView) -> tuple[pa.DataType, ...]:

@@ -16,6 +16,7 @@ from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.encodings import Avro, Protobuf
 from io_kafka.formats.records import extras_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
@@ -63,8 +64,8 @@ def pipeline_spec(
         name=project.name,
         storage=project.state_folder,
         circuit=plan.circuit,
-        inputs=plan.inputs,
-        outputs=plan.outputs,
+        inputs=tuple(_authorised(source, settings.registry_auth) for source in plan.inputs),
+        outputs=tuple(_with_auth(output, settings.registry_auth) for output in plan.outputs),
         kafka=replace(KafkaSettings.parse(project.settings.kafka), extras=_extras(plan.inputs)),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
@@ -83,6 +84,19 @@ def pipeline_spec(
         local_dir=settings.local_dir,
         on_cluster=project.on_cluster,
     )
+
+
+def _authorised(source: InputTopic, auth: str | None) -> InputTopic:
+    """The same with the password for its registry, which no kept plan has."""
+    form = source.table.format
+    if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, Avro | Protobuf):
+        return source
+    encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
+    return replace(source, table=replace(source.table, format=replace(form, encoding=encoding)))
+
+
+def _with_auth(output: OutputTopic, auth: str | None) -> OutputTopic:
+    return output if output.registry is None else replace(output, registry=replace(output.registry, auth=auth))
 
 
 def _extras(inputs: Iterable[InputTopic]) -> Extras:
@@ -116,9 +130,20 @@ def source_table(source: SourceSpec) -> SourceTable:
     if source.format == "table":
         columns = pa.schema([column.with_nullable(True) for column in schema])
         return SourceTable(source.handle, source.topics, TableFormat(source.handle, columns))
-    messages = SourceFormat(source.handle, schema, source.mode, source.key, source.metadata, source.limits)
+    messages = SourceFormat(
+        source.handle,
+        schema,
+        source.mode,
+        source.key,
+        source.metadata,
+        source.limits,
+        source.encoding,
+        source.key_format,
+    )
     return SourceTable(source.handle, source.topics, messages)
 
 
 def _output(output: OutputSpec, partitions: int) -> OutputTopic:
-    return OutputTopic(output.handle, output.topic, output.partitions or partitions, output.mode == "upsert")
+    return OutputTopic(
+        output.handle, output.topic, output.partitions or partitions, output.mode == "upsert", output.registry
+    )

@@ -225,7 +225,7 @@ class _Resolver:
             raise _Blocked
         with self._guard(output):
             if is_source(output):
-                spec = source_spec(output, self.definitions, self.project.settings)
+                spec = source_spec(output, self.definitions, self.project.settings, self.project.root)
                 check_stored_by(output, spec.schema)
                 self.sources.append(spec)
                 self.schemas[name] = spec.schema

@@ -110,6 +110,10 @@ class StepwellSettings(BaseSettings):
     message_step_header: bool = True
     # What happens to a malformed message if its table does not say.
     on_error: OnError = "fail"
+    # The schema registry of tables that do not name one.
+    registry_url: str | None = None
+    # USER:PASSWORD for the schema registries. It has no place in a table's properties, which are in files that everybody reads.
+    registry_auth: str | None = None
     # If the endpoint of a running service has not answered for this long, the service is considered dead and may be fenced.
     takeover_silence: Duration = Field(default="30s", ge=1, le=86400)  # type: ignore[assignment]
     # `stepwell steps N` can answer for at least this many last steps. The step log is truncated before them.

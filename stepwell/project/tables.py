@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql.types import (
@@ -33,10 +34,12 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from base.options import Mode, OnError
+from base.options import Mode, OnError, OutputFormatName
+from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
+from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
-from stepwell.project import stored
+from stepwell.project import message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
@@ -46,14 +49,14 @@ MODES: tuple[Mode, ...] = ("append", "upsert", "changelog")
 ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
 
 _SOURCE_PROPERTIES = (
-    "subscribe", "format", "mode", "key", "startingOffsets", "on.error", "dead.letter.topic",
+    "subscribe", "mode", "key", "startingOffsets", "on.error", "dead.letter.topic", *message_formats.OF_SOURCES,
 )  # fmt: skip
 _OF_RECORDS: dict[str, DataType] = {
     field.name: field.dataType for field in record_schema(True).fields if field.name != "value"
 }
 _METADATA_PREFIX = "metadata."
 _METADATA_PROPERTIES = tuple(_METADATA_PREFIX + name for name in _OF_RECORDS)
-_OUTPUT_PROPERTIES = ("topic", "format", "mode", "key", "partitions")
+_OUTPUT_PROPERTIES = ("topic", "mode", "key", "partitions", *message_formats.OF_OUTPUTS)
 _KEPT_PROPERTIES = ("key",)
 _KAFKA_ONLY = ("subscribePattern", "assign")
 _ALL_PROPERTIES = (*_SOURCE_PROPERTIES, *_OUTPUT_PROPERTIES, *_KAFKA_ONLY)
@@ -88,6 +91,9 @@ class SourceSpec:
     limits: tuple[TextLimit, ...] = ()
     # Columns that the message's record has and its value has not: pairs of a column and what it is (io_kafka/formats/records.py).
     metadata: tuple[tuple[str, str], ...] = ()
+    # How the bytes of values and keys are read; None is JSON.
+    encoding: Encoding = None
+    key_format: KeyFormat = "json"
 
 
 @dataclass(frozen=True)
@@ -101,15 +107,18 @@ class OutputSpec:
     key: tuple[str, ...]
     partitions: int | None
     location: Location
-    format: Literal["json"] = "json"
+    format: OutputFormatName = "json"
+    registry: RegistryAddress | None = None  # it is set if the format is avro
 
 
 def is_source(output: OutputDefinition) -> bool:
     return output.kind == "table" and "subscribe" in _lower(output.properties)
 
 
-def source_spec(output: OutputDefinition, definitions: Definitions, settings: Settings) -> SourceSpec:
-    """The source that a table with `subscribe` describes. Raises ProjectError."""
+def source_spec(
+    output: OutputDefinition, definitions: Definitions, settings: Settings, root: Path | None = None
+) -> SourceSpec:
+    """The source that a table with `subscribe` describes. `root`: the project's folder. Raises ProjectError."""
     reader = _Properties(output, settings)
     if "topic" in reader.values:
         raise reader.error(
@@ -140,6 +149,9 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
         raise reader.error("mode append has no key: every message inserts a row",
                            "Leave key out, or write 'mode' = 'upsert'.")  # fmt: skip
     metadata = reader.metadata(schema, mode, key)
+    of_record = {column for column, _ in metadata}
+    payload = StructType([column for column in schema.fields if column.name not in of_record])
+    chosen = message_formats.source_format(reader, payload, schema, mode, key, root)
     topic = reader.topic("subscribe")
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
     return SourceSpec(
@@ -154,6 +166,8 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
         location=output.location,
         metadata=metadata,
         limits=limits_of(output.schema),
+        encoding=chosen.encoding,
+        key_format=chosen.key_format,
     )
 
 
@@ -180,7 +194,9 @@ def output_spec(output: OutputDefinition, schema: StructType, settings: Settings
     key = reader.key(schema)
     if mode == "upsert" and not key:
         raise reader.error("mode upsert needs a key", "Add 'key' = 'column': what names one row of the view.")
-    return OutputSpec(output.name, reader.topic("topic"), mode, key, reader.partitions(), output.location)
+    topic, partitions = reader.topic("topic"), reader.partitions()
+    format_, registry = message_formats.output_format(reader, schema, key)
+    return OutputSpec(output.name, topic, mode, key, partitions, output.location, format_, registry)
 
 
 def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -> tuple[str, ...]:
@@ -318,7 +334,6 @@ class _Properties:
         return value.lower()
 
     def mode(self, default: Mode = "append") -> Mode:
-        self.choice("format", ("json",), "json")
         chosen: Mode = self.choice("mode", MODES, default)
         return chosen
 

@@ -33,8 +33,8 @@ from engine.model.circuit import (
     OuterJoin,
     Output,
     PartialAggregate,
-    Recursion,
     PythonMap,
+    Recursion,
     Replicate,
     ScalarMap,
     ScalarValue,
@@ -291,6 +291,8 @@ def _recursions(make: _Nodes, left: int, log: int) -> None:
     for below, name in ((left, "reached"), (log, "steps")):
         rows = make.add(Recursion((below, below), TYPES, body, 10, 100_000))
         make.view(rows, name, ("id", "word"), "append" if name == "reached" else "changelog")
+
+
 def _python(make: _Nodes, left: int, log: int) -> None:
     """Two functions beside each other, by way of Arrow and of pickles; over rows that only grow, and rows that retract."""
     calls = (

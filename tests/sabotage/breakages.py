@@ -7,6 +7,7 @@ from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.fault_breakages import FAULTS
+from tests.sabotage.format_breakages import FORMATS
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
@@ -32,6 +33,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TLS,
     *READERS,
     *TABLE_BREAKAGES,
+    *FORMATS,
     *ENGINE,
     *FAULTS,
     *GENERATED,

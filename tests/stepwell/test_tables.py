@@ -71,7 +71,7 @@ def test_a_changelog_may_have_a_key_and_dead_letters_have_a_default_topic(spark:
         ({"mode": "upsert", "key": "kk"}, "key kk is not a column\n.*Did you mean k"),
         ({"mode": "upsert", "key": "v"}, "DOUBLE"),
         ({"mode": "upsert", "key": "k, K"}, "twice"),
-        ({"format": "avro"}, "format = avro"),
+        ({"format": "xml"}, "format = xml"),
         ({"starting.offsets": "latest"}, "starting.offsets is not a property of a source\n.*startingOffsets"),
         ({"startingOffsets": "yesterday"}, "-2 earliest"),
         ({"startingOffsets": '{"other": {"0": 1}}'}, "-2 earliest"),

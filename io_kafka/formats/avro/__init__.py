@@ -1,0 +1,1 @@
+"""Avro: schemas, whole batches of messages -> Arrow columns, and Arrow columns -> messages. Nothing is done message by message."""

@@ -1,0 +1,122 @@
+"""Messages in Confluent's wire format -> rows of a schema: 0, the id of the writer's schema in four bytes, and the datum.
+
+The messages of each writer's schema are read together. If a schema cannot be read into the columns, all its messages are malformed, and the
+reason names the column. Equal bytes give equal rows, because a schema does not change under its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Int64s
+from base.text.columns import bytes_of, nulls_of
+from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.resolve import columns_of
+from io_kafka.formats.avro.schema import BadSchema, parse_schema, shown
+from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.encodings import Avro, Part
+from io_kafka.formats.exact import nullable
+from io_kafka.formats.parse import Parsed
+from io_kafka.registry.client import UnknownSchema, registry_at
+
+HEADER_BYTES = 5
+
+Columns = Callable[[Cursor, Int64s], list[pa.Array]]
+
+
+def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part = Part.ROW) -> Parsed:
+    """`values`: binary; a null is an empty message. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
+    ids, faults = schema_ids(values)
+    order = np.argsort(ids, kind="stable")
+    numbers, firsts = np.unique(ids[order], return_index=True)
+    parts: list[pa.RecordBatch] = []
+    places: list[Int64s] = []
+    groups = np.split(order, firsts[1:]) if len(order) else []
+    for number, at in zip(numbers.tolist(), groups, strict=True):
+        if number < 0:
+            continue
+        try:
+            read = _columns(encoding, number, schema, part)
+        except (BadSchema, UnknownSchema) as fault:
+            reason = str(fault) if isinstance(fault, UnknownSchema) else f"schema id {number}: {fault}"
+            faults.update((int(position), reason) for position in at)
+            continue
+        rows, wrong = _read(values if len(numbers) == 1 else values.take(pa.array(at)), read, schema)
+        faults.update((int(at[row]), reason) for row, reason in wrong.items())
+        good = np.array([row for row in range(len(at)) if row not in wrong] if wrong else range(len(at)), np.int64)
+        parts.append(rows.take(pa.array(good)) if wrong else rows)
+        places.append(at[good])
+    return in_order(parts, places, faults, schema)
+
+
+def in_order(parts: list[pa.RecordBatch], places: list[Int64s], faults: dict[int, str], schema: pa.Schema) -> Parsed:
+    """Rows that were read in groups, in the order of the messages again."""
+    if len(parts) == 1:
+        return Parsed(parts[0], places[0], sorted(faults.items()))
+    at = np.concatenate([np.zeros(0, np.int64), *places])
+    whole = pa.concat_batches(parts) if parts else pa.RecordBatch.from_pylist([], nullable(schema))
+    back = np.argsort(at)
+    return Parsed(whole.take(pa.array(back)), at[back], sorted(faults.items()))
+
+
+def schema_ids(values: pa.Array) -> tuple[Int64s, dict[int, str]]:
+    """(the schema id of each message, -1 where there is none; faults)."""
+    data, ends = bytes_of(values)
+    starts = ends[:-1].astype(np.int64)
+    lengths = np.where(nulls_of(values), 0, ends[1:] - starts)
+    if not len(data):
+        data = np.zeros(1, np.uint8)
+    head = data.take(starts[:, None] + np.arange(HEADER_BYTES), mode="clip")
+    ids = head[:, 1:].astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
+    wrong = (lengths < HEADER_BYTES) | (head[:, 0] != 0)
+    faults: dict[int, str] = {}
+    for row in np.flatnonzero(wrong).tolist():
+        faults[row] = (
+            "it does not begin with 0 and a schema id, as a registry's messages do" if lengths[row] else "empty"
+        )
+    ids[wrong] = -1
+    return ids, faults
+
+
+def _read(values: pa.Array, columns: Columns, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
+    cursor = Cursor(values, HEADER_BYTES)
+    found = columns(cursor, np.arange(len(values)))
+    late = np.flatnonzero(cursor.at < cursor.end)
+    if len(late):
+        left = (cursor.end - cursor.at)[late]
+        cursor.fault(late, lambda at: f"{left[at]} bytes are left behind its value")
+    for field, column in zip(schema, found, strict=True):
+        if not field.nullable and column.null_count:
+            cursor.fault(np.flatnonzero(nulls_of(column)), f"column {field.name}: null, but declared NOT NULL")
+    return pa.RecordBatch.from_arrays(found, schema=nullable(schema)), cursor.faults
+
+
+@lru_cache(maxsize=1024)  # of a process: one for each schema of a writer and each use of it
+def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Columns:
+    """Raises BadSchema and UnknownSchema."""
+    found = registry_at(encoding.registry).schema(number)
+    if found.kind != "AVRO":
+        raise BadSchema(f"it is a schema of {found.kind}, and the table's format is avro")
+    writer = parse_schema(found.text, found.references)
+    if part is Part.KEY and not isinstance(writer, avro.Record):
+        if len(schema) != 1:
+            raise BadSchema(f"the key is {shown(writer)}, and no record of {', '.join(schema.names)}")
+        writer = avro.Record("key", [avro.Field(schema.names[0], writer)])
+    if not isinstance(writer, avro.Record):
+        raise BadSchema(f"the writer's type is {shown(writer)}, and rows need a record")
+    return columns_of(writer, list(schema), _reader(encoding, part), "")
+
+
+def _reader(encoding: Avro, part: Part) -> avro.Record | None:
+    """The reader's schema of a part, if the table names one."""
+    if encoding.reader is None or part is Part.KEY:
+        return None
+    row = parse_schema(encoding.reader)
+    assert isinstance(row, avro.Record), "the project was checked"
+    if part is Part.ROW:
+        return row
+    return avro.Record("envelope", [avro.Field("before", row), avro.Field("after", row)])

@@ -1,0 +1,306 @@
+"""The writer's schema and the columns of a table -> one function that reads a whole batch.
+
+This is Avro's schema resolution, in which the table's columns are the reader's schema. Fields are found by their names. A column that the writer
+does not have is null, or has the default of the reader's schema if the table names one, whose aliases count too. What only the writer has is
+passed over. A union is read if each branch that a message takes can be read as the column; the others are faults of the messages that have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Int64s
+from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.defaults import as_datum
+from io_kafka.formats.avro.schema import BadSchema, Type, shown
+from io_kafka.formats.avro.values import Read, read_enum, read_fixed, read_primitive
+from io_kafka.formats.cursor import Cursor
+
+Skip = Callable[[Cursor, Int64s], None]
+
+DEPTH_MAX = 100
+"""Of types within each other. A table's columns end sooner, but a type that the table does not have may contain itself."""
+
+
+def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -> Read:
+    """Raises BadSchema, which names the column and both types, if the writer's type has no values of the column's."""
+    match writer:
+        case avro.Union():
+            return _union(writer, kind, reader, column)
+        case avro.Record() if pa.types.is_struct(kind):
+            return _struct(writer, kind, _among(reader, avro.Record), column)
+        case avro.Array() if pa.types.is_list(kind):
+            of_array = _among(reader, avro.Array)
+            return _list(resolve(writer.items, kind.value_type, of_array and of_array.items, f"{column}[]"), kind)
+        case avro.Map() if pa.types.is_map(kind):
+            of_map = _among(reader, avro.Map)
+            return _map(resolve(writer.values, kind.item_type, of_map and of_map.values, f"{column}[]"), kind)
+        case avro.Primitive():
+            found = read_primitive(writer, kind, column)
+        case avro.Fixed():
+            found = read_fixed(writer, kind, column)
+        case avro.Enum():
+            found = read_enum(writer, _among(reader, avro.Enum), kind, column)
+        case _:
+            found = None
+    if found is None:
+        raise BadSchema(f"column {column}: the writer's type is {shown(writer)}, which is not read as {kind}")
+    return found
+
+
+def _among(reader: Type | None, kind: type[Any]) -> Any:
+    """The reader's type if it is of this kind, or the first branch of its union that is."""
+    branches = reader.branches if isinstance(reader, avro.Union) else (reader,)
+    return next((branch for branch in branches if isinstance(branch, kind)), None)
+
+
+def _union(writer: avro.Union, kind: pa.DataType, reader: Type | None, column: str) -> Read:
+    reads: list[Read | None] = []
+    reasons: list[str] = []
+    for branch in writer.branches:
+        try:
+            reads.append(resolve(branch, kind, reader, column))
+        except BadSchema as fault:
+            reads.append(None)
+            reasons.append(str(fault))
+    only_null = all(
+        read is None or (isinstance(branch, avro.Primitive) and branch.kind == "null")
+        for read, branch in zip(reads, writer.branches, strict=True)
+    )
+    if reasons and only_null:
+        raise BadSchema(reasons[0])
+
+    def read(cursor: Cursor, rows: Int64s) -> pa.Array:
+        branches = cursor.longs(rows)
+        wrong = (branches < 0) | (branches >= len(reads))
+        if wrong.any():
+            cursor.fault(rows[wrong], f"column {column}: its union has no branch of this number")
+        parts: list[pa.Array] = []
+        place = np.zeros(len(rows), np.int64)
+        missing = np.ones(len(rows), np.bool_)
+        done = 0
+        for number, of_branch in enumerate(reads):
+            mine = np.flatnonzero(branches == number)
+            if not len(mine):
+                continue
+            if of_branch is None:
+                kind_of_branch = shown(writer.branches[number])
+                cursor.fault(
+                    rows[mine], f"column {column}: a value of type {kind_of_branch}, which is not read as {kind}"
+                )
+                continue
+            part = of_branch(cursor, rows[mine])
+            if len(mine) == len(rows):
+                return part
+            place[mine], missing[mine] = done + np.arange(len(mine)), False
+            parts.append(part)
+            done += len(mine)
+        if not parts:
+            return pa.nulls(len(rows), kind)
+        whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        return whole.take(pa.array(place, mask=missing))
+
+    return read
+
+
+def columns_of(
+    writer: avro.Record, fields: Sequence[pa.Field], reader: avro.Record | None, column: str
+) -> Callable[[Cursor, Int64s], list[pa.Array]]:
+    """One array for each of `fields`. `column`: the prefix of their names in errors."""
+    by_name = {field.name: number for number, field in enumerate(fields)}
+    of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
+    taken = _taken(writer, by_name, of_reader)
+    moves: list[tuple[int | None, Any]] = []
+    for field in writer.fields:
+        number = taken.get(field.name)
+        if number is None:
+            moves.append((None, skip(field.type)))
+            continue
+        name, kind = fields[number].name, fields[number].type
+        known = of_reader[name].type if name in of_reader else None
+        moves.append((number, resolve(field.type, kind, known, f"{column}{name}")))
+    absent = [number for number in range(len(fields)) if number not in taken.values()]
+    constants = {number: _default(of_reader.get(fields[number].name), fields[number], column) for number in absent}
+
+    def read(cursor: Cursor, rows: Int64s) -> list[pa.Array]:
+        found: list[pa.Array] = [None] * len(fields)
+        for number, move in moves:
+            if number is None:
+                move(cursor, rows)
+            else:
+                found[number] = move(cursor, rows)
+        for number, constant in constants.items():
+            found[number] = constant.take(pa.array(np.zeros(len(rows), np.int64)))
+        return found
+
+    return read
+
+
+def _taken(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, avro.Field]) -> dict[str, int]:
+    """The number of the column for each field of the writer that is read. A field of the column's own name goes before an alias."""
+    names = {field.name for field in writer.fields}
+    taken = {name: columns[name] for name in names if name in columns}
+    for name, number in columns.items():
+        if name not in names and name in of_reader:
+            alias = next((each for each in of_reader[name].aliases if each in names and each not in taken), None)
+            if alias is not None:
+                taken[alias] = number
+    return taken
+
+
+def _default(field: avro.Field | None, column: pa.Field, place: str) -> pa.Array:
+    """The one value of a column that the writer does not have."""
+    if field is None or not field.default:
+        return pa.nulls(1, column.type)
+    type_ = field.type.branches[0] if isinstance(field.type, avro.Union) else field.type
+    cursor = Cursor(pa.array([as_datum(type_, field.default[0])], pa.binary()))
+    found = resolve(type_, column.type, type_, f"{place}{column.name}")(cursor, np.zeros(1, np.int64))
+    if cursor.faults:
+        raise BadSchema(f"column {place}{column.name}: its default: {cursor.faults[0]}")
+    return found
+
+
+def _struct(writer: avro.Record, kind: pa.StructType, reader: avro.Record | None, column: str) -> Read:
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    read = columns_of(writer, fields, reader, f"{column}.")
+    return lambda cursor, rows: pa.StructArray.from_arrays(read(cursor, rows), fields=fields)
+
+
+def _list(read_item: Read, kind: pa.ListType) -> Read:
+    def read(cursor: Cursor, rows: Int64s) -> pa.Array:
+        offsets, items = _blocks(cursor, rows, read_item, pa.array([], kind.value_type))
+        return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
+
+    return read
+
+
+def _map(read_value: Read, kind: pa.MapType) -> Read:
+    entry = pa.struct([pa.field("key", pa.string()), pa.field("value", kind.item_type)])
+
+    def read_entry(cursor: Cursor, rows: Int64s) -> pa.Array:
+        key = cursor.texts(rows, cursor.slices(rows, cursor.longs(rows)))
+        return pa.StructArray.from_arrays([key, read_value(cursor, rows)], fields=list(entry))
+
+    def read(cursor: Cursor, rows: Int64s) -> pa.Array:
+        offsets, entries = _blocks(cursor, rows, read_entry, pa.array([], entry))
+        keys, values = entries.flatten()
+        return pa.MapArray.from_arrays(pa.array(offsets), keys, values).cast(kind)
+
+    return read
+
+
+def _blocks(cursor: Cursor, rows: Int64s, read_item: Read, none: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """(offsets of each row's items, the items). In each round, every row that has items left reads one."""
+    parts, places = [none], [np.zeros(0, np.int64)]
+    for open_, items in _rounds(cursor, rows, read_item):
+        places.append(open_)
+        parts.append(items)
+    place = np.concatenate(places)
+    items = pa.concat_arrays(parts).take(pa.array(np.argsort(place, kind="stable")))
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(np.bincount(place, minlength=len(rows)), out=offsets[1:])
+    return offsets, items
+
+
+def _rounds(cursor: Cursor, rows: Int64s, read_item: Callable[[Cursor, Int64s], Any]) -> Any:
+    open_ = np.arange(len(rows))
+    left = np.zeros(len(rows), np.int64)
+    while len(open_):
+        due = open_[left[open_] == 0]
+        if len(due):
+            left[due] = _block_sizes(cursor, rows[due])
+            open_ = open_[left[open_] > 0]
+        if len(open_):
+            yield open_, read_item(cursor, rows[open_])
+            left[open_] -= 1
+
+
+def _block_sizes(cursor: Cursor, rows: Int64s) -> Int64s:
+    """The number of items of the next block; 0 behind the last one. A negative number is followed by the block's size in bytes."""
+    counts = cursor.longs(rows)
+    sized = np.flatnonzero(counts < 0)
+    if len(sized):
+        cursor.longs(rows[sized])
+        counts[sized] = -counts[sized]
+    # Each item has a byte at least, so a message with a wrong number cannot take all memory.
+    wrong = (counts < 0) | (counts > cursor.end[rows] - cursor.at[rows])
+    if wrong.any():
+        cursor.fault(rows[wrong], "an array or map that is longer than its message")
+        counts[wrong] = 0
+    return counts
+
+
+def skip(writer: Type, depth: int = 0) -> Skip:
+    """Passes over values that the table has no column for."""
+    if depth > DEPTH_MAX:
+        raise BadSchema(f"types within each other, more than {DEPTH_MAX} deep")
+    match writer:
+        case avro.Primitive(kind="null"):
+            return lambda cursor, rows: None
+        case avro.Primitive(kind="int" | "long") | avro.Enum():
+            return lambda cursor, rows: _drop(cursor.varints(rows))
+        case avro.Primitive(kind="bytes" | "string"):
+            return lambda cursor, rows: _drop(cursor.advance(rows, cursor.longs(rows)))
+        case avro.Primitive() | avro.Fixed():
+            width = (
+                writer.size if isinstance(writer, avro.Fixed) else {"boolean": 1, "float": 4, "double": 8}[writer.kind]
+            )
+            return lambda cursor, rows: _drop(cursor.advance(rows, np.full(len(rows), width, np.int64)))
+        case avro.Array() | avro.Map():
+            return _skip_blocks(writer, depth)
+        case avro.Union():
+            return _skip_union([_later(branch, depth) for branch in writer.branches])
+        case avro.Record():
+            fields = [_later(field.type, depth) for field in writer.fields]
+
+            def record(cursor: Cursor, rows: Int64s) -> None:
+                for each in fields:
+                    each(cursor, rows)
+
+            return record
+        case _:
+            assert_never(writer)
+
+
+def _later(writer: Type, depth: int) -> Skip:
+    """A record may contain itself, so what is behind one is made when it is needed."""
+    if not isinstance(writer, avro.Record):
+        return skip(writer, depth + 1)
+    return lambda cursor, rows: skip(writer, depth + 1)(cursor, rows) if len(rows) else None
+
+
+def _skip_blocks(writer: avro.Array | avro.Map, depth: int) -> Skip:
+    item = _later(writer.items if isinstance(writer, avro.Array) else writer.values, depth)
+    has_key = isinstance(writer, avro.Map)
+
+    def one(cursor: Cursor, rows: Int64s) -> None:
+        if has_key:
+            cursor.advance(rows, cursor.longs(rows))
+        item(cursor, rows)
+
+    def blocks(cursor: Cursor, rows: Int64s) -> None:
+        for _ in _rounds(cursor, rows, one):
+            pass
+
+    return blocks
+
+
+def _skip_union(branches: Sequence[Skip]) -> Skip:
+    def union(cursor: Cursor, rows: Int64s) -> None:
+        numbers = cursor.longs(rows)
+        wrong = (numbers < 0) | (numbers >= len(branches))
+        if wrong.any():
+            cursor.fault(rows[wrong], "a union has no branch of this number")
+        for number, branch in enumerate(branches):
+            if len(mine := rows[numbers == number]):
+                branch(cursor, mine)
+
+    return union
+
+
+def _drop(value: object) -> None:
+    """What was read is not needed."""

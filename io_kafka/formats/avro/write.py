@@ -1,0 +1,132 @@
+"""Rows of an output -> messages in Confluent's wire format, whole columns at a time, as the schemas of `declare.py` have them.
+
+The same rows and ids give the same bytes: an array or a map is one block without its size, and a decimal has as few bytes as its number needs.
+The modes are those of encode.py, and so is the shape of each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import Int64s, UInt8s, UInt64s, as_lists, filled
+from base.text.columns import nulls_of
+from io_kafka.formats.avro.values import DECIMAL_BYTES
+from io_kafka.formats.cursor import VARINT_BYTES_MAX, from_pieces
+from io_kafka.formats.encodings import AvroIds
+
+_NULL, _VALUE = b"\x00", b"\x02"  # the branches of ["null", type]
+_OPS = {"c": b"\x02c", "u": b"\x02u", "d": b"\x02d"}
+
+
+def value_messages(columns: list[pa.Array], ids: AvroIds) -> pa.Array:
+    """One message for each row. `columns`: those of the output's schema."""
+    return _whole(ids.value, [_optional(column) for column in columns])
+
+
+def key_messages(columns: list[pa.Array], ids: AvroIds) -> pa.Array:
+    """`columns`: those of the key."""
+    assert ids.key is not None
+    return _whole(ids.key, [_optional(column) for column in columns])
+
+
+def change_messages(before: pa.Array, after: pa.Array, ops: list[str], ids: AvroIds) -> pa.Array:
+    """Envelopes. `before`, `after`: structs of the output's columns; `ops`: c, u or d for each row."""
+    return _whole(ids.value, [_optional(before), _optional(after), pa.array([_OPS[op] for op in ops], pa.binary())])
+
+
+def _whole(number: int, parts: list[pa.Array]) -> pa.Array:
+    head = pa.scalar(b"\x00" + number.to_bytes(4, "big"), pa.binary())
+    return pc.binary_join_element_wise(head, *parts, pa.scalar(b"", pa.binary()))
+
+
+def _optional(column: pa.Array) -> pa.Array:
+    """The datum of ["null", type] in each row."""
+    empty = pa.scalar(b"", pa.binary())
+    if not column.null_count:
+        return pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), _data(column), empty)
+    values = pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), filled(_data(column), b""), empty)
+    return pc.if_else(pa.array(nulls_of(column)), pa.scalar(_NULL, pa.binary()), values)
+
+
+def _data(column: pa.Array) -> pa.Array:
+    """The datum of each value. What stands for a null has no meaning."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        parts = [_optional(child) for child in column.flatten()]
+        if not parts:
+            return pa.array([b""] * len(column), pa.binary())
+        return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
+    if pa.types.is_map(kind):
+        return _blocks(as_lists(column), _entries)
+    if pa.types.is_list(kind):
+        return _blocks(column, _optional)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _sized(column.cast(pa.binary()))
+    if pa.types.is_boolean(kind):
+        return _matrix(filled(column, False).cast(pa.uint8()).to_numpy(zero_copy_only=False).reshape(-1, 1))
+    if pa.types.is_floating(kind):
+        numbers = filled(column, 0.0).to_numpy(zero_copy_only=False)
+        return _matrix(numbers.astype(numbers.dtype.newbyteorder("<")).view(np.uint8).reshape(len(column), -1))
+    if pa.types.is_decimal(kind):
+        return _sized(_decimals(column))
+    if pa.types.is_date(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    return longs(filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False))
+
+
+def _matrix(rows: UInt8s) -> pa.Array:
+    return from_pieces(rows.reshape(-1), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
+
+
+def longs(numbers: Int64s) -> pa.Array:
+    """Whole numbers in zigzag order and groups of seven bits."""
+    zigzag: UInt64s = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    rest = zigzag[:, None] >> (7 * np.arange(VARINT_BYTES_MAX, dtype=np.uint64))
+    lengths = np.maximum(1, (rest > 0).sum(axis=1)).astype(np.int64)
+    groups = (rest & np.uint64(0x7F)).astype(np.uint8)
+    place = np.arange(VARINT_BYTES_MAX)
+    groups[place < lengths[:, None] - 1] |= 0x80
+    return _shortened(groups, place < lengths[:, None], lengths)
+
+
+def _shortened(rows: UInt8s, kept: np.ndarray, lengths: Int64s) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return from_pieces(rows[kept], offsets)
+
+
+def _sized(values: pa.Array) -> pa.Array:
+    values = filled(values, b"")
+    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    return pc.binary_join_element_wise(longs(lengths), values, pa.scalar(b"", pa.binary()))
+
+
+def _decimals(column: pa.Array) -> pa.Array:
+    """The unscaled numbers, with the highest byte first, and no byte that only repeats the sign."""
+    raw = np.frombuffer(column.buffers()[1], np.uint8)[DECIMAL_BYTES * column.offset :][: DECIMAL_BYTES * len(column)]
+    high_first = raw.reshape(-1, DECIMAL_BYTES)[:, ::-1]
+    sign = np.where(high_first[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
+    spare = (high_first[:, :-1] == sign) & ((high_first[:, 1:] ^ sign) < 0x80)
+    spared = np.logical_and.accumulate(spare, axis=1).sum(axis=1).astype(np.int64)
+    return _shortened(high_first, np.arange(DECIMAL_BYTES) >= spared[:, None], DECIMAL_BYTES - spared)
+
+
+def _entries(entries: pa.Array) -> pa.Array:
+    keys, values = entries.flatten()
+    return pc.binary_join_element_wise(_sized(keys.cast(pa.binary())), _optional(values), pa.scalar(b"", pa.binary()))
+
+
+def _blocks(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    items = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), of_items(column.flatten())), b"")
+    end = pa.scalar(b"\x00", pa.binary())
+    full = pc.binary_join_element_wise(longs(lengths), items, end, pa.scalar(b"", pa.binary()))
+    return pc.if_else(pa.array(lengths == 0), end, full)

@@ -1,0 +1,67 @@
+"""How the bytes of a message are to be read, as plain data: one class for each format beside JSON.
+
+`Encoding` is closed: a `match` over it ends in `assert_never`. None stands for JSON. The classes pickle, and hold no connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from io_kafka.registry.address import RegistryAddress
+
+
+class Part(Enum):
+    """What the bytes are. ROW: the columns. ENVELOPE: before, after and op, with rows in the first two. KEY: the key columns; if it is one, a
+    bare value may stand for it."""
+
+    ROW = "row"
+    ENVELOPE = "envelope"
+    KEY = "key"
+
+
+@dataclass(frozen=True)
+class Avro:
+    """Confluent's wire format: a byte 0, four bytes of the writer's schema id, and the Avro datum. `reader`: the text of the reader's schema,
+    whose defaults and aliases count; None if the table's columns are all that is known."""
+
+    registry: RegistryAddress
+    reader: str | None = None
+
+
+@dataclass(frozen=True)
+class Csv:
+    """One record of CSV. `null_value`: the text that stands for NULL, beside an empty field without quotes."""
+
+    sep: str = ","
+    null_value: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """The whole value is one column: a STRING, or a BINARY."""
+
+
+@dataclass(frozen=True)
+class Protobuf:
+    """Confluent's wire format: a byte 0, four bytes of the schema's id, which message of it, and the message. `defaults`: whether a plain field
+    that is missing has its type's zero."""
+
+    registry: RegistryAddress
+    defaults: bool = False
+
+
+Encoding = Avro | Csv | Text | Protobuf | None
+
+KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
+"""How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of
+these names write them. `none`: it is not read."""
+
+
+@dataclass(frozen=True)
+class AvroIds:
+    """What the registry has given for an output: the ids of the schemas of its values and of its keys (None without a key)."""
+
+    value: int
+    key: int | None

@@ -1,0 +1,1 @@
+"""Protobuf: schemas as a registry has them, and whole batches of messages -> Arrow columns."""

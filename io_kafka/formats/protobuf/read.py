@@ -1,0 +1,104 @@
+"""Messages in Confluent's wire format -> rows of a schema: 0, the id of the schema, which message of it, and the message.
+
+A schema is a file, in which messages have numbers and may have messages within. A path of numbers says which one is meant; the path of the first
+message is written as a single 0. The messages of a batch that have one schema and one path are read together.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Int64s
+from base.text.columns import nulls_of
+from io_kafka.formats.avro.read import HEADER_BYTES, in_order, schema_ids
+from io_kafka.formats.avro.schema import BadSchema
+from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.encodings import Protobuf
+from io_kafka.formats.exact import nullable
+from io_kafka.formats.parse import Parsed
+from io_kafka.registry.client import UnknownSchema, registry_at
+
+if TYPE_CHECKING:
+    from io_kafka.formats.protobuf.resolve import ReadMessages  # with Protobuf's library, which not every worker needs
+
+PATH_MAX = 16
+"""Of messages within each other. The compiler itself allows about 30, and nobody writes three."""
+
+
+def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf) -> Parsed:
+    """`values`: binary; a null is an empty message. Raises RegistryUnreachable and RegistryRefused."""
+    ids, faults = schema_ids(values)
+    given = np.flatnonzero(ids >= 0)
+    cursor = Cursor(values.take(pa.array(given)), HEADER_BYTES)
+    paths = _paths(cursor)
+    faults.update((int(given[row]), reason) for row, reason in cursor.faults.items())
+    kinds, group = np.unique(np.column_stack([ids[given], paths]), axis=0, return_inverse=True)
+    parts: list[pa.RecordBatch] = []
+    places: list[Int64s] = []
+    for number, kind in enumerate(kinds.tolist()):
+        mine = np.flatnonzero((group.reshape(-1) == number) & ~np.isin(np.arange(len(given)), list(cursor.faults)))
+        if not len(mine):
+            continue
+        try:
+            read = _reader(encoding, kind[0], tuple(place for place in kind[1:] if place >= 0), schema)
+        except (BadSchema, UnknownSchema) as fault:
+            reason = str(fault) if isinstance(fault, UnknownSchema) else f"schema id {kind[0]}: {fault}"
+            faults.update((int(given[row]), reason) for row in mine)
+            continue
+        rows, wrong = _read(cursor, mine, read, schema)
+        faults.update((int(given[mine[row]]), reason) for row, reason in wrong.items())
+        good = np.setdiff1d(np.arange(len(mine)), np.array(list(wrong), np.int64))
+        parts.append(rows.take(pa.array(good)) if wrong else rows)
+        places.append(given[mine[good]])
+    return in_order(parts, places, faults, schema)
+
+
+def _paths(cursor: Cursor) -> Int64s:
+    """Which message of its schema each is: a row of numbers, -1 behind the last one."""
+    every = np.arange(len(cursor.at))
+    paths = np.full((len(every), PATH_MAX), -1, np.int64)
+    lengths = cursor.longs(every)
+    paths[lengths == 0, 0] = 0
+    wrong = (lengths < 0) | (lengths > PATH_MAX)
+    if wrong.any():
+        cursor.fault(every[wrong], "it does not name a message of its schema")
+    for place in range(int(np.where(wrong, 0, lengths).max(initial=0))):
+        mine = every[(lengths > place) & ~wrong]
+        paths[mine, place] = np.maximum(cursor.longs(mine), -1)
+    return paths
+
+
+def _read(cursor: Cursor, rows: Int64s, read: ReadMessages, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
+    inner = cursor.within(cursor.at[rows], cursor.end[rows])
+    found = read(inner)
+    for field, column in zip(schema, found, strict=True):
+        if not field.nullable and column.null_count:
+            inner.fault(np.flatnonzero(nulls_of(column)), f"column {field.name}: null, but declared NOT NULL")
+    return pa.RecordBatch.from_arrays(found, schema=nullable(schema)), inner.faults
+
+
+@lru_cache(maxsize=1024)  # of a process: one for each message type of a writer and each use of it
+def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.Schema) -> ReadMessages:
+    """Raises BadSchema and UnknownSchema."""
+    from io_kafka.formats.protobuf.compile import compiled
+    from io_kafka.formats.protobuf.resolve import columns_of
+
+    found = registry_at(encoding.registry).schema(number)
+    if found.kind != "PROTOBUF":
+        raise BadSchema(f"it is a schema of {found.kind}, and the table's format is protobuf")
+    pool, name = compiled(found.text, found.references)
+    file = pool.FindFileByName(name)
+    messages = list(file.message_types_by_name.values())
+    message = None
+    for place in path:
+        if place >= len(messages):
+            raise BadSchema(f"it has no message {'.'.join(map(str, path))}")
+        message = messages[place]
+        messages = list(message.nested_types)
+    if message is None:
+        raise BadSchema("it has no message")
+    return columns_of(message, list(schema), encoding.defaults)

@@ -1,0 +1,287 @@
+"""A Protobuf message type and the columns of a table -> one function that reads a whole batch.
+
+Fields are found by their names. The fields of a message come in any order, and any of them may be missing. So all messages move on together,
+one field of each in a round, which says where the values are. Then each column is read. Of a field that comes twice, the last value counts.
+Fields that the table does not have are passed over.
+
+A field that is missing is NULL, as in Spark's `from_protobuf`. With `defaults` a field without presence (in proto3 a plain scalar) has its
+type's zero, as in Spark with `emit.default.values`. An array that is missing is empty. A map is an array of its entries as they were written;
+what an entry leaves out is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from base.arrays import Int64s
+from io_kafka.formats.avro.schema import BadSchema
+from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.protobuf.values import NUMBERS, Number, read_number
+
+VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
+WIDTHS = {FIXED64: 8, FIXED32: 4}
+
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
+)
+_TIMESTAMP = "google.protobuf.Timestamp"
+SECONDS_MAX = 9_223_372_036_853
+"""Of a moment that 64 bits of microseconds hold, with the part of a second."""
+
+ReadMessages = Callable[[Cursor], list[pa.Array]]
+"""One array for each column, with a value for each message of the cursor."""
+
+
+def columns_of(message: Descriptor, fields: Sequence[pa.Field], defaults: bool, place: str = "") -> ReadMessages:
+    """Raises BadSchema, which names the column and both types."""
+    by_name = {field.name: field for field in message.fields}
+    columns: list[tuple[int, FieldDescriptor, _Put]] = []
+    for number, column in enumerate(fields):
+        field = by_name.get(column.name)
+        if field is not None:
+            columns.append((number, field, _put(field, column.type, defaults, f"{place}{column.name}")))
+    wanted = {field.number: (number, field, put) for number, field, put in columns}
+
+    def read(cursor: Cursor) -> list[pa.Array]:
+        spans = _spans(cursor, wanted.keys())
+        count = len(cursor.at)
+        found = [pa.nulls(count, column.type) for column in fields]
+        for tag, (number, _, put) in wanted.items():
+            found[number] = put(cursor, spans[tag], count)
+        return found
+
+    return read
+
+
+@dataclass
+class Spans:
+    """Where the values of one field are, in the order in which they were met: the message, the wire type, where the value begins and ends."""
+
+    rows: Int64s
+    wires: Int64s
+    begins: Int64s
+    ends: Int64s
+
+    def taken(self, which: Int64s) -> Spans:
+        return Spans(self.rows[which], self.wires[which], self.begins[which], self.ends[which])
+
+
+_Put = Callable[[Cursor, Spans, int], pa.Array]
+
+
+def _spans(cursor: Cursor, wanted: Iterable[int]) -> dict[int, Spans]:
+    """Goes through all messages to their ends."""
+    parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]] = []
+    open_ = np.flatnonzero(cursor.at < cursor.end)
+    while len(open_):
+        tags = cursor.varints(open_).astype(np.int64)
+        numbers, wires = tags >> 3, tags & 7
+        begins = _pass(cursor, open_, numbers, wires)
+        parts.append((numbers, open_, wires, begins, cursor.at[open_]))
+        open_ = open_[cursor.at[open_] < cursor.end[open_]]
+    none = np.zeros(0, np.int64)
+    whole = [np.concatenate([none, *(part[n] for part in parts)]) for n in range(5)]
+    found: dict[int, Spans] = {}
+    for number in wanted:
+        which = np.flatnonzero(whole[0] == number)
+        found[number] = Spans(*(column[which] for column in whole[1:]))
+    return found
+
+
+def _pass(cursor: Cursor, rows: Int64s, numbers: Int64s, wires: Int64s) -> Int64s:
+    """Passes over a value of each row. The result is where each begins, behind the length of a DELIMITED one."""
+    wrong = (numbers <= 0) | ~np.isin(wires, (VARINT, FIXED64, DELIMITED, FIXED32))
+    if wrong.any():
+        cursor.fault(rows[wrong], "what stands at the place of a field is none")
+    begins = cursor.at[rows]
+    for wire in np.unique(wires[~wrong]).tolist():
+        mine = np.flatnonzero((wires == wire) & ~wrong)
+        chosen = rows[mine]
+        if wire == VARINT:
+            cursor.varints(chosen)
+        elif wire == DELIMITED:
+            lengths = cursor.varints(chosen).view(np.int64)
+            begins[mine] = cursor.at[chosen]
+            cursor.advance(chosen, lengths)
+        else:
+            cursor.advance(chosen, np.full(len(chosen), WIDTHS[wire], np.int64))
+    return begins
+
+
+def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) -> _Put:
+    if field.is_repeated:
+        if not pa.types.is_list(kind):
+            raise BadSchema(f"column {place}: the field is repeated {_shown(field)}, which is read as ARRAY only")
+        return _repeated(field, kind, _values(field, kind.value_type, defaults, f"{place}[]"), place)
+    values = _values(field, kind, defaults, place)
+    missing = pa.scalar(_zero(field, kind), kind) if defaults and not field.has_presence else pa.scalar(None, kind)
+
+    def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
+        last = np.full(count, -1, np.int64)
+        last[spans.rows] = np.arange(len(spans.rows))  # the last one of a row counts
+        if isinstance(field.message_type, Descriptor):
+            twice = np.flatnonzero(np.bincount(spans.rows, minlength=count) > 1)
+            if len(twice):
+                cursor.fault(twice, f"column {place}: the message is there twice, in parts")
+        present = np.flatnonzero(last >= 0)
+        found = values(cursor, spans.taken(last[present]))
+        if len(present) == count:
+            return found
+        where = np.zeros(count, np.int64)
+        where[present] = np.arange(len(present))
+        absent = last < 0
+        spread = found.take(pa.array(where, mask=absent))
+        return pc.if_else(pa.array(absent), missing, spread) if missing.is_valid else spread
+
+    return put
+
+
+def _zero(field: FieldDescriptor, kind: pa.DataType) -> object:
+    """The default of a field without presence, as columns have it."""
+    if field.type == FieldDescriptor.TYPE_ENUM and pa.types.is_string(kind):
+        return field.enum_type.values_by_number[field.default_value].name
+    return field.default_value
+
+
+_Values = Callable[[Cursor, Spans], pa.Array]
+"""One value for each span."""
+
+
+def _values(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) -> _Values:
+    message = field.message_type
+    if message is None:
+        number = NUMBERS.get(field.type)
+        if number is not None:
+            return _numbers(field, number, kind, place)
+        return _bytes(field, kind, place)
+    if pa.types.is_struct(kind):
+        fields = [kind.field(n) for n in range(kind.num_fields)]
+        read = columns_of(message, fields, defaults or message.GetOptions().map_entry, f"{place}.")
+        return lambda cursor, spans: pa.StructArray.from_arrays(_inside(cursor, spans, read), fields=fields)
+    if message.full_name in _WRAPPERS:
+        read = columns_of(message, [pa.field("value", kind)], True, f"{place}.")
+        return lambda cursor, spans: _inside(cursor, spans, read)[0]
+    if message.full_name == _TIMESTAMP and pa.types.is_timestamp(kind):
+        parts = [pa.field("seconds", pa.int64()), pa.field("nanos", pa.int32())]
+        read = columns_of(message, parts, True, f"{place}.")
+        return lambda cursor, spans: _moments(cursor, spans, read, kind, place)
+    raise _not_read(field, kind, place)
+
+
+def _shown(field: FieldDescriptor) -> str:
+    if field.message_type is not None:
+        return f"message {field.message_type.full_name}"
+    if field.enum_type is not None:
+        return f"enum {field.enum_type.full_name}"
+    names = {number: name for name, number in vars(FieldDescriptor).items() if name.startswith("TYPE_")}
+    return str(names[field.type]).removeprefix("TYPE_").lower()
+
+
+def _not_read(field: FieldDescriptor, kind: pa.DataType, place: str) -> BadSchema:
+    return BadSchema(f"column {place}: the field's type is {_shown(field)}, which is not read as {kind}")
+
+
+def _inside(cursor: Cursor, spans: Spans, read: ReadMessages) -> list[pa.Array]:
+    """Reads messages within messages. Their faults are those of the messages around them."""
+    _expect(cursor, spans, DELIMITED)
+    inner = cursor.within(spans.begins, spans.ends)
+    found = read(inner)
+    for row, reason in inner.faults.items():
+        cursor.fault(spans.rows[row : row + 1], reason)
+    return found
+
+
+def _expect(cursor: Cursor, spans: Spans, wire: int) -> None:
+    wrong = spans.wires != wire
+    if wrong.any():
+        cursor.fault(spans.rows[wrong], "a field has a value of another type")
+        spans.ends = np.where(wrong, spans.begins, spans.ends)
+
+
+def _bytes(field: FieldDescriptor, kind: pa.DataType, place: str) -> _Values:
+    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        raise _not_read(field, kind, place)
+
+    def read(cursor: Cursor, spans: Spans) -> pa.Array:
+        _expect(cursor, spans, DELIMITED)
+        inner = cursor.within(spans.begins, spans.ends)
+        rows = np.arange(len(spans.rows))
+        found = inner.slices(rows, spans.ends - spans.begins)
+        found = inner.texts(rows, found) if pa.types.is_string(kind) else found
+        for row in inner.faults:
+            cursor.fault(spans.rows[row : row + 1], f"column {place}: {inner.faults[row]}")
+        return found
+
+    return read
+
+
+def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: str) -> _Values:
+    convert = read_number(field, number, kind)
+    if convert is None:
+        raise _not_read(field, kind, place)
+
+    def read(cursor: Cursor, spans: Spans) -> pa.Array:
+        _expect(cursor, spans, number.wire)
+        inner = cursor.within(spans.begins, spans.ends)
+        values, wrong = convert(inner, np.arange(len(spans.rows)))
+        if wrong.any():
+            cursor.fault(spans.rows[wrong], f"column {place}: a value that no {kind} holds")
+        return values
+
+    return read
+
+
+def _repeated(field: FieldDescriptor, kind: pa.ListType, values: _Values, place: str) -> _Put:
+    number = None if field.message_type is not None else NUMBERS.get(field.type)
+
+    def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
+        if number is not None and (spans.wires == DELIMITED).any():
+            spans = _unpacked(cursor, spans, number)
+        order = np.argsort(spans.rows, kind="stable")
+        items = values(cursor, spans.taken(order))
+        offsets = np.zeros(count + 1, np.int32)
+        np.cumsum(np.bincount(spans.rows, minlength=count), out=offsets[1:])
+        return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
+
+    return put
+
+
+def _unpacked(cursor: Cursor, spans: Spans, number: Number) -> Spans:
+    """Each value of the packed fields as a span of its own. In each round, every field that has values left gives one."""
+    packed = spans.wires == DELIMITED
+    inner = cursor.within(spans.begins, spans.ends)
+    turns: list[tuple[Int64s, Int64s, Int64s]] = []
+    open_ = np.flatnonzero(packed & (inner.at < inner.end))
+    while len(open_):
+        begins = inner.at[open_]
+        if number.wire == VARINT:
+            inner.varints(open_)
+        else:
+            inner.advance(open_, np.full(len(open_), WIDTHS[number.wire], np.int64))
+        turns.append((open_, begins, inner.at[open_]))
+        open_ = open_[inner.at[open_] < inner.end[open_]]
+    for row, reason in inner.faults.items():
+        cursor.fault(spans.rows[row : row + 1], reason)
+    single = np.flatnonzero(~packed)
+    of = np.concatenate([single, *(turn[0] for turn in turns)])
+    begins = np.concatenate([spans.begins[single], *(turn[1] for turn in turns)])
+    ends = np.concatenate([spans.ends[single], *(turn[2] for turn in turns)])
+    wires = np.where(packed, number.wire, spans.wires)
+    order = np.argsort(of, kind="stable")  # the values of one field in their turns, and the fields as they came
+    return Spans(spans.rows[of][order], wires[of][order], begins[order], ends[order])
+
+
+def _moments(cursor: Cursor, spans: Spans, read: ReadMessages, kind: pa.DataType, place: str) -> pa.Array:
+    seconds, nanos = (column.to_numpy(zero_copy_only=False) for column in _inside(cursor, spans, read))
+    wrong = (np.abs(seconds) > SECONDS_MAX) | (nanos < 0) | (nanos > 999_999_999)
+    if wrong.any():
+        cursor.fault(spans.rows[wrong], f"column {place}: no moment that a TIMESTAMP can hold")
+        seconds = np.where(wrong, 0, seconds)
+    return pa.array(seconds * 1_000_000 + nanos // 1000, pa.int64()).cast(kind)

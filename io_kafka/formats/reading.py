@@ -1,0 +1,85 @@
+"""Which format reads the bytes of a batch: chosen once for all its messages.
+
+Each format gives a `Parsed`: the rows of a schema, the positions of the messages that they are, and why the others are malformed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from io_kafka.formats.avro.read import parse_avro
+from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.debezium import EnvelopeReader
+from io_kafka.formats.delimited import parse_csv, parse_text
+from io_kafka.formats.encodings import Avro, Csv, KeyFormat, Part, Protobuf, Text
+from io_kafka.formats.keys import Keys, keys_of, read_keys
+from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.protobuf.read import parse_protobuf
+from io_kafka.formats.spec import SourceFormat
+from io_kafka.formats.whole import without_faults
+
+_KEY_BYTES: dict[KeyFormat, int] = {"long": 8, "int": 4}
+
+
+def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part = Part.ROW) -> Parsed:
+    """`values`: binary. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
+    match source.encoding:
+        case None:
+            return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
+        case Avro():
+            return parse_avro(values, schema, source.encoding, part)
+        case Protobuf():
+            return parse_protobuf(values, schema, source.encoding)
+        case Csv():
+            return parse_csv(values, schema, source.encoding)
+        case Text():
+            return parse_text(values, schema, source.key)
+        case _:
+            assert_never(source.encoding)
+
+
+def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
+    """The key columns of all messages."""
+    schema = pa.schema([source.schema.field(name) for name in source.key])
+    match source.key_format:
+        case "json":
+            return read_keys(schema, keys)
+        case "none":
+            return Keys([pa.nulls(len(keys), kind) for kind in schema.types], np.zeros(len(keys), np.bool_), {})
+        case "avro":
+            assert isinstance(source.encoding, Avro), "the project was checked"
+            of_avro = source.encoding
+            return keys_of(schema, keys, lambda given, required: parse_avro(given, required, of_avro, Part.KEY))
+        case "protobuf":
+            assert isinstance(source.encoding, Protobuf), "the project was checked"
+            of_protobuf = replace(source.encoding, defaults=True)  # a key of 0 is there, and no byte says so
+            return keys_of(schema, keys, lambda given, required: parse_protobuf(given, required, of_protobuf))
+        case "string":
+            return keys_of(schema, keys, _texts)
+        case "long" | "int":
+            width = _KEY_BYTES[source.key_format]
+            return keys_of(schema, keys, lambda given, required: _numbers(given, required, width))
+        case _:
+            assert_never(source.key_format)
+
+
+def _texts(keys: pa.Array, schema: pa.Schema) -> Parsed:
+    cursor, rows = Cursor(keys), np.arange(len(keys))
+    lengths = cursor.end - cursor.at
+    texts = cursor.texts(rows, cursor.slices(rows, lengths))
+    return without_faults([texts], schema, cursor.faults)
+
+
+def _numbers(keys: pa.Array, schema: pa.Schema, width: int) -> Parsed:
+    lengths = pc.binary_length(keys).to_numpy(zero_copy_only=False)
+    faults = {
+        int(row): f"it has {lengths[row]} bytes, and a number {width}" for row in np.flatnonzero(lengths != width)
+    }
+    cursor, rows = Cursor(keys), np.arange(len(keys))
+    numbers = cursor.fixed(rows, width).reshape(-1).view(f">i{width}").astype(np.int64)
+    return without_faults([pa.array(numbers).cast(schema.types[0])], schema, faults)

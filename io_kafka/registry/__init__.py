@@ -1,0 +1,1 @@
+"""A Confluent schema registry: who is asked, and what it answers. The one place that speaks to it."""

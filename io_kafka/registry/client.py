@@ -1,0 +1,164 @@
+"""The client of a schema registry: schemas by id, and the registration of what outputs write.
+
+Guarantees: the text of a schema never changes under its id, so each id is looked up once in the life of a process. That an id is unknown is
+remembered too. A registry that does not answer is asked again for RETRY_SECONDS_MAX, and then RegistryUnreachable names it. No error and no log
+shows the password.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import tenacity
+
+from io_kafka.errors import RegistryRefused, RegistryUnreachable
+from io_kafka.registry.address import RegistryAddress
+
+RETRY_SECONDS_MAX = 20.0
+"""A worker counts as stalled after 30 s by default, and this has to end before."""
+
+RETRY_WAIT_SECONDS_MAX = 2.0
+"""Between two attempts. The first ones follow each other sooner."""
+
+ANSWER_SECONDS_MAX = 5.0
+"""For one answer: a schema has some kilobytes."""
+
+UNKNOWN_ATTEMPTS = 3
+"""An id is given out before any message has it, but a registry's replica may lag behind its leader for a moment."""
+
+REFERENCES_MAX = 200
+"""Of one schema, with those of its references. More of them are a circle or a mistake."""
+
+_REASON_CHARACTERS_MAX = 300
+
+
+class UnknownSchema(Exception):
+    """The registry has no schema of this id."""
+
+
+class RegisteredSchema(NamedTuple):
+    """`kind`: AVRO, PROTOBUF or JSON, as the registry calls them. `references`: (name, text) of the schemas that it refers to, each behind those
+    that it refers to itself."""
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class _Missing(Exception):
+    """The registry answers that something does not exist."""
+
+
+class _Busy(Exception):
+    """No answer, or one that another attempt may improve."""
+
+
+class Registry:
+    def __init__(self, address: RegistryAddress) -> None:
+        self.address = address
+        self._known: dict[int, RegisteredSchema | None] = {}
+        self._lock = threading.Lock()
+
+    def schema(self, number: int) -> RegisteredSchema:
+        """The schema of an id. Raises UnknownSchema, RegistryUnreachable and RegistryRefused."""
+        with self._lock:
+            if number not in self._known:
+                self._known[number] = self._look_up(number)
+            found = self._known[number]
+        if found is None:
+            raise UnknownSchema(f"schema id {number} is not in the registry {self.address.url}")
+        return found
+
+    def register(self, subject: str, text: str, kind: str = "AVRO") -> int:
+        """The id of a schema under a subject. The registry gives the same id for the same text. Raises RegistryRefused if it is not compatible
+        with what the subject has."""
+        body: dict[str, Any] = {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
+        doing = f"registering the schema of subject {subject}"
+        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", doing, body)
+        number = answer.get("id") if isinstance(answer, dict) else None
+        if not isinstance(number, int):
+            raise RegistryRefused(self.address.url, doing, f"its answer has no id: {answer}"[:_REASON_CHARACTERS_MAX])
+        return number
+
+    def _look_up(self, number: int) -> RegisteredSchema | None:
+        doing = f"looking up schema id {number}"
+        path = f"/schemas/ids/{number}"
+        attempts = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(UNKNOWN_ATTEMPTS),
+            wait=tenacity.wait_exponential(multiplier=0.1),
+            retry=tenacity.retry_if_exception_type(_Missing),
+            reraise=True,
+        )
+        try:
+            answer = attempts(self._ask, "GET", path, doing)
+        except _Missing:
+            return None
+        references: dict[tuple[str, int], tuple[str, str]] = {}
+        self._add_references(answer, references)
+        return RegisteredSchema(answer.get("schemaType", "AVRO"), answer["schema"], tuple(references.values()))
+
+    def _add_references(self, answer: Any, found: dict[tuple[str, int], tuple[str, str]]) -> None:
+        for each in answer.get("references") or ():
+            place = each["subject"], each["version"]
+            if place in found:
+                continue
+            doing = f"looking up version {place[1]} of subject {place[0]}"
+            if len(found) >= REFERENCES_MAX:
+                raise RegistryRefused(self.address.url, doing, f"a schema refers to more than {REFERENCES_MAX} others")
+            path = f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}"
+            try:
+                other = self._ask("GET", path, doing)
+            except _Missing:
+                raise RegistryRefused(self.address.url, doing, "a schema refers to it, and it does not exist") from None
+            self._add_references(other, found)
+            found[place] = each["name"], other["schema"]
+
+    def _ask(self, method: str, path: str, doing: str, body: Any = None) -> Any:
+        attempts = tenacity.Retrying(
+            stop=tenacity.stop_after_delay(RETRY_SECONDS_MAX),
+            wait=tenacity.wait_exponential(multiplier=0.1, max=RETRY_WAIT_SECONDS_MAX),
+            retry=tenacity.retry_if_exception_type(_Busy),
+            reraise=True,
+        )
+        try:
+            return attempts(self._ask_once, method, path, doing, body)
+        except _Busy as fault:
+            raise RegistryUnreachable(self.address.url, doing, str(fault)) from None
+
+    def _ask_once(self, method: str, path: str, doing: str, body: Any) -> Any:
+        import httpx  # a worker that reads JSON only should not wait for it
+
+        user, _, password = (self.address.auth or "").partition(":")
+        try:
+            answer = httpx.request(
+                method,
+                self.address.url + path,
+                json=body,
+                auth=(user, password) if self.address.auth else None,
+                timeout=ANSWER_SECONDS_MAX,
+                headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
+            )
+        except httpx.InvalidURL as fault:
+            raise RegistryRefused(self.address.url, doing, f"it is no URL: {fault}") from None
+        except httpx.HTTPError as fault:
+            raise _Busy(f"{type(fault).__name__}: {fault}"[:_REASON_CHARACTERS_MAX]) from None
+        if answer.status_code == 404 and method == "GET":
+            raise _Missing
+        if answer.status_code >= 500 or answer.status_code == 429:
+            raise _Busy(f"it answers {answer.status_code}")
+        if answer.status_code != 200:
+            reason = f"it answers {answer.status_code}: {answer.text}"
+            raise RegistryRefused(self.address.url, doing, reason[:_REASON_CHARACTERS_MAX])
+        try:
+            return answer.json()
+        except ValueError:
+            raise RegistryRefused(self.address.url, doing, "its answer is not JSON: is the URL a registry's?") from None
+
+
+@lru_cache(maxsize=64)  # a project has one or a few
+def registry_at(address: RegistryAddress) -> Registry:
+    """The client of this process for a registry, with what it knows already."""
+    return Registry(address)

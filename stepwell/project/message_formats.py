@@ -1,0 +1,211 @@
+"""The format of a table's messages: which properties each format has, and what they say together.
+
+Guarantees: a property of another format than the table's is refused, and so is a schema or a registry that is missing. What is chosen holds no
+password; that is added when a run starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, Protocol, get_args
+
+from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, StringType, StructType
+
+from base.options import Mode, OutputFormatName
+from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.declare import value_schema
+from io_kafka.formats.delimited import ESCAPE, QUOTE
+from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Protobuf, Text
+from io_kafka.formats.spec import FormatError, OutputFormat
+from io_kafka.registry.address import RegistryAddress
+from stepwell.catalyst.types import UnsupportedType, arrow_schema
+from stepwell.errors import ProjectError
+from stepwell.project.settings import Settings
+
+FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
+DEFAULTS = "emit.default.values"
+SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
+SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
+OUTPUT_FORMATS: tuple[OutputFormatName, ...] = get_args(OutputFormatName)
+KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
+
+OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, SEPARATOR, "csv.nullValue")
+OF_OUTPUTS = (FORMAT, REGISTRY)
+
+_MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
+    REGISTRY: ("avro", "protobuf"),
+    DEFAULTS: ("protobuf",),
+    AVRO_SCHEMA: ("avro",),
+    SEPARATOR: ("csv",),
+    NULL_VALUE: ("csv",),
+}
+_KEY_TYPES = {"string": StringType, "long": LongType, "int": IntegerType}
+
+
+class Properties(Protocol):
+    """The properties of one table, by lower-case name."""
+
+    @property
+    def values(self) -> Mapping[str, str]: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def error(self, message: str, what_to_do: str = "") -> ProjectError: ...
+
+
+@dataclass(frozen=True)
+class FormatOfSource:
+    """`name`: for users."""
+
+    name: str = "json"
+    encoding: Encoding = None
+    key_format: KeyFormat = "json"
+
+
+def source_format(
+    of: Properties, payload: StructType, schema: StructType, mode: Mode, key: tuple[str, ...], root: Path | None
+) -> FormatOfSource:
+    """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
+    ProjectError."""
+    name = _chosen(of, SOURCE_FORMATS)
+    if mode == "changelog" and name in ("csv", "text"):
+        raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
+    encoding: Encoding = None
+    match name:
+        case "avro":
+            encoding = _avro(of, schema, root)
+        case "protobuf":
+            encoding = Protobuf(_registry(of), _defaults(of))
+        case "csv":
+            encoding = _csv(of, payload)
+        case "text":
+            encoding = _text(of, payload, key)
+    return FormatOfSource(name, encoding, _key_format(of, name, schema, key))
+
+
+def output_format(
+    of: Properties, schema: StructType, key: tuple[str, ...]
+) -> tuple[OutputFormatName, RegistryAddress | None]:
+    """Raises ProjectError, also for a column that the format cannot have."""
+    if _chosen(of, OUTPUT_FORMATS) != "avro":
+        return "json", None
+    try:
+        form = OutputFormat("this output", arrow_schema(schema), "append" if not key else "upsert", key)
+        value_schema(form)
+    except FormatError as fault:
+        raise of.error(fault.message, fault.what_to_do) from None
+    except UnsupportedType:
+        pass  # the column is refused by its type, whatever the format
+    return "avro", _registry(of)
+
+
+def _chosen(of: Properties, formats: tuple[str, ...]) -> str:
+    name = of.values.get(FORMAT, "json").strip().lower()
+    if name not in formats:
+        raise of.error(f"format = {of.values[FORMAT]} is not known", f"It is one of {', '.join(formats)}.")
+    for other, means in _MEANS_SOMETHING_FOR.items():
+        if other in of.values and name not in means:
+            raise of.error(f"{other} means nothing for format {name}", f"It belongs to format {' and '.join(means)}.")
+    return name
+
+
+def _registry(of: Properties) -> RegistryAddress:
+    url = (of.values.get(REGISTRY) or of.settings.stepwell.registry_url or "").strip().rstrip("/")
+    if not url:
+        raise of.error(
+            f"messages in {of.values[FORMAT]} need a schema registry",
+            f"Add '{REGISTRY}' = 'http://...', or set stepwell.registry.url for all tables.",
+        )
+    if "@" in url:
+        raise of.error(
+            f"{REGISTRY} has a user in it", "User and password belong into the setting stepwell.registry.auth."
+        )
+    if not re.match(r"https?://[^/]", url):
+        raise of.error(f"{REGISTRY} = {url} is not the URL of a registry", "Write http://HOST:PORT.")
+    return RegistryAddress(url)
+
+
+def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
+    given = of.values.get(AVRO_SCHEMA)
+    if given is None:
+        return Avro(_registry(of))
+
+    def wrong(why: str) -> NoReturn:
+        raise of.error(
+            f"{AVRO_SCHEMA}: {why}",
+            "Write the schema of a record in JSON, or the path of its file in the project's folder.",
+        )
+
+    text = given.strip()
+    if not text.startswith("{"):
+        if root is None or not (root / text).is_file():
+            wrong(f"there is no file {text}")
+        text = (root / text).read_text()
+    try:
+        parsed = avro.parse_schema(text)
+    except avro.BadSchema as fault:
+        wrong(str(fault))
+    if not isinstance(parsed, avro.Record):
+        wrong(f"it is {avro.shown(parsed)}, and no record")
+    strange = {field.name for field in parsed.fields} - set(schema.names)
+    if strange:
+        wrong(f"its field {min(strange)} is not a column of the table")
+    return Avro(_registry(of), text)
+
+
+def _defaults(of: Properties) -> bool:
+    given = of.values.get(DEFAULTS, "false").strip().lower()
+    if given not in ("true", "false"):
+        raise of.error(f"{DEFAULTS} = {given} is neither true nor false")
+    return given == "true"
+
+
+def _csv(of: Properties, payload: StructType) -> Csv:
+    sep = of.values.get(SEPARATOR, ",")
+    sep = "\t" if sep == "\\t" else sep
+    if not sep or {QUOTE, ESCAPE, "\n", "\r"} & set(sep):
+        raise of.error(
+            f"{SEPARATOR} = {sep!r} separates no fields", "Write one or more other characters, such as ; or \\t."
+        )
+    for column in payload.fields:
+        if not isinstance(column.dataType, AtomicType):
+            raise of.error(
+                f"column {column.name} has the type {column.dataType.simpleString()}, which CSV does not have",
+                "Declare a STRING, and read it in a view (from_json).",
+            )
+    return Csv(sep, of.values.get(NULL_VALUE, ""))
+
+
+def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
+    columns = [column for column in payload.fields if column.name not in key]
+    if len(columns) != 1 or not isinstance(columns[0].dataType, StringType | BinaryType):
+        raise of.error(
+            "format text is for one STRING or BINARY column, beside those of the key and of the record",
+            "Declare (value STRING), and take it apart in a view.",
+        )
+    return Text()
+
+
+def _key_format(of: Properties, name: str, schema: StructType, key: tuple[str, ...]) -> KeyFormat:
+    given = of.values.get(KEY_FORMAT)
+    if given is None:
+        return "avro" if name == "avro" else "protobuf" if name == "protobuf" else "json"
+    chosen = next((each for each in KEY_FORMATS if each == given.strip().lower()), None)
+    if chosen is None:
+        raise of.error(f"{KEY_FORMAT} = {given} is not known", f"It is one of {', '.join(KEY_FORMATS)}.")
+    if not key:
+        raise of.error(f"{KEY_FORMAT} means nothing for a table without a key", "Add 'key' = '...', or leave it out.")
+    if chosen in ("avro", "protobuf") and name != chosen:
+        raise of.error(f"{KEY_FORMAT} = {chosen} needs {FORMAT} = {chosen}", "Key and value have one registry.")
+    wanted = _KEY_TYPES.get(chosen)
+    if wanted is not None and (len(key) != 1 or not isinstance(schema[key[0]].dataType, wanted)):
+        raise of.error(
+            f"{KEY_FORMAT} = {chosen} is one column of type {wanted().simpleString().upper()}, and the key is "
+            + ", ".join(f"{column} {schema[column].dataType.simpleString().upper()}" for column in key),
+            "Declare the key's column so, or choose another format.",
+        )
+    return chosen

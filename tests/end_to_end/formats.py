@@ -1,0 +1,67 @@
+"""Topics in other formats as the batch answer sees them: each message as the JSON that says the same."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+
+from examples.batch import TopicMessage, batch_answer, compare, published
+from tests.end_to_end.harness import Playground, Resolved
+from tests.schema_registry import SchemaRegistry
+
+AsJson = Callable[[bytes], bytes | None]
+"""A key or a value -> JSON; None if it is malformed."""
+
+
+def spelt(value: Any) -> Any:
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+    raise TypeError(value)
+
+
+def of_avro(registry: SchemaRegistry) -> AsJson:
+    def as_json(message: bytes) -> bytes | None:
+        number = int.from_bytes(message[1:5], "big")
+        if message[:1] != b"\x00" or number not in registry.schemas:
+            return None
+        schema = fastavro.parse_schema(json.loads(registry.schemas[number]["schema"]))
+        return json.dumps(fastavro.schemaless_reader(io.BytesIO(message[5:]), schema, None), default=spelt).encode()
+
+    return as_json
+
+
+def check(
+    play: Playground, resolved: Resolved, values: dict[str, AsJson], keys: dict[str, AsJson], outputs: AsJson
+) -> dict[str, int]:
+    """Every published view is what Spark's batch answer says; its number of rows by view. `values`, `keys`: by topic, without the prefix."""
+
+    def input_of(name: str, messages: Sequence[TopicMessage]) -> list[TopicMessage]:
+        said = [m._replace(value=None if m.value is None else values[name](m.value)) for m in messages]
+        good = [m for m, was in zip(said, messages, strict=True) if was.value is None or m.value is not None]
+        if name not in keys:
+            return good
+        return [m._replace(key=None if m.key is None else keys[name](m.key)) for m in good]
+
+    names = {topic.removeprefix(play.prefix) for source in resolved.project.sources for topic in source.topics}
+    inputs = {play.prefix + n: input_of(n, [m.as_input for m in play.read(n)]) for n in names}
+    expected = batch_answer(resolved.project, inputs)
+    rows: dict[str, int] = {}
+    for view, output in zip(resolved.project.views, resolved.spec.outputs, strict=True):
+        found = [m.as_input for m in play.read(output.topic, prefixed=False)]
+        found = [m._replace(value=None if m.value is None else outputs(m.value)) for m in found]
+        compared = compare(view.name, published(play.spark, view, found), expected[view.name])
+        assert compared.equal, compared
+        rows[view.name] = compared.rows
+    return rows

@@ -1,0 +1,261 @@
+"""Pipelines over messages in other formats than JSON: the batch answer, for any number of workers and after crashes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError
+
+from engine.errors import DataError
+from faults.points import Crash, Order, arm
+from io_kafka.errors import RegistryUnreachable
+from io_kafka.registry import client
+from io_kafka.step_log.output_progress import DigestMismatch
+from storage.database import Database
+from tests.end_to_end import formats
+from tests.end_to_end.harness import Playground, renamed
+from tests.end_to_end.test_placement import contents, crash_and_replay
+from tests.end_to_end.threads import threads
+from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats import protobuf_messages as p
+from tests.schema_registry import SchemaRegistry, schema_registry
+
+WORKERS = (1, 3)
+AUTH = "pipeline:a secret"
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry(AUTH) as found:
+        yield found
+
+
+AVRO = """
+CREATE STREAMING TABLE orders (id BIGINT NOT NULL, customer INT, price DECIMAL(9, 2), at TIMESTAMP,
+  lines ARRAY<STRUCT<sku: STRING, n: INT>>, part INT)
+  USING kafka TBLPROPERTIES ('subscribe' = '@orders', 'format' = 'avro', 'on.error' = 'skip', 'metadata.partition' = 'part');
+CREATE STREAMING TABLE customers (id INT, name STRING, since DATE) USING kafka
+  TBLPROPERTIES ('subscribe' = '@customers', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id');
+CREATE STREAMING TABLE stock (sku STRING, n BIGINT) USING kafka
+  TBLPROPERTIES ('subscribe' = '@stock', 'format' = 'avro', 'mode' = 'changelog', 'key' = 'sku', 'key.format' = 'string');
+CREATE STREAMING TABLE readings (n BIGINT, at DATE, note STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@readings', 'format' = 'csv', 'csv.sep' = ';', 'on.error' = 'skip');
+CREATE STREAMING TABLE notes (id BIGINT, text STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@notes', 'format' = 'text', 'mode' = 'upsert', 'key' = 'id', 'key.format' = 'long');
+CREATE STREAMING TABLE payments (id BIGINT, cents BIGINT NOT NULL, at TIMESTAMP, parts ARRAY<INT>) USING kafka TBLPROPERTIES
+  ('subscribe' = '@payments', 'format' = 'protobuf', 'emit.default.values' = 'true', 'on.error' = 'skip');
+
+CREATE MATERIALIZED VIEW paid TBLPROPERTIES ('topic' = '@paid', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, sum(cents) AS cents, max(at) AS last, sum(size(parts)) AS parts FROM payments GROUP BY id;
+CREATE MATERIALIZED VIEW noted TBLPROPERTIES ('topic' = '@noted', 'format' = 'avro', 'mode' = 'changelog') AS
+  SELECT n, at, note, text FROM readings JOIN notes ON n = id;
+CREATE MATERIALIZED VIEW lines TBLPROPERTIES ('topic' = '@lines', 'format' = 'avro') AS
+  SELECT id, at, part, line.sku, line.n FROM (SELECT id, at, part, explode(lines) AS line FROM orders);
+CREATE MATERIALIZED VIEW spent TBLPROPERTIES ('topic' = '@spent', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT c.id, c.name, c.since, sum(o.price) AS total, max(o.at) AS last, collect_set(o.part) AS parts
+  FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.id, c.name, c.since;
+CREATE MATERIALIZED VIEW low TBLPROPERTIES ('topic' = '@low', 'format' = 'avro', 'mode' = 'changelog') AS
+  SELECT sku, n, CAST(n AS DOUBLE) / 3 AS third FROM stock WHERE n < 10;
+"""
+
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 7, "scale": 2}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+LINES = {"type": "array", "items": a.record(("sku", "string"), ("n", "int"), name="Line")}
+ORDER = a.record(("id", "int"), ("price", MONEY), ("customer", "int"), ("at", MILLIS), ("lines", LINES), name="Order")
+LATER_ORDER = a.record(
+    ("id", "long"),
+    ("note", "string"),
+    ("lines", ["null", LINES]),
+    ("customer", ["null", "int"]),
+    ("price", ["null", MONEY]),
+    name="Order",
+)
+CUSTOMER = a.record(("id", "int"), ("name", "string"), ("since", ["null", {"type": "int", "logicalType": "date"}]))
+KEY = a.record(("id", "int"), name="Key")
+STOCK = a.record(
+    ("before", ["null", a.record(("sku", "string"), ("n", "int"), name="Value")]),
+    ("after", ["null", "Value"]),
+    ("op", "string"),
+)
+
+
+def send_avro(play: Playground, registry: SchemaRegistry, first: int) -> None:
+    at = datetime(2024, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    lines = [{"sku": f"s{n}", "n": n} for n in range(3)]
+    orders: list[Any] = [
+        {"id": first + n, "price": Decimal(n) / 4, "customer": n % 3, "at": at.replace(minute=n), "lines": lines[:n]} for n in range(4)
+    ]  # fmt: skip
+    later: list[Any] = [{"id": 10**10 + first, "note": "", "lines": lines, "customer": None, "price": None},
+                        {"id": first, "note": "x", "lines": None, "customer": 1, "price": Decimal("-2.50")}]  # fmt: skip
+    play.send("orders", a.written(registry, ORDER, orders), 0)
+    play.send(
+        "orders",
+        [
+            *a.written(registry, LATER_ORDER, later),
+            b"no Avro",
+            a.framed(1, b""),
+            *a.written(registry, ORDER, orders[:1]),
+        ],
+        1,
+    )
+    for number in range(3):
+        key = a.written(registry, KEY, [{"id": number}])[0]
+        value = a.written(registry, CUSTOMER, [{"id": number, "name": f"c{first}", "since": at.date() if first else None}])[0]  # fmt: skip
+        play.send("customers", [(key, None if first and number == 2 else value)], number % 2)
+    changes = [
+        ("c", None, {"sku": "s1", "n": 5}),
+        ("u", {"sku": "s1", "n": 5}, {"sku": "s1", "n": 5 + first}),
+        ("r", None, {"sku": "s2", "n": first}),
+    ]
+    if first:
+        changes.append(("d", {"sku": "s2", "n": 0}, None))
+    rows = [{"op": op, "before": before, "after": after} for op, before, after in changes]
+    keys = [((before or after or {})["sku"]) for _, before, after in changes]
+    play.send("stock", list(zip(keys, a.written(registry, STOCK, rows), strict=True)), 0)
+
+
+def send_texts(play: Playground, first: int) -> None:
+    lines: list[bytes | str] = [f"{n};2024-01-{n + 1:02d};a{first}" for n in range(5)]
+    play.send("readings", [*lines, '1;2024-01-09;"with ; and \\""', "x;2024-01-01;", b"\xff;;", "2;;"], 0)
+    notes = [((n).to_bytes(8, "big"), None if first and n == 1 else f"{n} é {first}") for n in range(3)]
+    play.send("notes", notes, 0)
+
+
+PAYMENT = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Head { string s = 1; }
+message Payment { int64 id = 1; sint64 cents = 2; google.protobuf.Timestamp at = 3; repeated int32 parts = 4; bool paid = 5; }
+"""
+
+
+def send_payments(play: Playground, registry: SchemaRegistry, first: int) -> None:
+    number, payment = registry.add("payments", PAYMENT, "PROTOBUF"), p.classes(PAYMENT)("Payment")
+    messages = []
+    for n in range(5):
+        message = payment(id=n % 3, cents=(n - 2) * 100, parts=range(n))
+        message.at.FromMicroseconds(1_700_000_000_123_456 + first + n)
+        messages.append(p.framed(number, message.SerializeToString(), 1))
+    play.send("payments", [*messages, p.framed(number, b"\x08", 1), b"no Protobuf"], 0)
+
+
+def of_payment(message: bytes) -> bytes | None:
+    try:
+        payment = p.classes(PAYMENT)("Payment").FromString(message[7:])
+    except DecodeError:
+        return None
+    row = {"id": payment.id, "cents": payment.cents, "at": payment.at.ToJsonString(), "parts": list(payment.parts)}
+    return json.dumps(row).encode() if message[:1] == b"\x00" else None
+
+
+def of_csv(message: bytes) -> bytes | None:
+    """Of the messages of `send_texts`."""
+    try:
+        reader = csv.reader([message.decode()], delimiter=";", escapechar="\\", doublequote=False, strict=True)
+        number, at, note = next(reader)
+        return json.dumps({"n": int(number), "at": at or None, "note": note or None}).encode()
+    except (ValueError, csv.Error):
+        return None
+
+
+def of_note(message: bytes) -> bytes:
+    return json.dumps({"id": int(message.split()[0]), "text": message.decode()}).encode()
+
+
+def conf(registry: SchemaRegistry, **more: Any) -> dict[str, Any]:
+    return {"stepwell.registry.url": registry.url + "/", "stepwell.registry.auth": AUTH} | more
+
+
+def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry) -> None:
+    for name, partitions in (
+        ("orders", 2),
+        ("customers", 2),
+        ("stock", 1),
+        ("readings", 1),
+        ("notes", 1),
+        ("payments", 1),
+    ):
+        play.topic(name, partitions)
+    resolved = play.resolve({"a.sql": AVRO}, conf(registry, **{"stepwell.step.rows.max": 5, "stepwell.workers": 1}))
+    resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+    runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
+    send_avro(play, registry, 0)
+    send_texts(play, 0)
+    send_payments(play, registry, 0)
+    for number, run in enumerate(runs):
+        crash_and_replay(play, run, in_threads=number != 1)  # tasks of Spark start more slowly
+    send_avro(play, registry, 4)  # for a run that begins with a checkpoint
+    send_texts(play, 4)
+    send_payments(play, registry, 4)
+    for run in runs:
+        play.run(run, threads())
+    read = formats.of_avro(registry)
+    by_topic: dict[str, formats.AsJson] = {
+        "orders": read, "customers": read, "stock": read, "readings": of_csv, "notes": of_note, "payments": of_payment
+    }  # fmt: skip
+    keys: dict[str, formats.AsJson] = {
+        "customers": read, "stock": lambda key: b'"%s"' % key, "notes": lambda key: b"%d" % int.from_bytes(key, "big")
+    }  # fmt: skip
+    rows = formats.check(play, resolved, by_topic, keys, read)
+    assert rows == {"paid": 3, "noted": 6, "lines": 18, "spent": 2, "low": 1}
+    for other in runs[1:]:
+        assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
+    subjects = {play.prefix + name for name in ("lines-value", "spent-value", "spent-key", "low-value")}
+    assert subjects <= registry.subjects.keys() and f"{play.prefix}low-key" not in registry.subjects
+    assert {m.key[:5] for m in play.read("spent") if m.key} == {a.framed(registry.subjects[f"{play.prefix}spent-key"][0], b"")}  # fmt: skip
+
+
+ONE = """
+CREATE STREAMING TABLE t (id BIGINT) USING kafka TBLPROPERTIES ('subscribe' = '@in', 'format' = 'avro');
+CREATE MATERIALIZED VIEW v TBLPROPERTIES ('topic' = '@out', 'format' = 'FORMAT', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT DISTINCT id FROM t;
+"""
+
+
+def test_a_message_that_is_no_avro_stops_the_pipeline(play: Playground, registry: SchemaRegistry) -> None:
+    play.topic("in")
+    play.send("in", [*a.written(registry, KEY, [{"id": 1}]), a.framed(4, b"\x02")])
+    resolved = play.resolve({"a.sql": ONE.replace("FORMAT", "avro")}, conf(registry))
+    message = rf"source t, topic {play.prefix}in, partition 0, offset 1, step 0: malformed message: schema id 4 is not in the registry"
+    with pytest.raises(DataError, match=message):
+        play.run(resolved, threads())
+    assert play.read("out") == []
+
+
+def test_a_registry_that_is_gone_stops_the_pipeline_and_a_later_run_goes_on(
+    play: Playground, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "RETRY_SECONDS_MAX", 0.3)
+    play.topic("in")
+    play.send("in", a.written(registry, a.record(("id", "int"), name="New"), [{"id": 1}]))
+    resolved = play.resolve({"a.sql": ONE.replace("FORMAT", "json")}, conf(registry))
+    registry.busy = 1000
+    place = rf"source t, topic {play.prefix}in, from partition 0, offset 0 on, step 0: the schema registry .* gives no answer"
+    with pytest.raises(RegistryUnreachable, match=place):
+        play.run(resolved, threads())
+    registry.busy = 0
+    play.run(resolved, threads())
+    assert [message.value for message in play.read("out")] == [b'{"id":1}']
+
+
+def test_another_schema_id_in_a_replay_is_noticed(play: Playground, registry: SchemaRegistry) -> None:
+    """As after the loss of a registry, which then gives another id."""
+    play.topic("in")
+    play.send("in", a.written(registry, KEY, [{"id": 1}]))
+    resolved = play.resolve({"a.sql": ONE.replace("FORMAT", "avro")}, conf(registry))
+    resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+    with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+        play.run(resolved, threads())
+    Database.close_all()
+    text = registry.schemas[registry.subjects[f"{play.prefix}out-value"][0]]["schema"]
+    registry.ids[f"AVRO {text} ()"] = 7
+    client.registry_at.cache_clear()
+    with pytest.raises(DigestMismatch, match="output 'v' partition"):
+        play.run(resolved, threads())

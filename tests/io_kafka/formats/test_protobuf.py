@@ -1,0 +1,303 @@
+"""Messages in Protobuf: Google's library is the other writer and the other reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from base.options import Mode
+from io_kafka.formats import Decoded, SourceFormat, decode
+from tests.io_kafka.formats import protobuf_messages as p
+from tests.schema_registry import SchemaRegistry, schema_registry
+
+SCHEMA = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+enum Kind { NONE = 0; BOOK = 1; FILM = -2; }
+message Order {
+  message Line { string sku = 1; sint32 n = 2; Line inner = 3; }
+  int32 i = 1; int64 l = 2; uint32 u = 3; uint64 ul = 4; sint32 z = 5; sint64 zl = 6; fixed32 f = 7; fixed64 fl = 8;
+  sfixed32 s = 9; sfixed64 sl = 10;
+  float x = 11; double d = 12; bool t = 13; string text = 14; bytes raw = 15; Kind kind = 16; Line line = 17;
+  repeated Line lines = 18; repeated int32 numbers = 19; repeated sint64 loose = 20 [packed = false]; repeated double doubles = 21;
+  repeated string texts = 22; google.protobuf.Timestamp at = 23; google.protobuf.Int64Value wrapped = 24; optional int32 maybe = 25;
+  oneof either { int32 left = 26; string right = 27; } map<string, int64> counts = 28; repeated Kind kinds = 29; repeated bool flags = 2000;
+}
+message Other { message Within { int64 id = 1; } int64 id = 1; }
+"""
+LINE = pa.struct([("sku", pa.string()), ("n", pa.int32())])
+COLUMNS = pa.schema([
+    ("i", pa.int32()), ("l", pa.int64()), ("u", pa.int64()), ("ul", pa.int64()), ("z", pa.int32()), ("zl", pa.int64()), ("f", pa.int64()),
+    ("fl", pa.int64()), ("s", pa.int64()), ("sl", pa.int64()), ("x", pa.float64()), ("d", pa.float64()), ("t", pa.bool_()),
+    ("text", pa.string()),
+    ("raw", pa.binary()), ("kind", pa.string()), ("line", pa.struct([*LINE, ("inner", LINE)])), ("lines", pa.list_(LINE)),
+    ("numbers", pa.list_(pa.int64())), ("loose", pa.list_(pa.int64())), ("doubles", pa.list_(pa.float64())), ("texts", pa.list_(pa.string())),
+    ("at", pa.timestamp("us", "UTC")), ("wrapped", pa.int64()), ("maybe", pa.int32()), ("left", pa.int32()), ("right", pa.string()),
+    ("counts", pa.list_(pa.struct([("key", pa.string()), ("value", pa.int64())]))), ("kinds", pa.list_(pa.string())),
+    ("flags", pa.list_(pa.bool_())),
+])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry() as found:
+        yield found
+
+
+def decoded(
+    registry: SchemaRegistry,
+    schema: pa.Schema,
+    values: Sequence[bytes | None],
+    *,
+    defaults: bool = False,
+    keys: Sequence[bytes | None] | None = None,
+    mode: Mode = "append",
+) -> Decoded:
+    count, key = len(values), ("id",) if keys else ()
+    source = SourceFormat("t", schema, mode, key, (), p.encoding(registry, defaults=defaults), "protobuf")
+    every = pa.array(keys or [None] * count, pa.binary()), pa.array(values, pa.binary())
+    return decode(source, *every, pa.array([0] * count, pa.int32()), pa.array(range(count), pa.int64()))
+
+
+def rows(found: Decoded) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in found.rows.to_pylist()]
+
+
+def number_of(registry: SchemaRegistry) -> int:
+    return registry.add("t-value", SCHEMA, "PROTOBUF")
+
+
+def random_order(chance: Random) -> Any:
+    order = p.classes(SCHEMA)("shop.Order")()
+
+    def maybe(name: str, *choices: Any) -> None:
+        if chance.random() < 0.7:
+            setattr(order, name, chance.choice(choices))
+
+    for name, bits in (("i", 31), ("l", 63), ("z", 31), ("zl", 63), ("s", 31), ("sl", 63)):
+        maybe(name, 0, 1, -1, 2**bits - 1, -(2**bits))
+    for name, bits in (("u", 32), ("ul", 63), ("f", 32), ("fl", 63)):
+        maybe(name, 0, 1, 2**bits - 1)
+    maybe("x", 0.5, float("inf"))
+    maybe("d", 0.1, -0.0)
+    maybe("t", True, False)
+    maybe("text", "", "é" * 100)
+    maybe("raw", b"", b"\xff")
+    maybe("kind", 0, 1, -2)
+    maybe("maybe", 0, 7)
+    maybe(chance.choice(["left"]), 0, 3)
+    if chance.random() < 0.5:
+        order.line.sku = chance.choice(["", "a"])
+        order.line.inner.n = chance.choice([0, -5])
+    for _ in range(chance.randrange(4)):
+        order.lines.add(sku=chance.choice(["", "b"]), n=chance.choice([0, 70_000]))
+        order.counts[chance.choice("abc")] = chance.randrange(5)
+    order.numbers.extend(chance.choice([0, -1, 2**31 - 1, 300]) for _ in range(chance.randrange(5)))
+    order.loose.extend(chance.choice([0, -1, 2**60]) for _ in range(chance.randrange(5)))
+    order.doubles.extend(chance.choice([0.0, 1.5]) for _ in range(chance.randrange(3)))
+    order.texts.extend(chance.choice(["", "x"]) for _ in range(chance.randrange(3)))
+    order.kinds.extend(chance.choice([0, 1, -2]) for _ in range(chance.randrange(3)))
+    order.flags.extend(chance.choice([True, False]) for _ in range(chance.randrange(3)))
+    if chance.random() < 0.5:
+        order.at.FromMicroseconds(chance.choice([0, -1, 1_700_000_000_123_456]))
+    if chance.random() < 0.5:
+        order.wrapped.value = chance.choice([0, 9])
+    return order
+
+
+def plain(message: Any, kind: pa.DataType | pa.Schema, names: Sequence[str], defaults: bool) -> dict[str, Any]:
+    """What the library says, as a row. A field that is not in the bytes is null, or what the library gives in its place."""
+    row: dict[str, Any] = {}
+    set_fields = {field.name for field, _ in message.ListFields()}
+    for name in names:
+        field, value = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
+        inner = kind.field(name).type
+        if field.is_repeated:
+            if name == "counts":
+                row[name] = [{"key": key, "value": number} for key, number in value.items()]
+                continue
+            row[name] = [of_value(field, each, inner.value_type, defaults) for each in value]
+        elif name in set_fields or (field.has_presence and message.HasField(name)):
+            row[name] = of_value(field, value, inner, defaults)
+        else:
+            row[name] = None if not defaults or field.has_presence else of_value(field, value, inner, defaults)
+    return row
+
+
+def of_value(field: Any, value: Any, kind: pa.DataType, defaults: bool) -> Any:
+    if field.enum_type is not None:
+        return field.enum_type.values_by_number[value].name
+    if field.message_type is None:
+        return value
+    if field.message_type.full_name == "google.protobuf.Timestamp":
+        return pa.scalar(value.ToMicroseconds(), pa.int64()).cast(kind).as_py()
+    if field.message_type.full_name == "google.protobuf.Int64Value":
+        return value.value
+    return plain(value, kind, [kind.field(n).name for n in range(kind.num_fields)], defaults)
+
+
+@pytest.mark.parametrize("defaults", [False, True])
+def test_every_type_is_read(registry: SchemaRegistry, defaults: bool) -> None:
+    orders = [random_order(Random(seed)) for seed in range(300)]
+    messages = [p.framed(number_of(registry), order.SerializeToString()) for order in orders]
+    found = decoded(registry, COLUMNS, messages, defaults=defaults)
+    found.rows.validate(full=True)
+    assert not found.rejected
+    ours = found.rows.drop_columns("weight").rename_columns(COLUMNS.names).to_pylist()
+    for order, row in zip(orders, ours, strict=True):
+        row["counts"].sort(key=lambda entry: entry["key"])
+        expected = plain(order, COLUMNS, COLUMNS.names, defaults)
+        expected["counts"].sort(key=lambda entry: entry["key"])
+        assert repr(row) == repr(expected)
+
+
+def test_an_enum_as_its_number(registry: SchemaRegistry) -> None:
+    columns = pa.schema([("kind", pa.int32()), ("kinds", pa.list_(pa.int64()))])
+    film = b"\x80\x01" + b"\xfe" + b"\xff" * 8 + b"\x01"
+    messages = [p.framed(number_of(registry), message) for message in (film, b"")]
+    assert rows(decoded(registry, columns, messages, defaults=True)) == [(-2, [], 1), (0, [], 1)]
+
+
+FEW = pa.schema([("i", pa.int32()), ("text", pa.string()), ("numbers", pa.list_(pa.int32()))])
+
+
+def test_fields_in_any_order_and_unknown_ones(registry: SchemaRegistry) -> None:
+    number = number_of(registry)
+    unknown = (
+        b"\xc2\x3e\x03abc" + b"\xc8\x3e\x01" + b"\xcd\x3e1234" + b"\xd1\x3e12345678"
+    )  # 1000: bytes, 1001: varint, 1002, 1003: fixed
+    message = (
+        b"\x9a\x01\x02\x01\x02"
+        + unknown
+        + b"\x72\x01a"
+        + b"\x08\x05"
+        + b"\x98\x01\x07"
+        + b"\x08\x06"
+        + b"\x9a\x01\x01\x08"
+    )
+    assert rows(decoded(registry, FEW, [p.framed(number, message)])) == [(6, "a", [1, 2, 7, 8], 1)]
+
+
+def test_messages_of_several_types_stay_in_their_order(registry: SchemaRegistry) -> None:
+    number = number_of(registry)
+    newer = registry.add(
+        "t-value", SCHEMA.replace("int64 id = 1; }\n", "string more = 2; int64 id = 1; }\n"), "PROTOBUF"
+    )
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    avro = registry.add("t-value", '"long"')
+    broken = registry.add("t-value", "no schema", "PROTOBUF")
+    messages: list[bytes | None] = [
+        p.framed(number, b"\x08\x01", 1), p.framed(newer, b"\x12\x01x\x08\x02", 1), p.framed(number, b"\x08\x03", 1, 0), None, b"",
+        p.framed(number, b"\x08\x04", 5), p.framed(avro, b""), p.framed(7, b""), p.framed(number, b"", 1), p.framed(number, b"\x08", 1),
+        p.framed(number, b"\x0b", 1), p.framed(broken, b""), p.framed(number, b"\x08\x05", 1), p.framed(number, b"\x09" + bytes(8), 1),
+    ]  # fmt: skip
+    found = decoded(registry, schema, messages)
+    assert [row[0] for row in rows(found)] == [1, 2, 3, 5]
+    expected = [
+        "empty", "empty", f"schema id {number}: it has no message 5", f"schema id {avro}: it is a schema of AVRO",
+        "schema id 7 is not in the registry",
+        "column id: null, but declared NOT NULL", "it ends within a value", "what stands at the place of a field is none",
+        f"schema id {broken}: it does not compile: ", "a field has a value of another type",
+    ]  # fmt: skip
+    assert [
+        (r.reason, want) for r, want in zip(found.rejected, expected, strict=True) if not r.reason.startswith(want)
+    ] == []
+    assert [rejected.offset for rejected in found.rejected] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 13]
+
+
+def test_schemas_that_import_others(registry: SchemaRegistry) -> None:
+    registry.add("money", 'syntax = "proto3"; package m; message Money { int64 cents = 1; }', "PROTOBUF")
+    place = [{"name": "shop/money.proto", "subject": "money", "version": 1}]
+    text = 'syntax = "proto3"; import "shop/money.proto"; message Bill { m.Money total = 1; }'
+    message = p.framed(registry.add("t-value", text, "PROTOBUF", place), b"\x0a\x02\x08\x07")
+    kind = pa.struct([("cents", pa.int64())])
+    assert rows(decoded(registry, pa.schema([("total", kind)]), [message])) == [({"cents": 7}, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "why"),
+    [
+        ("l", pa.int32(), "column l: the field's type is int64, which is not read as int32"),
+        ("u", pa.int32(), "column u: the field's type is uint32, which is not read as int32"),
+        ("d", pa.float32(), "column d: the field's type is double, which is not read as float"),
+        ("text", pa.int64(), "column text: the field's type is string, which is not read as int64"),
+        ("line", pa.string(), "column line: the field's type is message shop.Order.Line, which is not read as string"),
+        ("kind", pa.bool_(), "column kind: the field's type is enum shop.Kind, which is not read as bool"),
+        ("numbers", pa.int32(), "column numbers: the field is repeated int32, which is read as ARRAY only"),
+        ("i", pa.list_(pa.int32()), "column i: the field's type is int32, which is not read as list"),
+        (
+            "at",
+            pa.int64(),
+            "column at: the field's type is message google.protobuf.Timestamp, which is not read as int64",
+        ),
+    ],
+)
+def test_types_that_do_not_go_together(registry: SchemaRegistry, name: str, kind: pa.DataType, why: str) -> None:
+    (rejected,) = decoded(registry, pa.schema([(name, kind)]), [p.framed(number_of(registry), b"")]).rejected
+    assert rejected.reason.startswith(f"schema id {number_of(registry)}: {why}")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message", "why"),
+    [
+        ("ul", pa.int64(), b"\x20" + b"\xff" * 9 + b"\x01", "column ul: a value that no int64 holds"),
+        ("kind", pa.string(), b"\x80\x01\x05", "column kind: a value that no string holds"),
+        ("text", pa.string(), b"\x72\x01\xff", "column text: a text that is not UTF-8"),
+        ("line", LINE, b"\x8a\x01\x01\x08", "it ends within a value"),
+        ("line", LINE, b"\x8a\x01\x00\x8a\x01\x00", "column line: the message is there twice, in parts"),
+        ("numbers", pa.list_(pa.int32()), b"\x9a\x01\x01\x80", "it ends within a value"),
+        ("at", pa.timestamp("us", "UTC"), b"\xba\x01\x02\x10\x80", "it ends within a value"),
+    ],
+)
+def test_values_that_cannot_be(
+    registry: SchemaRegistry, name: str, kind: pa.DataType, message: bytes, why: str
+) -> None:
+    good = p.framed(number_of(registry), b"")
+    found = decoded(registry, pa.schema([(name, kind)]), [good, p.framed(number_of(registry), message), good])
+    assert [(rejected.offset, rejected.reason) for rejected in found.rejected] == [(1, why)] and len(rows(found)) == 2
+
+
+def test_rubbish_never_crashes_and_is_judged_as_by_others(registry: SchemaRegistry) -> None:
+    chance, number = Random(5), number_of(registry)
+    broken = []
+    for seed in range(300):
+        changed = bytearray(random_order(Random(seed)).SerializeToString() or b"\x08\x01")
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+        broken.append(bytes(changed[: chance.choice([len(changed), chance.randrange(len(changed) + 1)])]))
+    found = decoded(registry, FEW, [p.framed(number, message) for message in broken])
+    found.rows.validate(full=True)
+    refused = {rejected.offset: rejected.reason for rejected in found.rejected}
+    ours = iter(rows(found))
+    for position, message in enumerate(broken):
+        try:
+            other = p.classes(SCHEMA)("shop.Order").FromString(message)
+        except Exception:
+            other = None  # it reads every field, and we those of the table
+        if position in refused:
+            assert (
+                other is None
+                or refused[position] == "a field has a value of another type"
+                or "place of a field" in refused[position]
+            )
+        else:
+            row = next(ours)
+            assert other is None or row == (*plain(other, FEW, FEW.names, False).values(), 1)
+    assert 20 < len(refused) < 280
+
+
+def test_keys_and_changes(registry: SchemaRegistry) -> None:
+    text = 'syntax = "proto3"; message Change { Row before = 1; Row after = 2; string op = 3; } message Row { int64 id = 1; string s = 2; }'
+    number = registry.add("t-value", text, "PROTOBUF")
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    keys = [p.framed(number, b"\x08\x03", 1), p.framed(number, b"", 1)]  # 0 has no bytes
+    upserts = decoded(registry, schema, [p.framed(number, b"\x08\x03\x12\x01a", 1), None], keys=keys, mode="upsert")
+    assert rows(upserts) == [(3, "a", False, 0, 0), (0, None, True, 0, 1)]
+    changes = [b"\x12\x02\x08\x01\x1a\x01c", b"\x0a\x02\x08\x01\x1a\x01d"]
+    found = decoded(registry, schema, [p.framed(number, change) for change in changes], mode="changelog")
+    assert rows(found) == [(1, None, 1), (1, None, -1)]

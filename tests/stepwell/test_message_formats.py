@@ -1,0 +1,166 @@
+"""Formats of messages in a table's properties: what they mean, and every combination that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from io_kafka.formats import SourceFormat
+from io_kafka.formats.encodings import Avro, Csv, Protobuf, Text
+from io_kafka.registry.address import RegistryAddress
+from stepwell.errors import ProjectError
+from stepwell.lowering.driver import lower
+from stepwell.planning.pipeline import pipeline_spec, planned
+from stepwell.planning.plans import resolve
+from stepwell.project.elements import Definitions, OutputDefinition
+from stepwell.project.settings import load_settings
+from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
+from tests.stepwell.folder import SPEC, project
+from tests.stepwell.test_tables import PLACE
+
+URL = "http://127.0.0.1:8081"
+WITH_URL, WITHOUT_URL = load_settings({"stepwell.registry.url": URL + "/"}), load_settings({})
+RECORD = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int", "default": 7}]}'
+
+
+def source(
+    spark: SparkSession,
+    properties: dict[str, str],
+    root: Path | None = None,
+    has_url: bool = True,
+    ddl: str = "k STRING NOT NULL, v DOUBLE, n INT, l BIGINT, deep STRUCT<a: INT>",
+) -> SourceSpec:
+    schema = StructType.fromDDL(ddl)
+    table = OutputDefinition(
+        "table", "t", PLACE, schema=schema, format="kafka", properties={"subscribe": "x"} | properties
+    )
+    return source_spec(table, Definitions((table,), (), spark), WITH_URL if has_url else WITHOUT_URL, root)
+
+
+def published(properties: dict[str, str], ddl: str = "k STRING, n INT", has_url: bool = True) -> OutputSpec:
+    view = OutputDefinition("materialized_view", "v", PLACE, properties={"topic": "x"} | properties)
+    found = output_spec(view, StructType.fromDDL(ddl), WITH_URL if has_url else WITHOUT_URL)
+    assert found is not None
+    return found
+
+
+def test_a_source_in_avro(spark: SparkSession, tmp_path: Path) -> None:
+    plain = source(spark, {"format": "AVRO"})
+    assert (plain.encoding, plain.key_format) == (Avro(RegistryAddress(URL)), "avro")
+    own = source(spark, {"format": "avro", "schema.registry.url": "https://other/"}, has_url=False)
+    assert own.encoding == Avro(RegistryAddress("https://other"))
+    (tmp_path / "r.avsc").write_text(RECORD)
+    for given in (RECORD, "r.avsc"):
+        assert source(spark, {"format": "avro", "avro.schema": given}, tmp_path).encoding == Avro(
+            RegistryAddress(URL), RECORD
+        )
+    keyed = {"format": "avro", "mode": "upsert", "key": "k"}
+    assert source(spark, keyed | {"key.format": "String"}).key_format == "string"
+    assert source(spark, {"mode": "upsert", "key": "l", "key.format": "long"}).key_format == "long"
+
+
+def test_a_source_in_protobuf(spark: SparkSession) -> None:
+    found = source(spark, {"format": "protobuf", "mode": "upsert", "key": "k"})
+    assert (found.encoding, found.key_format) == (Protobuf(RegistryAddress(URL), False), "protobuf")
+    zeros = source(spark, {"format": "protobuf", "emit.default.values": "TRUE"})
+    assert zeros.encoding == Protobuf(RegistryAddress(URL), True)
+
+
+def test_sources_in_csv_and_text(spark: SparkSession) -> None:
+    assert source(spark, {"format": "csv"}, ddl="k STRING").encoding == Csv()
+    tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
+    assert source(spark, tabs, ddl="k STRING").encoding == Csv("\t", "NA")
+    lines = {"format": "text", "metadata.partition": "n"}
+    assert source(spark, lines, ddl="value STRING, n INT").encoding == Text()
+    assert source(spark, lines | {"mode": "upsert", "key": "k"}, ddl="value BINARY, n INT, k STRING").encoding == Text()
+
+
+def test_an_output_in_avro() -> None:
+    found = published({"format": "avro"})
+    assert (found.format, found.registry) == ("avro", RegistryAddress(URL))
+    assert (published({}).format, published({"format": "json"}).registry) == ("json", None)
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"format": "xml"}, "format = xml is not known\n  It is one of json, avro, protobuf, csv, text"),
+        ({"schema.registry.url": URL}, "schema.registry.url means nothing for format json"),
+        ({"avro.schema": RECORD}, "avro.schema means nothing for format json"),
+        ({"format": "avro", "schema.registry.url": "localhost:8081"}, "is not the URL of a registry"),
+        (
+            {"format": "avro", "schema.registry.url": "http://me:pw@host"},
+            "has a user in it\n  User and password belong",
+        ),
+        ({"format": "avro", "avro.schema": "missing.avsc"}, "avro.schema: there is no file missing.avsc"),
+        ({"format": "avro", "avro.schema": "{}"}, "avro.schema: it is no schema of Avro"),
+        ({"format": "avro", "avro.schema": '{"type": "int"}'}, "avro.schema: it is int, and no record"),
+        ({"format": "avro", "avro.schema": RECORD.replace('"n"', '"z"')}, "its field z is not a column of the table"),
+        ({"csv.sep": ";"}, "csv.sep means nothing for format json\n  It belongs to format csv"),
+        ({"format": "protobuf", "emit.default.values": "1"}, "emit.default.values = 1 is neither true nor false"),
+        ({"format": "avro", "emit.default.values": "true"}, "emit.default.values means nothing for format avro"),
+        (
+            {"format": "protobuf", "mode": "upsert", "key": "k", "key.format": "avro"},
+            "key.format = avro needs format = avro",
+        ),
+        ({"format": "csv"}, "column deep has the type struct<a:int>, which CSV does not have"),
+        ({"format": "csv", "csv.header": "true"}, "csv.header is not a property of a source"),
+        ({"format": "csv", "csv.sep": '"'}, "separates no fields"),
+        ({"format": "text"}, "format text is for one STRING or BINARY column"),
+        ({"format": "text", "mode": "changelog"}, "format text has no changelog"),
+        ({"key.format": "string"}, "key.format means nothing for a table without a key"),
+        ({"mode": "upsert", "key": "k", "key.format": "text"}, "key.format = text is not known"),
+        ({"mode": "upsert", "key": "k", "key.format": "avro"}, "key.format = avro needs format = avro"),
+        ({"mode": "upsert", "key": "n", "key.format": "long"}, "is one column of type BIGINT, and the key is n INT"),
+        ({"mode": "upsert", "key": "k, n", "key.format": "string"}, "and the key is k STRING, n INT"),
+    ],
+)
+def test_what_is_wrong_with_a_source(
+    spark: SparkSession, tmp_path: Path, properties: dict[str, str], expected: str
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        source(spark, properties, tmp_path)
+    assert expected in str(caught.value) and "a.sql:3" in str(caught.value)
+
+
+def test_what_is_wrong_with_an_output() -> None:
+    with pytest.raises(ProjectError, match=r"messages in avro need a schema registry\n.*stepwell\.registry\.url"):
+        published({"format": "avro"}, has_url=False)
+    with pytest.raises(ProjectError, match="'a b' is no name in Avro"):
+        published({"format": "avro"}, "`a b` INT")
+    with pytest.raises(ProjectError, match=r"key\.format is not a property of an output"):
+        published({"format": "avro", "key.format": "avro"})
+
+
+AVRO = """
+CREATE STREAMING TABLE t (id BIGINT) USING kafka TBLPROPERTIES ('subscribe' = 'in', 'format' = 'avro');
+CREATE MATERIALIZED VIEW v TBLPROPERTIES ('topic' = 'out', 'format' = 'FORMAT') AS SELECT id FROM t;
+"""
+
+
+CONFIGURED = f"{SPEC}configuration:\n  stepwell.registry.url: {URL}\n"
+
+
+def test_a_password_is_in_no_kept_plan(spark: SparkSession, tmp_path: Path) -> None:
+    conf = CONFIGURED + "  stepwell.registry.auth: me:secret\n"
+    resolved = resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", "avro")}, conf), spark)
+    plan = planned(resolved, lower(resolved))
+    assert "secret" not in repr(plan) and plan.outputs[0].registry == RegistryAddress(URL)
+    spec = pipeline_spec(resolved.project, plan)
+    form, output = spec.inputs[0].table.format, spec.outputs[0]
+    assert isinstance(form, SourceFormat) and form.encoding is not None and output.registry is not None
+    assert form.encoding.registry.auth == output.registry.auth == "me:secret" and "secret" not in repr(
+        spec.inputs
+    ) + repr(spec.outputs)
+
+
+def test_another_format_is_another_circuit(spark: SparkSession, tmp_path: Path) -> None:
+    """Because a topic has messages in one format."""
+    prints = {}
+    for name in ("avro", "json"):
+        prints[name] = lower(resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", name)}, CONFIGURED), spark))
+    assert prints["avro"].fingerprint != prints["json"].fingerprint
+    assert '"format"' in prints["avro"].to_json() and '"format"' not in prints["json"].to_json()
