@@ -1,0 +1,163 @@
+"""A streaming table with a watermark puts out, step by step, what Structured Streaming puts out in append mode."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan
+from engine.model.circuit import Circuit, Source, View
+from engine.operators.base import StepContext, TimeReport
+from engine.operators.table import operator_of
+from engine.run.in_process import InProcess
+from engine.state.store import DictStore
+from stepwell.lowering.driver import lower, survey
+from tests.engine.zsets import to_table
+from tests.stepwell.lowering.projects import Workbench, output
+from tests.stepwell.lowering.streams import Query, SparkStreams, text_of
+
+DDL = "k string, ts timestamp, v bigint"
+START = datetime(2024, 3, 1, 12)
+STEPS = 5
+
+Rows = list[tuple[Any, ...]]
+
+
+def _t(spark: SparkSession, delay: str = "10 minutes") -> Any:
+    return spark.table("t").withWatermark("ts", delay)
+
+
+def _pairs(spark: SparkSession, condition: str, kind: str = "inner") -> Any:
+    right = spark.table("u").withWatermark("ts", "20 minutes").alias("b")
+    joined = _t(spark).alias("a").join(right, F.expr(condition), kind)
+    return joined.selectExpr("a.k AS k", "a.ts AS ts", "a.v AS v", "b.k AS bk", "b.ts AS bts", "b.v AS bv")
+
+
+WITHIN_AN_HOUR = "a.k = b.k AND b.ts >= a.ts - INTERVAL 5 MINUTES AND b.ts < a.ts + INTERVAL 15 MINUTES"
+
+QUERIES: dict[str, Query] = {
+    "tumbling": lambda s: _t(s).groupBy(F.window("ts", "5 minutes"), "k").agg(
+        F.count("*"), F.sum("v"), F.min("v"), F.max("k"), F.avg("v"), F.stddev("v")
+    ),
+    "tumbling in SQL": (
+        "SELECT window.start AS start, k, sum(v) AS total, count(DISTINCT v) AS n FROM STREAM t WATERMARK ts DELAY OF INTERVAL 10 MINUTES "
+        "GROUP BY window(ts, '5 minutes'), k"
+    ),
+    "sliding": lambda s: _t(s).groupBy(F.window("ts", "10 minutes", "5 minutes")).agg(F.sum("v").alias("x")),
+    "by the event time": lambda s: _t(s, "1 minute").groupBy("ts").count(),
+    "values in order": lambda s: _t(s).groupBy(F.window("ts", "5 minutes")).agg(F.sort_array(F.collect_list("v")).alias("all")),
+    "sessions": lambda s: _t(s).groupBy(F.session_window("ts", "3 minutes"), "k").agg(F.count("*"), F.sum("v")),
+    "two windows": lambda s: (
+        _t(s).groupBy(F.window("ts", "5 minutes"), "k").count().groupBy(F.window(F.window_time("window"), "20 minutes"))
+        .agg(F.max("count"), F.count("*"))
+    ),
+    "union": lambda s: (
+        _t(s).union(s.table("u").withWatermark("ts", "25 minutes")).groupBy(F.window("ts", "5 minutes")).count()
+    ),
+    "duplicates by time": lambda s: _t(s).select("k", "ts").dropDuplicates(["k", "ts"]),
+    "distinct": lambda s: _t(s).select("k", F.col("ts").alias("at")).distinct(),
+    "duplicates by key": lambda s: _t(s).dropDuplicates(["k"]).select("k"),
+    "duplicates within the watermark": lambda s: _t(s).dropDuplicatesWithinWatermark(["k"]).select("k"),
+    "no state": lambda s: _t(s).where("v > 2"),
+    "join": lambda s: _pairs(s, WITHIN_AN_HOUR),
+    "left join": lambda s: _pairs(s, WITHIN_AN_HOUR, "left"),
+    "right join": lambda s: _pairs(s, WITHIN_AN_HOUR, "right"),
+    "full join": lambda s: _pairs(s, WITHIN_AN_HOUR, "full"),
+    "join without bounds": lambda s: _pairs(s, "a.k = b.k AND b.v > a.v"),
+    "join by time": lambda s: _pairs(s, "a.k = b.k AND a.ts = b.ts", "left"),
+    "aggregate of a join": lambda s: _pairs(s, WITHIN_AN_HOUR).groupBy(F.window("ts", "10 minutes")).agg(F.count("*"), F.sum("bv")),
+}  # fmt: skip
+
+
+def history(seed: str) -> list[dict[str, Rows]]:
+    """Rows of two tables. Their times go on by a quarter of an hour a step, and some rows are late. The last step is a year later."""
+    chance = random.Random(seed)
+    steps = []
+    for step in range(STEPS - 1):
+        now = START + timedelta(minutes=15 * step)
+        steps.append({table: [_row(chance, now) for _ in range(12)] for table in ("t", "u")})
+    steps.append({table: [("far", START + timedelta(days=365), 0)] for table in ("t", "u")})
+    return steps
+
+
+def _row(chance: random.Random, now: datetime) -> tuple[Any, ...]:
+    late = chance.choice([0, 0, 0, 0, 30, 45])
+    ts = now + timedelta(minutes=chance.randint(0, 14) - late, microseconds=chance.choice([0, 0, 999, 1_000_000]))
+    return (chance.choice(["a", "b", "c", None]), chance.choice([ts, ts, ts, ts, ts, None]), chance.choice([None, 1, 2, 3, 4]))
+
+
+def run(circuit: Circuit, steps: Sequence[dict[str, Rows]], report: TimeReport | None = None) -> Iterator[Counter[str]]:
+    """What the one view puts out in each step, node after node, on one worker."""
+    grow, places, store = append_only_inputs(circuit), plan(circuit).input_places, DictStore()
+    for number, rows in enumerate(steps):
+        made: list[pa.Table] = []
+        for index, node in enumerate(circuit.nodes):
+            if isinstance(node, Source):
+                made.append(to_table(rows[node.handle], node.types))
+                continue
+            context = StepContext(store, number, index, grow[index], places[index], report=report or TimeReport())
+            operate = operator_of(node).step
+            assert operate is not None
+            made.append(operate(node, [made[i] for i in node.inputs], context))
+            if isinstance(node, View):
+                yield _texts(made[-1])
+                break
+
+
+def _texts(table: pa.Table) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for *row, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        assert weight > 0, "a table with a watermark takes no row back"
+        counted[text_of(tuple(row))] += weight
+    return counted
+
+
+def bench_of(spark: SparkSession, query: Query, *, append: bool = False) -> Workbench:
+    bench = Workbench(spark, streaming=True).source("t", DDL).source("u", DDL)
+    return bench.view("v", query, output=output("v", "append") if append else None)
+
+
+def sparks_answer(spark: SparkSession, folder: Path, names: Sequence[str]) -> dict[str, list[Counter[str]]]:
+    """What Structured Streaming puts out in each step, by query."""
+    streams = SparkStreams(spark, folder, ["t", "u"], DDL)
+    try:
+        for number, name in enumerate(names):
+            streams.start(f"q{number}", QUERIES[name])
+        found = [streams.step(rows) for rows in history("all")]
+    finally:
+        streams.stop()
+    return {name: [step[f"q{number}"] for step in found] for number, name in enumerate(names)}
+
+
+RECORDED = Path(__file__).with_name("event_time.json")
+"""Spark's answers. It takes Spark minutes to give them, so a soak test compares them with Spark. With WRITE_EVENT_TIME=1 it writes them."""
+
+
+def recorded() -> dict[str, list[Counter[str]]]:
+    return {name: list(map(Counter, steps)) for name, steps in json.loads(RECORDED.read_text()).items()}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_step_puts_out_what_spark_does(spark: SparkSession, name: str) -> None:
+    circuit = lower(bench_of(spark, QUERIES[name], append=True).project())
+    assert list(run(circuit, history("all"))) == recorded()[name]
+
+
+@pytest.mark.soak
+def test_the_recorded_answers_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    found = sparks_answer(spark, tmp_path, list(QUERIES))
+    if os.environ.get("WRITE_EVENT_TIME"):
+        RECORDED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    assert recorded() == found
