@@ -580,12 +580,12 @@ class Expiry:
 
 @dataclass(frozen=True)
 class TimedJoin(NodeBase):
-    """A join whose rows are forgotten. The inputs are the left and the right, which only insert, and a Watermark. The output has the left columns,
-    then the right columns: every pair with equal keys that satisfies the `residual`. With `left_outer`, each left row that is forgotten
+    """A join whose rows are forgotten. The inputs are the left and the right, which only insert, and a Watermark. The output has the left
+    columns, then the right columns: every pair with equal keys that satisfies the `residual`. With `left_outer`, each left row that is forgotten
     without having been in a pair, with NULLs; with `right_outer` each such right row.
 
-    `left_time`, `right_time`: the event time of a side, by which its rows are late; None if it has none. `left_expiry`, `right_expiry`: when its rows
-    are forgotten; None: never. A row may not be forgotten before the last row that can match it is late."""
+    `left_time`, `right_time`: the event time of a side, by which its rows are late; None if it has none. `left_expiry`, `right_expiry`: when its
+    rows are forgotten; None: never. A row may not be forgotten before the last row that can match it is late."""
 
     left_key: tuple[Column, ...]
     right_key: tuple[Column, ...]

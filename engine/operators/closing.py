@@ -1,12 +1,12 @@
 """ClosingAggregate and ClosingSessions: groups that are in the output once, when the watermark has passed them.
 
-ClosingAggregate has the same accumulators as Aggregate, in the same traces. A step adds its rows to them and computes no result. The groups whose
-time lies between the watermarks before and after the step are found by one pass over the times of all groups; their rows are computed from
+ClosingAggregate has the same accumulators as Aggregate, in the same traces. A step adds its rows to them and computes no result. The groups
+whose time lies between the watermarks before and after the step are found by one pass over the times of all groups; their rows are computed from
 the state, put out, and all their state is removed. As the input only inserts and late rows are left out, a group that is closed never comes
 back, so the output only inserts.
 
-ClosingSessions keeps rows by key, each with the range of its own. A session closes when the watermark reaches its end, which is the end of one of
-its rows. So the keys to look at are those of the rows whose own range ends between the two watermarks. The sessions of these keys are
+ClosingSessions keeps rows by key, each with the range of its own. A session closes when the watermark reaches its end, which is the end of one
+of its rows. So the keys to look at are those of the rows whose own range ends between the two watermarks. The sessions of these keys are
 computed, and the rows of those that have ended go out together and are removed.
 """
 
@@ -84,13 +84,13 @@ def _closed(
     for call, result in zip(plan.calls, results, strict=True):
         if not result.fits[exists].all():
             raise overflow(call, keys, int(exists[np.flatnonzero(~result.fits[exists])[0]]))
-    for trace in _traces(plan, keys, context):
+    for trace in traces_of(plan, keys, context):
         forget(trace, rows_of_groups(trace, keys.columns, keys.hashes))
     columns = [*keys.arrays(exists), *(result.column.take(pa.array(exists)) for result in results)]
     return zset.build(columns, np.ones(len(exists), np.int64)).cast(zset.schema_of(node.types))
 
 
-def _traces(plan: Plan, keys: Keys, context: StepContext) -> Iterator[Trace]:
+def traces_of(plan: Plan, keys: Keys, context: StepContext) -> Iterator[Trace]:
     """Every trace in which these groups may have rows."""
     totals = TotalsTraces(plan, keys, context)
     yield totals.totals

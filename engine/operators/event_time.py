@@ -7,11 +7,11 @@ The watermark of a query after step s is a function of all rows of the steps 0 t
 It is Spark's (WatermarkTracker). So it depends on the divisions alone, and not on the number of workers or the order of rows. A replay has the
 same one. An input that had no row yet counts as 1970-01-01.
 
-Every worker reduces its rows to their latest time (LatestTime). The worker that owns slot 0 keeps the latest time of each input in a trace, which
-is versioned like all state, and tells all workers two watermarks in every step: the one before it and the one after it. So nobody else
-keeps a copy, as with the value of a subquery (scalar.py). Operators leave out rows that are late by the watermark before the step, then
-add the step's rows, and then close what the watermark after the step has reached. This is what Spark does in a batch and in the batch
-without data that follows it if the watermark has moved.
+Every worker reduces its rows to their latest time (LatestTime). The worker that owns slot 0 keeps the latest time of each input in a trace,
+which is versioned like all state, and tells all workers two watermarks in every step: the one before it and the one after it. So nobody else
+keeps a copy, as with the value of a subquery (scalar.py). Operators leave out rows that are late by the watermark before the step, then add the
+step's rows, and then close what the watermark after the step has reached. This is what Spark does in a batch and in the batch without data that
+follows it if the watermark has moved.
 """
 
 from __future__ import annotations

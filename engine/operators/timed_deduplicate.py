@@ -14,7 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from base.arrays import filled
 from engine.model.circuit import TimedDeduplicate
 from engine.operators import words
 from engine.operators.arrangement import by_key, told_to_all
@@ -45,10 +47,15 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
         new = np.flatnonzero(~known)
         chosen = pa.array(np.sort(least[new]))
         fresh = zset.build([zset.take(column, chosen) for column in zset.rows_of(delta)], np.ones(len(new), np.int64))
-        stored = [*(fresh.column(column) for column in node.key), _forgotten_at(node, fresh)]
-        trace.append(
-            pa.Table.from_arrays([*stored, fresh.columns[-1]], trace.layout.schema.names[:-1]), key.hashes(fresh)
-        )
+        forgotten = _forgotten_at(node, fresh)
+        stays = pa.array(filled(pc.greater(forgotten.cast(pa.int64()), mark.after), True))
+        stored = fresh.append_column("forgotten", forgotten).filter(stays)
+        columns = [
+            *(stored.column(column) for column in node.key),
+            stored.column("forgotten"),
+            stored.column(zset.WEIGHT),
+        ]
+        trace.append(pa.Table.from_arrays(columns, trace.layout.schema.names[:-1]), key.hashes(stored))
     if node.lifetime_us is not None and mark.after > mark.before:
         forget(trace, selected(trace, lambda run: passed(run.column(width), mark)))
     return fresh

@@ -1,8 +1,8 @@
 """TimedJoin: a join of two inputs that only insert, whose rows are forgotten when the watermark has passed what they can match.
 
-As in Join, the change is dL x (R + dR) + L x dR. Rows that are late are left out first. A row is forgotten when the watermark reaches its expiry,
-which lowering derives from the condition of the join: no row that comes later and is not late can match it. So the pairs are those of a join
-that forgets nothing.
+As in Join, the change is dL x (R + dR) + L x dR. Rows that are late are left out first. A row is forgotten when the watermark reaches its
+expiry, which lowering derives from the condition of the join: no row that comes later and is not late can match it. So the pairs are those of a
+join that forgets nothing.
 
 An outer side has two traces: its rows, and how many pairs each of them has been in. A row that is forgotten and was in none goes out with NULLs.
 It cannot be known before, and so the output only inserts.
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from engine.model.circuit import Column, Expiry, TimedJoin
 from engine.operators import words
-from engine.operators.arrangement import by_join_key, told_to_all
+from engine.operators.arrangement import Arrangement, Key, by_join_key, told_to_all
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.event_time import Mark, mark_of, passed, punctual, times_of, untold
@@ -150,6 +150,12 @@ def _with_hash(rows: pa.Table, hashes: Hashes) -> pa.Table:
     return rows.append_column("hash", pa.array(hashes, pa.uint64()))
 
 
+def _arrange(node: TimedJoin, inputs: Sequence[Key | None]) -> Arrangement:
+    """A right row that goes out alone has NULLs in the columns of the left key, and does not lie by them."""
+    arrangement = told_to_all(by_join_key(node.left_key, node.right_key, inputs[:2]))
+    return Arrangement(arrangement.exchanges, None) if node.right_outer else arrangement
+
+
 def _keeps(node: TimedJoin, append_only: bool) -> str:
     sides = (("left", node.left_expiry), ("right", node.right_expiry))
     bounded = [name for name, expiry in sides if expiry is not None]
@@ -167,7 +173,7 @@ def _text(node: TimedJoin) -> str:
 TIMED_JOIN = Operator(
     node=TimedJoin,
     step=step_timed_join,
-    arrange=lambda node, inputs: told_to_all(by_join_key(node.left_key, node.right_key, inputs[:2])),
+    arrange=_arrange,
     retraction=lambda node: None,
     keeps=_keeps,
     unique_key=lambda node, inputs: None,

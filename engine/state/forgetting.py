@@ -1,7 +1,7 @@
 """How rows leave a trace because their time is over, and not because the input takes them back.
 
-A trace is the sum of its runs, and runs are immutable. So a row is removed by appending it with the opposite sums. The two cancel when their runs
-are merged. A bucket merges a run into a younger one unless it is more than twice as long, so what is left of removed rows stays within a
+A trace is the sum of its runs, and runs are immutable. So a row is removed by appending it with the opposite sums. The two cancel when their
+runs are merged. A bucket merges a run into a younger one unless it is more than twice as long, so what is left of removed rows stays within a
 constant factor of what is there.
 
 The cost of a search by time: one pass over one column of 8 bytes a row. Rows are filed by slots, so that they can be moved, and a slot has rows

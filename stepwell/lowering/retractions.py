@@ -30,7 +30,8 @@ def append_refusals(circuit: Circuit) -> dict[str, str]:
 
 
 def watermark_refusals(circuit: Circuit) -> dict[str, str]:
-    """The names of the views with a watermark over rows that can be retracted, each with the reason. A closed group could not take a row back."""
+    """The names of the views with a watermark over rows that can be retracted, each with the reason. A closed group could not take a row
+    back."""
     origins = retraction_origins(circuit)
     refusals: dict[str, str] = {}
     for index, node in enumerate(circuit.nodes):

@@ -1,11 +1,11 @@
 """Event time in a plan: the watermark of a flow, and what the operators above a withWatermark become.
 
-A flow has one watermark, as a streaming query of Spark has. Each withWatermark (Catalyst's EventTimeWatermark) of its plan gives a LatestTime node over its
-rows, and one Watermark node reads them all. An operator with state above a withWatermark reads it, and looks for a column that is event time
-(stepwell/catalyst/event_time.py), as Spark's own operators do.
+A flow has one watermark, as a streaming query of Spark has. Each withWatermark (Catalyst's EventTimeWatermark) of its plan gives a LatestTime
+node over its rows, and one Watermark node reads them all. An operator with state above a withWatermark reads it, and looks for a column that is
+event time (stepwell/catalyst/event_time.py), as Spark's own operators do.
 
-The watermark of an operator above a join of streams lies behind that of the flow, by as much as rows of the join may: a row that waited an hour for
-its match is not late. This is Spark's PropagateWatermarkSimulator.
+The watermark of an operator above a join of streams lies behind that of the flow, by as much as rows of the join may: a row that waited an hour
+for its match is not late. This is Spark's PropagateWatermarkSimulator.
 
     | above a withWatermark            | becomes                                        | refused                              |
     |----------------------------------|------------------------------------------------|--------------------------------------|
@@ -83,8 +83,8 @@ def closing_of(context: Lowering, node: TreeNode) -> Closing | None:
 
 
 def watermark_below(context: Lowering, node: TreeNode) -> int:
-    """The circuit node that tells the watermark for the operator `node`. Its rule calls this before it lowers its children, so that they use the same
-    rows as the watermark."""
+    """The circuit node that tells the watermark for the operator `node`. Its rule calls this before it lowers its children, so that they use the
+    same rows as the watermark."""
     flow = _watermark_of_flow(context)
     lag = max((_lag_us(context, child) for child in node.children), default=0)
     if not lag:
