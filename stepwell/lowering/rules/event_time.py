@@ -35,6 +35,8 @@ from stepwell.lowering.relation import Relation
 from stepwell.lowering.rules.join_times import watermark_lag_us
 from stepwell.lowering.trees import expression_id
 
+_NOTE = "rows behind the watermark are late and left out; a group is put out once, when the watermark has passed it (docs/sql.md, Event time)"
+
 
 def is_above(node: TreeNode) -> bool:
     """Whether there is a withWatermark below `node`."""
@@ -100,6 +102,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 
 def _watermark_of_flow(context: Lowering) -> int:
+    context.note(_NOTE)
     nodes = [node for node in context.plan.walk() if node.kind == WATERMARK]
     latest = tuple(_observe(context, node) for node in nodes)
     times = context.event_times

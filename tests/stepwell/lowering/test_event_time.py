@@ -7,7 +7,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,16 @@ from pyspark.sql import functions as F
 
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, Source, View
+from engine.model.circuit import Circuit, Source, View, Watermark
 from engine.operators.base import StepContext, TimeReport
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
-from stepwell.lowering.driver import lower
+from stepwell.inspection.dry_run import describe
+from stepwell.lowering.driver import lower, survey
+from stepwell.project.flow_conf import in_force
+from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import to_table
-from tests.stepwell.lowering.projects import Workbench, output
+from tests.stepwell.lowering.projects import FILE, Workbench, output
 from tests.stepwell.lowering.streams import Query, SparkStreams, text_of
 
 DDL = "k string, ts timestamp, v bigint"
@@ -180,3 +183,92 @@ def test_the_recorded_answers_are_sparks(spark: SparkSession, tmp_path: Path) ->
     if os.environ.get("WRITE_EVENT_TIME"):
         RECORDED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     assert recorded() == found
+
+
+def test_such_a_table_only_grows_and_may_have_an_append_output(spark: SparkSession) -> None:
+    described = describe(bench_of(spark, QUERIES["tumbling"], append=True).project())
+    (view,) = described.views
+    assert not described.errors and not view.retracts and view.output.endswith("mode append")
+    assert any("the accumulators of the groups that are not closed" in node.trace for node in view.nodes)
+    assert any("watermark" in note for note in view.notes)
+
+
+def test_a_materialized_view_knows_no_watermark(spark: SparkSession) -> None:
+    """Spark leaves it out of the plan of a batch. The view holds the answer over all rows and can take rows back."""
+    bench = Workbench(spark).source("t", DDL)
+    circuit = lower(bench.view("v", lambda s: _t(s).groupBy(F.window("ts", "5 minutes")).count()).project())
+    assert not OF_EVENT_TIME & {type(node) for node in circuit.nodes}
+
+
+def test_a_stream_without_a_watermark_stays_as_it_was(spark: SparkSession) -> None:
+    circuit = lower(bench_of(spark, lambda s: s.table("t").groupBy(F.window("ts", "5 minutes")).count()).project())
+    assert not OF_EVENT_TIME & {type(node) for node in circuit.nodes}
+
+
+def test_late_rows_are_counted(spark: SparkSession) -> None:
+    """Of the second step, the row that is behind the watermark of the first one."""
+    circuit = lower(bench_of(spark, QUERIES["by the event time"]).project())
+    first, late = ("a", START, 1), ("a", START - timedelta(minutes=2), 1)
+    report = TimeReport()
+    nothing: Rows = []
+    list(
+        run(
+            circuit,
+            [{"t": [first], "u": nothing, "w": nothing}, {"t": [late, first], "u": nothing, "w": nothing}],
+            report,
+        )
+    )
+    assert sum(report.late.values()) == 1
+    (at,) = report.watermarks.values()
+    assert at == int((START - timedelta(minutes=1)).replace(tzinfo=UTC).timestamp() * 1e6)
+
+
+def test_the_greatest_watermark_counts_if_the_policy_says_so(spark: SparkSession) -> None:
+    bench = Workbench(spark, streaming=True)
+    for table in TABLES:
+        bench.source(table, DDL)
+    policy = "spark.sql.streaming.multipleWatermarkPolicy"
+    bench.spark.conf.set(policy, "max")
+    marks = [node for node in lower(bench.view("v", QUERIES["union"]).project()).nodes if isinstance(node, Watermark)]
+    assert [(mark.greatest, sorted(mark.delays_ms)) for mark in marks] == [(True, [600_000, 1_500_000])]
+    assert policy in in_force({policy: "max"})
+
+
+REFUSED: dict[str, tuple[Query, str]] = {
+    "no event time in the group": (lambda s: _t(s).groupBy("k").count(), "must group by its event time"),
+    "no group": (lambda s: _t(s).agg(F.count("*")), "must group by its event time"),
+    "a window function": (
+        "SELECT k, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM STREAM t WATERMARK ts DELAY OF INTERVAL 1 HOUR",
+        "a function OVER rows above a withWatermark",
+    ),
+    "a limit": (lambda s: _t(s).limit(3), "LIMIT or OFFSET above a withWatermark"),
+    "two on one path": (
+        lambda s: _t(s).withColumn("at", F.expr("ts + INTERVAL 1 HOUR")).withWatermark("at", "1 hour").groupBy("at").count(),
+        "a withWatermark above another one",
+    ),
+    "an outer join without bounds": (lambda s: _pairs(s, "a.k = b.k", "left"), "no watermark says when a row can have no match"),
+    "a bound on one side": (lambda s: _pairs(s, "a.k = b.k AND b.ts > a.ts", "left"), "no watermark says"),
+    "a semi join": (
+        lambda s: _t(s).join(s.table("u").withWatermark("ts", "1 hour").select("k"), "k", "left_semi"),
+        "a LeftSemi join of two streams",
+    ),
+    "within a watermark that is not there": (
+        lambda s: s.table("t").dropDuplicatesWithinWatermark(["k"]), "dropDuplicatesWithinWatermark needs a watermark"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_spark_cannot_append_is_refused_with_file_and_line(spark: SparkSession, name: str) -> None:
+    query, text = REFUSED[name]
+    errors = survey(bench_of(spark, query).project()).errors
+    assert len(errors) == 1 and text in errors[0].message and errors[0].what_to_do
+    assert str(errors[0]).startswith(f"{FILE}:1: v: ")
+
+
+def test_a_watermark_over_rows_that_can_be_taken_back_is_refused(spark: SparkSession) -> None:
+    bench = Workbench(spark, streaming=True).source("t", DDL, "upsert", ("k",))
+    bench.view("v", lambda s: _t(s).groupBy(F.window("ts", "5 minutes")).count())
+    (error,) = survey(bench.project()).errors
+    assert "withWatermark over rows that can be taken back" in error.message
+    assert str(error).startswith(f"{FILE}:1: v: ")
