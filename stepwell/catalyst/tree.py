@@ -21,6 +21,10 @@ class TreeNode:
     fields: dict[str, Any]
     children: tuple[TreeNode, ...]
 
+    def __repr__(self) -> str:
+        """The kind alone, because plans share subtrees, and a whole tree would be written once for each way to it."""
+        return f"<{self.kind}>"
+
     def __getitem__(self, name: str) -> Any:
         return self.fields[name]
 

@@ -122,7 +122,7 @@ def _text(tree: TreeNode) -> str:
     def field(value: Any) -> str:
         if isinstance(value, TreeNode):
             return "child" if id(value) in children else _text(value)
-        if isinstance(value, list):
+        if isinstance(value, (list, tuple)):
             return f"[{', '.join(map(field, value))}]"
         return repr(value.to_pydict() if isinstance(value, pa.Table) else value)
 
