@@ -13,8 +13,9 @@ for its match is not late. This is Spark's PropagateWatermarkSimulator.
     | GROUP BY session_window          | ClosingSessions, then ClosingAggregate         |                                      |
     | dropDuplicates, DISTINCT         | TimedDeduplicate, if a column is event time    |                                      |
     | dropDuplicatesWithinWatermark    | TimedDeduplicate                               |                                      |
-    | joins of two streams             | TimedJoin                                      | outer ones whose rows never expire;  |
+    | joins, both sides with one       | TimedJoin                                      | outer ones whose rows never expire;  |
     |                                  |                                                | semi and anti joins                  |
+    | joins, one side with one         | as without                                     |                                      |
     | OVER, LIMIT                      |                                                | always                               |
     | withWatermark                    |                                                | always                               |
 """
@@ -46,6 +47,14 @@ def is_above(node: TreeNode) -> bool:
 def is_streaming(node: TreeNode) -> bool:
     """Whether the rows of `node` come from a stream."""
     return any(leaf.kind == "LogicalRDD" and bool(leaf["isStreaming"]) for leaf in node.walk())
+
+
+def is_join_of_streams(node: TreeNode) -> bool:
+    """Whether it is a join whose sides both have a watermark. If one side has none, it is a join with a table, as in Spark with one that is
+    not read as a stream: a streaming flow has one form of every table here, so the plan does not tell."""
+    return node.kind == "Join" and all(
+        any(below.kind == WATERMARK for below in child.walk()) for child in node.children
+    )
 
 
 def event_time_of(context: Lowering, columns: Iterable[int]) -> int | None:
@@ -135,6 +144,6 @@ def _observe(context: Lowering, node: TreeNode) -> int:
 def _lag_us(context: Lowering, node: TreeNode) -> int:
     """By how much the watermark of the rows of `node` lies behind that of the flow."""
     below = max((_lag_us(context, child) for child in node.children), default=0)
-    if node.kind == "Join" and is_above(node) and all(is_streaming(child) for child in node.children):
+    if is_join_of_streams(node):
         return below + watermark_lag_us(context, node)
     return below

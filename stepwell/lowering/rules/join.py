@@ -35,8 +35,8 @@ _OTHER_REMEDY = "Write it as an INNER, LEFT, RIGHT or FULL JOIN"
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     kind = join_type(node)
-    if event_time.is_above(node) and all(event_time.is_streaming(child) for child in node.children):
-        return timed_join.lower(context, node, kind)
+    if event_time.is_join_of_streams(node):
+        return timed_join.join_of_streams(context, node, kind)
     left, right = (context.lower(child) for child in _sides_of(node, kind))
     condition = take_apart(node.get("condition"), _ids(left), _ids(right), frozenset(context.values))
     if kind in ("Inner", "Cross"):

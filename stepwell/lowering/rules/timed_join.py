@@ -34,7 +34,7 @@ _OUTER_REMEDY = (
 )
 
 
-def lower(context: Lowering, node: TreeNode, kind: str) -> Relation:
+def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
     if kind not in _OUTER:
         raise UnsupportedPlan(
             node.kind, f"a {kind} join of two streams above a withWatermark is not supported", _SEMI_REMEDY

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, Source, View, Watermark
+from engine.model.circuit import Circuit, ClosingAggregate, Join, Source, TimedJoin, View, Watermark
 from engine.operators.base import StepContext, TimeReport
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
@@ -232,6 +232,30 @@ def test_the_greatest_watermark_counts_if_the_policy_says_so(spark: SparkSession
     marks = [node for node in lower(bench.view("v", QUERIES["union"]).project()).nodes if isinstance(node, Watermark)]
     assert [(mark.greatest, sorted(mark.delays_ms)) for mark in marks] == [(True, [600_000, 1_500_000])]
     assert policy in in_force({policy: "max"})
+
+
+def test_each_flow_of_a_table_has_its_own_watermark(spark: SparkSession) -> None:
+    first, second = (
+        QUERIES["by the event time"],
+        lambda s: s.table("u").withWatermark("ts", "1 hour").groupBy("ts").count(),
+    )
+    alone = [list(run(lower(bench_of(spark, query).project()), history("all"))) for query in (first, second)]
+    bench = Workbench(spark, streaming=True)
+    for table in TABLES:
+        bench.source(table, DDL)
+    circuit = lower(bench.view("v", first, second).project())
+    assert sum(isinstance(node, Watermark) for node in circuit.nodes) == 2
+    assert list(run(circuit, history("all"))) == [a + b for a, b in zip(*alone, strict=True)]
+
+
+def test_a_join_with_a_table_that_has_no_watermark_is_a_plain_join(spark: SparkSession) -> None:
+    """If the table only grows, groups above it can close."""
+    query = (
+        "SELECT window(a.ts, '5 minutes') AS w, count(*) AS n "
+        "FROM STREAM t WATERMARK ts DELAY OF INTERVAL 1 HOUR AS a JOIN u ON a.k = u.k GROUP BY 1"
+    )
+    kinds = {type(node) for node in lower(bench_of(spark, query, append=True).project()).nodes}
+    assert {Join, ClosingAggregate} <= kinds and TimedJoin not in kinds
 
 
 REFUSED: dict[str, tuple[Query, str]] = {
