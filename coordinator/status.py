@@ -30,8 +30,9 @@ class StepTimes:
 class Status:
     """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id, the
     folder of databases and the free bytes of its disk, of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped`
-    counts malformed messages by source handle. `layout`: the owners of the slots, the change under way, the last one that was settled, and by
-    mode how fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin."""
+    counts malformed messages by source handle. `late` counts the rows that views have left out because they were behind their watermark, and
+    `watermarks` has these watermarks in seconds since 1970. `layout`: the owners of the slots, the change under way, the last one that was
+    settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin."""
 
     pipeline: str
     epoch: int = 0
@@ -51,6 +52,8 @@ class Status:
     disk_bytes: dict[str, int] = field(default_factory=dict)
     worker_bytes: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    watermarks: dict[str, float] = field(default_factory=dict)
     workers: list[dict[str, str | int]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
     layout_fault: str | None = None
@@ -87,6 +90,13 @@ class StatusBoard:
             if len(self._recent) > 1:
                 elapsed = self._recent[-1][0] - self._recent[0][0]
                 status.rows_per_s = round(sum(r for _, r in list(self._recent)[1:]) / max(elapsed, 1e-9), 1)
+
+    def of_event_time(self, late: Mapping[str, int], watermarks_us: Mapping[str, int]) -> None:
+        """What a step says of event time: the late rows by view, and the watermarks after it."""
+        with self._lock:
+            for view, rows in late.items():
+                self._status.late[view] = self._status.late.get(view, 0) + rows
+            self._status.watermarks.update({view: at / 1e6 for view, at in watermarks_us.items()})
 
     def checkpointed(self, version: int, step: int, took_ms: float) -> None:
         with self._lock:

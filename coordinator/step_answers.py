@@ -74,6 +74,9 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for handle, skipped in done.skipped.items():
         if handle not in sources or skipped < 0:
             return f"{skipped} messages of {handle} were skipped"
+    for node, number in (*done.late, *done.watermarks):
+        if not 0 <= node < len(nodes) or number < 0:
+            return f"it says {number} of the event time of node {node}"
     if len(done.stages) != expected.plan.stages:
         return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
     for checksum in done.inputs:

@@ -15,6 +15,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.step_answers import Expected, read_answers
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
+from engine.run.region import name_of
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.clients.writer import StepOutput
 from io_kafka.step_log.digest import canonical
@@ -23,12 +24,15 @@ from io_kafka.step_log.records import InputChecksum
 
 @dataclass
 class StepResult:
-    """`outputs` has every output handle and every dead-letter topic, also those without messages. `rows` counts input messages. Times are in
-    milliseconds, and those of the slowest worker."""
+    """`outputs` has every output handle and every dead-letter topic, also those without messages. `late` counts late rows that were left out,
+    and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view the least. `rows` counts input messages.
+    Times are in milliseconds, and those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    watermarks_us: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     read_ms: float = 0.0
     compute_ms: float = 0.0
@@ -47,6 +51,12 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
             result.rows += checksum.messages
         for handle, skipped in done.skipped.items():
             result.skipped[handle] = result.skipped.get(handle, 0) + skipped
+        for node, late in done.late:
+            view = name_of(plan, node)
+            result.late[view] = result.late.get(view, 0) + late
+        for node, watermark in done.watermarks:
+            view = name_of(plan, node)
+            result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
         result.read_ms = max(result.read_ms, done.read_ms)
     result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):

@@ -120,6 +120,9 @@ class Stepping:
         reached("replay.compared" if action.replay else "step.complete")
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
         self._board.stepped(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
+        self._board.of_event_time(result.late, result.watermarks_us)
+        if result.late:
+            _log.info("late rows were left out", step=step, rows=result.late)
         core.settled(step, self._writer.state)
         self._divide_ms = 0.0
         if ahead:

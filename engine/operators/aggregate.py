@@ -92,7 +92,7 @@ def advance(
         new = combine(plan, old, fresh)
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
-    _check_counts(plan, keys, new)
+    check_counts(plan, keys, new)
     traces.write(old, new)
     if batch is not None and plan.ordered():
         read_ordered(plan, keys, batch.net, context, old, new)
@@ -119,12 +119,18 @@ def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepC
     stored = TotalsTraces(plan, no_keys, context).stored_keys()
     groups = [canonical(stored.column(i)) for i in range(len(group_types))]
     keys, _ = keys_of(groups, stored.num_rows, key)
-    totals = TotalsTraces(plan, keys, context).read()
-    if plan.ordered():
-        read_ordered(plan, keys, no_change, context, totals, zero_totals(plan, keys.count))
+    totals = stored_totals(plan, keys, context)
     exists = np.flatnonzero(totals.sums[0] > 0) if plan.group else np.zeros(1, np.int64)
     results = [result.column.take(pa.array(exists)) for result in results_of(plan, totals)]
     return [*(keys.arrays(exists) if plan.group else []), *results]
+
+
+def stored_totals(plan: Plan, keys: Keys, context: StepContext) -> Totals:
+    """What the state has of these groups, with all values that the calls need."""
+    totals = TotalsTraces(plan, keys, context).read()
+    if plan.ordered():
+        read_ordered(plan, keys, no_change, context, totals, zero_totals(plan, keys.count))
+    return totals
 
 
 class Batch:
@@ -188,7 +194,7 @@ def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
     return fresh
 
 
-def _check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
+def check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
     """Raises unless every count is at least 0 and at most the count of rows, and all totals of a group without rows are 0."""
     rows = new.sums[0]
     wrong = (rows < 0) | ((rows == 0) & new.sums.any(axis=0))
@@ -215,7 +221,7 @@ def _difference(
     (existed, before), (exists, after) = old, new
     for call, result in zip(plan.calls, after, strict=True):
         if (exists & ~result.fits).any():
-            raise _overflow(call, keys, int(np.flatnonzero(exists & ~result.fits)[0]))
+            raise overflow(call, keys, int(np.flatnonzero(exists & ~result.fits)[0]))
     old_columns, new_columns = [r.column for r in before], [r.column for r in after]
     same = zset.equal_rows(identity_columns(old_columns), identity_columns(new_columns), keys.count)
     gone = np.flatnonzero(existed & ~(exists & same))
@@ -229,7 +235,7 @@ def _difference(
     return zset.build([*groups, *calls], weights).cast(zset.schema_of(types))
 
 
-def _overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
+def overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
     what = (
         f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {type_text(call.type)}."
     )

@@ -109,6 +109,15 @@ def read_ordered(
         old.extremes, new.extremes = ([found[extreme] for extreme in plan.extremes] for found in (before, after))
 
 
+def store_ordered(plan: Plan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext) -> None:
+    """Appends the change to the traces of values in order, and reads nothing."""
+    traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
+    for argument in plan.ordered():
+        _, encoded, weights, groups = net(argument)
+        trace, hashes = traces.trace(encoded.type), traces.hashes(argument.number, np.arange(keys.count))
+        traces.append(trace, [*traces.keys(argument.number, groups), encoded], weights, hashes[groups])
+
+
 def _all_values(
     argument: Ordered,
     keys: Keys,

@@ -133,19 +133,19 @@ class TotalsTraces:
         types = [column.type for column in keys.columns.columns]
         self._width = len(types)
         key = range(self._width)
-        self._totals = context.trace(TOTALS_SLOT, types, key, plan.combines(), plan.accumulator_types())
-        self._digits: Trace | None = None
+        self.totals = context.trace(TOTALS_SLOT, types, key, plan.combines(), plan.accumulator_types())
+        self.digits: Trace | None = None
         if plan.digit_feeds:
-            self._digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
+            self.digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
 
     def stored_keys(self) -> pa.Table:
         """Every group of which the state has totals."""
-        return self._totals.scan().select(range(self._width))
+        return self.totals.scan().select(range(self._width))
 
     def read(self) -> Totals:
         """The totals of the keys."""
         totals = zero_totals(self._plan, self._keys.count)
-        matches = self._totals.probe(self._keys.columns, self._keys.hashes)
+        matches = self.totals.probe(self._keys.columns, self._keys.hashes)
         accumulators = matches.rows.columns[self._width :]
         for i in range(self._plan.sums):
             np.add.at(totals.sums[i], matches.probe, accumulators[i].to_numpy())
@@ -157,8 +157,8 @@ class TotalsTraces:
                 totals.extremes[number] = pa.array(best)
             else:
                 _update_binary(number, extreme, column, matches.probe, totals)
-        if self._digits is not None:
-            totals.digits = self._read_digits(self._digits)
+        if self.digits is not None:
+            totals.digits = self._read_digits(self.digits)
         return totals
 
     def write(self, old: Totals, new: Totals) -> None:
@@ -170,9 +170,9 @@ class TotalsTraces:
         rows = np.flatnonzero(moved)
         columns = [*self._keys.arrays(rows), *(pa.array(row[rows]) for row in change)]
         columns += [extreme.take(pa.array(rows)) for extreme in new.extremes]
-        self._totals.append(_table(self._totals, columns), self._keys.hashes[rows])
-        if self._digits is not None:
-            self._write_digits(self._digits, doubles.merge(new.digits, doubles.negate(old.digits)))
+        self.totals.append(_table(self.totals, columns), self._keys.hashes[rows])
+        if self.digits is not None:
+            self._write_digits(self.digits, doubles.merge(new.digits, doubles.negate(old.digits)))
 
     def _read_digits(self, trace: Trace) -> Digits:
         matches = trace.probe(self._keys.columns, self._keys.hashes)

@@ -62,6 +62,11 @@ def by_join_key(left_key: Key, right_key: Key, inputs: Sequence[Key | None]) -> 
     return Arrangement((None if inputs[0] == left else left, None if inputs[1] == right else right), left)
 
 
+def told_to_all(arrangement: Arrangement) -> Arrangement:
+    """The same with one more input behind the others, which every worker gets: a watermark."""
+    return Arrangement((*arrangement.exchanges, EVERYONE), arrangement.placement)
+
+
 def on_one_worker(inputs: Sequence[Key | None]) -> Arrangement:
     """Places all rows of all inputs on the owner of the empty key."""
     return Arrangement(tuple(None if placement == () else () for placement in inputs), ())

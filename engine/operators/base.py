@@ -27,6 +27,18 @@ TRACES_MAX = 8
 
 
 @dataclass
+class TimeReport:
+    """What the operators of a step say of event time, for people. `late`: the number of late rows that were left out, by node. `watermarks`:
+    the watermark after the step in microseconds, by Watermark node, on the worker that keeps it."""
+
+    late: dict[int, int] = field(default_factory=dict)
+    watermarks: dict[int, int] = field(default_factory=dict)
+
+    def add_late(self, node: int, rows: int) -> None:
+        self.late[node] = self.late.get(node, 0) + rows
+
+
+@dataclass
 class StepContext:
     """What an operator may know of the step. `append_only[i]`: no change of input i can ever have a negative weight. `places[i]`: the columns
     of input i by whose hash its rows lie on this worker; None if they may lie on any worker."""
@@ -42,10 +54,9 @@ class StepContext:
     """The number of partitions of every output topic, by handle."""
     grown: frozenset[str] = frozenset()
     """The sources whose topic has more partitions than when the state began, as the step's division recorded them."""
-
+    report: TimeReport = field(default_factory=TimeReport)
     avro: Mapping[str, AvroIds] = field(default_factory=dict)
     """The ids of the schemas of the outputs that are written as Avro, by handle."""
-
     first_slot: int = 0
     """The number of the node's traces before those of this operator, which is one within a Recursion."""
 

@@ -36,10 +36,10 @@ def step_sessions(node: Sessions, inputs: Sequence[pa.Table], context: StepConte
     before = zset.consolidate(as_zset(trace.probe(keys, hashes).rows))
     after = zset.consolidate(zset.add([before, delta]))
     trace.append(as_rows(delta), of_rows)
-    return zset.consolidate(zset.add([_merged(node, after), zset.negate(_merged(node, before))]))
+    return zset.consolidate(zset.add([merged(node, after), zset.negate(merged(node, before))]))
 
 
-def _merged(node: Sessions, rows: pa.Table) -> pa.Table:
+def merged(node: Sessions, rows: pa.Table) -> pa.Table:
     """The rows with their sessions in place of their own ranges. `rows` holds all rows of its keys. A row of negative weight, which only a wrong
     input has, is left out."""
     rows = rows.filter(pa.array(zset.weights_of(rows) > 0))
@@ -52,8 +52,8 @@ def _merged(node: Sessions, rows: pa.Table) -> pa.Table:
     kinds = [field.type for field in own.type]
     columns = [pa.array(values, pa.int64()).cast(kind) for values, kind in zip((first, last), kinds, strict=True)]
     session = pa.StructArray.from_arrays(columns, fields=list(own.type))
-    merged = rows.set_column(node.window, rows.schema.field(node.window).name, session)
-    return zset.as_schema(merged, zset.schema_of(node.types))
+    replaced = rows.set_column(node.window, rows.schema.field(node.window).name, session)
+    return zset.as_schema(replaced, zset.schema_of(node.types))
 
 
 def sessions_of(group: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:

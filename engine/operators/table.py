@@ -8,8 +8,10 @@ from typing import Any, cast, get_args
 
 from engine.model.circuit import Node, NodeBase
 from engine.operators.aggregate import AGGREGATE
+from engine.operators.closing import CLOSING_AGGREGATE, CLOSING_SESSIONS
 from engine.operators.descriptor import N, Operator
 from engine.operators.distinct import DEDUPLICATE, DISTINCT
+from engine.operators.event_time import LATEST_TIME, WATERMARK
 from engine.operators.generate import GENERATE
 from engine.operators.join import JOIN
 from engine.operators.last_by_key import LAST_BY_KEY
@@ -23,6 +25,8 @@ from engine.operators.scalar import SCALAR_MAP, SCALAR_VALUE
 from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.sessions import SESSIONS
 from engine.operators.source import SOURCE
+from engine.operators.timed_deduplicate import TIMED_DEDUPLICATE
+from engine.operators.timed_join import TIMED_JOIN
 from engine.operators.top_k import TOP_K
 from engine.operators.view import VIEW
 from engine.operators.window import WINDOW
@@ -51,6 +55,12 @@ OPERATORS: tuple[Operator[Any], ...] = (
     GENERATE,
     SESSIONS,
     RECURSION,
+    LATEST_TIME,
+    WATERMARK,
+    CLOSING_AGGREGATE,
+    CLOSING_SESSIONS,
+    TIMED_DEDUPLICATE,
+    TIMED_JOIN,
     VIEW,
     OUTPUT,
 )

@@ -294,7 +294,7 @@ class Joined(_Message):
 
 class StepDone(_Message):
     """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
-    each stage in order."""
+    each stage in order. `late`: the late rows that each node has left out. `watermarks`: those after the step in microseconds, by node."""
 
     kind: Literal["step_done"] = "step_done"
     step: int
@@ -304,6 +304,8 @@ class StepDone(_Message):
     skipped: dict[str, int]
     read_ms: float
     stages: tuple[StageTimes, ...]
+    late: tuple[tuple[int, int], ...] = ()
+    watermarks: tuple[tuple[int, int], ...] = ()
 
 
 class StepAbandoned(_Message):

@@ -450,5 +450,7 @@ def _done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, ...]
         skipped=outcome.report.skipped,
         read_ms=outcome.read_ms,
         stages=tuple(outcome.stages),
+        late=tuple(outcome.times.late.items()),
+        watermarks=tuple(outcome.times.watermarks.items()),
     )
     return message, tuple(buffers)

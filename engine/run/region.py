@@ -15,7 +15,7 @@ from engine.analysis.stages import Channel, Plan
 from engine.errors import EngineError
 from engine.model.circuit import Node, Output
 from engine.model.placement import Placement
-from engine.operators.base import StepContext
+from engine.operators.base import StepContext, TimeReport
 from engine.operators.keys import hash_keys
 from engine.operators.table import operator_of
 from engine.rows import zset
@@ -42,10 +42,12 @@ class StageTask:
 
 @dataclass(frozen=True)
 class StageResult:
-    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
+    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node. `times`:
+    what operators say of event time."""
 
     rows: Mapping[int, Mapping[Channel, pa.Table]] = field(default_factory=dict)
     output: Mapping[int, pa.Table] = field(default_factory=dict)
+    times: TimeReport = field(default_factory=TimeReport)
 
 
 def run_stage(
@@ -55,17 +57,18 @@ def run_stage(
     arrived = _arrived(inbox)
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
+    times = TimeReport()
     for index in task.plan.nodes_of(task.stage):
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
         try:
-            made[index] = _made(task, store, index, node, inputs, sources)
+            made[index] = _made(task, store, index, node, inputs, sources, times)
         except EngineError as error:
             error.located(owner=name_of(task.plan, index), step=task.step)
             raise
         if isinstance(node, Output) and made[index].num_rows:
             output[index] = made[index]
-    return StageResult(_sent(task, arrived, made), output)
+    return StageResult(_sent(task, arrived, made), output, times)
 
 
 def _made(
@@ -75,6 +78,7 @@ def _made(
     node: Node,
     inputs: Sequence[pa.Table],
     sources: Mapping[int, pa.Table],
+    times: TimeReport,
 ) -> pa.Table:
     """The change of one node's output."""
     step = operator_of(node).step
@@ -89,7 +93,8 @@ def _made(
         task.placement.keyless_worker == task.worker,
         dict(task.partitions),
         task.grown,
-        task.avro,
+        report=times,
+        avro=task.avro,
     )
     result = step(node, inputs, context)
     if isinstance(node, Output):

@@ -18,7 +18,7 @@ from base.options import OnError
 from engine.analysis.stages import Channel, Plan
 from engine.errors import StaleTask
 from engine.model.placement import Placement
-from engine.operators.base import TRACES_MAX
+from engine.operators.base import TRACES_MAX, TimeReport
 from engine.run.exchange import ExchangeMessage
 from engine.run.region import StageResult, StageTask, name_of, run_stage
 from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
@@ -124,10 +124,13 @@ class StepOutcome:
     report: SourceReport = field(default_factory=SourceReport)
     read_ms: float = 0.0
     stages: list[StageTimes] = field(default_factory=list)
+    times: TimeReport = field(default_factory=TimeReport)
 
     def add(self, result: StageResult) -> None:
         for node, table in result.output.items():
             self.output.setdefault(node, []).append(table)
+        self.times.late.update(result.times.late)
+        self.times.watermarks.update(result.times.watermarks)
 
 
 class StepTask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -102,6 +103,10 @@ def _checkpoint_text(status: dict[str, Any]) -> str:
     return f"checkpoint {status['checkpoint_version']}, before step {status['checkpoint_step']}"
 
 
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def status_table(status: dict[str, Any]) -> Table:
     """The status as a table for people."""
     table = Table(show_header=False, box=None, padding=(0, 2))
@@ -123,6 +128,9 @@ def status_table(status: dict[str, Any]) -> Table:
         or "-",
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
     }
+    if status["watermarks"]:
+        rows["watermark"] = ", ".join(f"{view} {_moment(at)}" for view, at in sorted(status["watermarks"].items()))
+        rows["late"] = ", ".join(f"{view} {count:,}" for view, count in status["late"].items()) or "none"
     if (change := status["layout"].get("change")) is not None:
         rows["change"] = ChangeBar(change)
     if status["layout_fault"] is not None:

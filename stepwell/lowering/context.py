@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from engine.model.circuit import Constant, Expression, Map, Node, ScalarMap, ScalarValue
 from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.event_time import EventTimes
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
@@ -58,16 +59,26 @@ class Lowering:
 
     `analysed` tells what the user wrote, as opposed to what the optimiser made of it.
     `leaf` maps a LogicalRDD or LocalRelation of this plan to the circuit node that holds its rows.
+    `observed` and `latest`: by the identity of a withWatermark's node, its rows and its LatestTime node (rules/event_time.py).
     Rules append to `refusals` and `notes`. `dry-run` shows the notes, which have no other effect.
     """
 
     def __init__(
-        self, plan: TreeNode, analysed: Analysed, builder: CircuitBuilder, rules: Mapping[str, Rule], leaf: Leaf
+        self,
+        plan: TreeNode,
+        analysed: Analysed,
+        builder: CircuitBuilder,
+        rules: Mapping[str, Rule],
+        leaf: Leaf,
+        event_times: EventTimes | None = None,
     ) -> None:
         taken = take_out(plan)
         self.plan = taken.plan
         self.values = taken.values
         self.analysed = analysed
+        self.event_times = event_times or EventTimes()
+        self.observed: dict[int, Relation] = {}
+        self.latest: dict[int, int] = {}
         self.builder = builder
         self.leaf = leaf
         self.refusals: list[UnsupportedPlan] = []
@@ -99,6 +110,14 @@ class Lowering:
         with self._refusing(plan):
             return self.settle(relation)
         return self._stand_in()
+
+    def lower_apart(self, plan: TreeNode) -> Relation:
+        """As `lower_whole`, for a plan with which an order or a LIMIT above it has nothing to do."""
+        above, self._open = self._open, []
+        try:
+            return self.lower_whole(plan)
+        finally:
+            self._open = above
 
     @contextmanager
     def _refusing(self, node: TreeNode) -> Iterator[None]:
@@ -232,11 +251,7 @@ class Lowering:
     def _value(self, identifier: int) -> int:
         """The ScalarValue node of a subquery, which is lowered when it is read first."""
         if identifier not in self._value_nodes:
-            above, self._open = self._open, []  # an order or a LIMIT around the subquery has nothing to do with it
-            try:
-                rows = self.lower_whole(self.values[identifier].plan)
-            finally:
-                self._open = above
+            rows = self.lower_apart(self.values[identifier].plan)
             types = (*self.builder.types(rows.node), pa.bool_())
             self._value_nodes[identifier] = self.builder.add(ScalarValue((rows.node,), types))
         return self._value_nodes[identifier]

@@ -21,7 +21,7 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.passes import optimised
 from stepwell.lowering.relation import Relation
-from stepwell.lowering.retractions import append_refusals
+from stepwell.lowering.retractions import append_refusals, watermark_refusals
 from stepwell.lowering.rules import RULES
 from stepwell.lowering.rules.constant import constant
 from stepwell.lowering.rules.union import unite
@@ -66,6 +66,15 @@ def survey(project: ResolvedProject) -> Lowered:
                 "Write 'mode' = 'upsert' with a key, or 'mode' = 'changelog'",
                 view=view.name,
                 location=view.location,
+            )
+        )
+    for name, reason in watermark_refusals(lowered.circuit).items():
+        lowered.errors.append(
+            UnsupportedError(
+                f"withWatermark over rows that can be taken back is not supported, and these can: {reason}",
+                "Leave withWatermark out, and the view follows its input; or read a table that only grows",
+                view=name,
+                location=driver.views[name].location,
             )
         )
     lowered.errors.sort(key=lambda error: (str(error.location), error.view or ""))
@@ -154,7 +163,9 @@ class _Driver:
         contexts: list[Lowering] = []
         relations: list[Relation] = []
         for flow in view.flows:
-            context = Lowering(flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf)
+            context = Lowering(
+                flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf, flow.event_times
+            )
             relations.append(self._flow(context, flow, types))
             contexts.append(context)
             self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)

@@ -29,6 +29,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.event_time import POLICY, EventTimes, event_times
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
 from stepwell.errors import (
@@ -85,7 +86,8 @@ class FlowPlan:
     `rdd`. A LocalRelation has its rows in its field `data`, a pyarrow.Table with columns c0, c1, ... (at least one).
     `leaves` has those names, one per LogicalRDD, in pre-order: a node, then the trees in its fields, then its children.
     `json` and `analysed_json` are Spark's own `toJSON`. `text` is the optimised plan for people. `is_made`: nobody wrote the query, because the
-    definition says what it wants in another way; what lowering notes about queries then means nothing to its author.
+    definition says what it wants in another way; what lowering notes about queries then means nothing to its author. `event_times`: what the
+    plan says of watermarks.
     """
 
     name: str
@@ -96,6 +98,7 @@ class FlowPlan:
     text: str
     location: Location
     is_made: bool = False
+    event_times: EventTimes = field(default_factory=EventTimes)
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,9 @@ def flow_plan(
     refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
     leaves = mark_leaves(tree, optimised, spark, view, location, read_here.handles)
     mark_functions(tree, view, location)
-    return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
+    times = event_times(optimised, tree, str(spark.conf.get(POLICY)))
+    text = optimised.toString()
+    return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, text, location, event_times=times)
 
 
 class _Blocked(Exception):

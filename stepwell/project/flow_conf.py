@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stepwell.catalyst.event_time import POLICY
 from stepwell.errors import UnsupportedError
 from stepwell.spark.fixed import FIXED_SQL, TIME_ZONE_KEY
 
@@ -80,4 +81,4 @@ def in_force(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_of_running(key: str) -> bool:
-    return key.startswith(_OF_RUNNING) and key not in FIXED_SQL
+    return key.startswith(_OF_RUNNING) and key not in FIXED_SQL and key != POLICY

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -207,11 +208,14 @@ def metrics(board: StatusBoard) -> bytes:
     )
     for name in plain:
         Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(shown[name])
-    labelled = {"lag": "partition", "state_bytes": "owner", "skipped": "source"}
+    labelled = {"lag": "partition", "state_bytes": "owner", "skipped": "source", "late": "view"}
     for name, label in labelled.items():
         gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
         for key, value in shown[name].items():
             gauge.labels(key).set(value)
+    lag = Gauge("stepwell_watermark_lag_s", "seconds from the watermark until now", ["view"], registry=registry)
+    for view, at in shown["watermarks"].items():
+        lag.labels(view).set(time.time() - at)
     for name, number in layout_numbers(shown["layout"]).items():
         Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
     return generate_latest(registry)

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.model.circuit import (
+    WATERMARK_TYPES,
     Aggregate,
     AggregateCall,
     AggregateFunction,
     Circuit,
+    ClosingAggregate,
+    ClosingSessions,
     Constant,
     Deduplicate,
     Distinct,
+    Expiry,
     Expression,
     FinalAggregate,
     Frame,
@@ -27,9 +31,11 @@ from engine.model.circuit import (
     Join,
     JoinPartials,
     LastByKey,
+    LatestTime,
     Map,
     Mode,
     Node,
+    NodeBase,
     OuterJoin,
     Output,
     PartialAggregate,
@@ -42,10 +48,13 @@ from engine.model.circuit import (
     Sessions,
     SortKey,
     Source,
+    TimedDeduplicate,
+    TimedJoin,
     TopK,
     Union,
     ValuesCall,
     View,
+    Watermark,
     Window,
     WindowCall,
 )
@@ -54,6 +63,9 @@ from tests.engine.python_calls import python_call
 from tests.engine.zsets import TYPES, Rows, plus, to_table
 
 LONG, TEXT = TYPES
+OF_EVENT_TIME: frozenset[type[NodeBase]] = frozenset(
+    {LatestTime, Watermark, ClosingAggregate, ClosingSessions, TimedDeduplicate, TimedJoin}
+)
 MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
 PARTITIONS = {
     "seen": 2, "firsts": 1, "lonely": 1, "least": 1, "unmatched": 1, "tops": 2, "by_word": 3, "rest": 2, "total": 1, "sums": 2,
@@ -66,6 +78,7 @@ PARTITIONS = {
     "elements": 1, "places": 2, "sessions": 1, "visits": 2,
     "reached": 2, "steps": 1,
     "called": 1, "joined": 2,
+    "closed": 2, "ended": 1, "once": 1, "met": 2,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -126,6 +139,7 @@ def every_kind() -> Circuit:
     _sessions(make, left, log)
     _recursions(make, left, log)
     _python(make, left, log)
+    _event_time(make, left)
     return Circuit(tuple(make.nodes))
 
 
@@ -302,6 +316,38 @@ def _python(make: _Nodes, left: int, log: int) -> None:
     for below, name in ((left, "called"), (log, "joined")):
         called = make.add(PythonMap((below,), (*TYPES, LONG, TEXT), calls))
         make.view(called, name, ("id", "word", "double", "text"), "append" if name == "called" else "changelog")
+
+
+def _event_time(make: _Nodes, left: int) -> None:
+    """The time of a row is two seconds more than its id, so that no id is late at once. The watermark is one second behind."""
+    moment = pa.timestamp("us", "UTC")
+    range_ = pa.struct([pa.field("start", moment), pa.field("end", moment)])
+    time = Expression("make_timestamp((c0 + 2) * 1000000)", moment)
+    timed = make.add(Map((left,), (TEXT, moment, LONG), None, (column(1, TEXT), time, column(0, LONG))))
+    latest = make.add(LatestTime((timed,), (LONG,), 1))
+    watermark = make.add(Watermark((latest,), WATERMARK_TYPES, (1000,)))
+    doubled = AggregateCall("avg", 2, True, pa.float64())
+    lists = ValuesCall("collect_list", 2, False, pa.list_(pa.field("element", LONG)))
+    calls = (call("count"), doubled, lists)
+    types = (moment, TEXT, *(each.type for each in calls))
+    closed = make.add(ClosingAggregate((timed, watermark), types, (1, 0), calls, 0))
+    make.view(closed, "closed", ("at", "word", "n", "mean", "all"), "append")
+    ends = '"start" := c1, "end" := c1 + INTERVAL 1 SECOND'
+    own = make.add(
+        Map((timed,), (TEXT, range_), Expression("c1 IS NOT NULL", pa.bool_()),
+            (column(0, TEXT), Expression(f"struct_pack({ends})", range_)))
+    )  # fmt: skip
+    over = make.add(ClosingSessions((own, watermark), (TEXT, range_), (0,), 1))
+    seconds = tuple(Expression(f"epoch_us(struct_extract(c1, '{end}'))", LONG) for end in ("start", "end"))
+    plain = make.add(Map((over,), (TEXT, LONG, LONG), None, (column(0, TEXT), *seconds)))
+    make.view(plain, "ended", ("word", "start", "end"), "append")
+    once = make.add(TimedDeduplicate((timed, watermark), (TEXT, moment, LONG), (0,), 1, 1_000_000, 0))
+    make.view(once, "once", ("word", "at", "id"), "append")
+    met = TimedJoin(
+        (timed, own, watermark), (TEXT, moment, LONG, TEXT, range_), (0,), (0,), (False,), Expression("c1 < c4.end", pa.bool_()),
+        True, True, 1, 1, Expiry(1, 1_000_000), Expiry(1, -1_000_000),
+    )  # fmt: skip
+    make.view(make.add(met), "met", ("word", "at", "id", "other", "range"), "append")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from engine.analysis.content import content_below, readable
 from engine.analysis.retraction import append_only_inputs, retraction_origins
 from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
-from engine.model.circuit import Distinct, Node, Output, ScalarValue, Source, View
+from engine.model.circuit import Distinct, Node, Output, ScalarValue, Source, View, Watermark
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.distinct import DISTINCT
 from engine.operators.keys import hash_keys
@@ -135,7 +135,7 @@ def test_an_operator_stores_something_if_and_only_if_its_descriptor_says_so() ->
         assert bool(operator_of(node).keeps(node, all(APPEND_ONLY[index]))) == stored, named(index)
 
 
-EVERY_STEP = (ScalarValue,)
+EVERY_STEP = (ScalarValue, Watermark)
 """Their output is no change: it tells in every step what is."""
 
 

@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.engine_breakages import ENGINE
+from tests.sabotage.event_time_breakages import EVENT_TIME
 from tests.sabotage.fault_breakages import FAULTS
 from tests.sabotage.format_breakages import FORMATS
 from tests.sabotage.front_end_breakages import FRONT_END
@@ -46,5 +47,6 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TYPES,
     *RECURSIONS,
     *WINDOWS,
+    *EVENT_TIME,
     *COMBINATIONS,
 )

@@ -10,6 +10,7 @@ from stepwell.lowering.context import Rule
 from stepwell.lowering.rules import (
     constant,
     deduplicate,
+    event_time,
     existence,
     expand,
     filter,
@@ -54,7 +55,7 @@ RULES: Mapping[str, Rule] = {
     "LocalLimit": limit.lower_local,
     "Offset": limit.lower,
     "Sort": transparent.lower_sort,
-    "EventTimeWatermark": transparent.lower_watermark,
+    "EventTimeWatermark": event_time.lower,
     "SubqueryAlias": transparent.lower,
     "View": transparent.lower,
     "ResolvedHint": transparent.lower,

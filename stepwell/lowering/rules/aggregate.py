@@ -11,7 +11,7 @@ computed from the calls (`sum(x) / count(*) + 1`) becomes a pending projection.
 
 Three forms become other nodes. An Aggregate without calls becomes a Distinct of the keys. The form that Spark makes of a
 dropDuplicates (`first` of every other column) becomes a deduplication again. If count(DISTINCT a, b) is the only call,
-the Aggregate becomes a count over a Distinct.
+the Aggregate becomes a count over a Distinct. Above a withWatermark, both are a ClosingAggregate.
 
 `aggregate_functions.py` says what each function aggregates. If the rows below are sorted, first, last and lists take
 that order (`ordered_rows.py`).
@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Aggregate, AggregateCall, Distinct, ValuesCall
+from engine.model.circuit import Aggregate, AggregateCall, ClosingAggregate, Distinct, Types, ValuesCall
 from engine.operators.aggregate_functions import FUNCTIONS, Values
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
@@ -36,6 +36,7 @@ from stepwell.lowering.rules import deduplicate, sessions
 from stepwell.lowering.rules.aggregate_calls import read_calls
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
+from stepwell.lowering.rules.event_time import Closing, closing_of
 from stepwell.lowering.rules.ordered_rows import in_order, needs_order
 from stepwell.lowering.rules.pivot import pivoted
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
@@ -46,6 +47,7 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
     number = number_column(node, context.analysed)
     if number is not None:
         node = in_order_of_use(node, number)
+    closing = closing_of(context, node)
     child, order = in_order(context, node)
     results = [Output(expression_id(item), pivoted(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
@@ -54,7 +56,7 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
         kept = deduplicate.by_key(context, child, keys)
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
-        child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"])
+        child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"], closing)
     type_of = partial(_type_of, context, child)
     calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order, node.children[0])
     if needs_order(node) and not order:
@@ -64,8 +66,8 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
         )
     only = next(iter(calls.values())) if len(calls) == 1 else None
     if only is not None and only.function == "count" and only.distinct and only.rows:
-        return _count_distinct_rows(context, child, grouping, calls, results)
-    return _aggregate(context, child, grouping, calls, results)
+        return _count_distinct_rows(context, child, grouping, calls, results, closing)
+    return _aggregate(context, child, grouping, calls, results, closing)
 
 
 def grouped(context: Lowering, child: Relation, grouping: Sequence[TreeNode], results: Sequence[Output]) -> Relation:
@@ -87,6 +89,7 @@ def _aggregate(
     grouping: Sequence[TreeNode],
     calls: dict[Hashable, Call],
     results: Sequence[Output],
+    closing: Closing | None = None,
 ) -> Relation:
     keys = _keys(context, child, grouping)
     positions = {canonical(key.tree): position for position, key in reversed(list(enumerate(keys)))}
@@ -112,13 +115,28 @@ def _aggregate(
         if call.part is None or one not in made:
             made.append(one)
         places.append(made.index(one) if call.part is not None else len(made) - 1)
-    if made or not keys:
+    if made or not keys or closing is not None:
         types_out = types[: len(keys)] + tuple(call.type for call in made)
         identifiers = [*(key.id for key in keys), *(context.fresh() for _ in made)]
-        relation = context.add(Aggregate((below.node,), types_out, group, tuple(made)), identifiers)
+        relation = context.add(_node(below.node, types_out, group, tuple(made), closing), identifiers)
     else:
         relation = context.add(Distinct((below.node,), types), below.columns)
     return _results(context, relation, grouping, calls, places, results)
+
+
+def _node(
+    below: int, types: Types, group: tuple[int, ...], calls: tuple[AggregateCall, ...], closing: Closing | None
+) -> Aggregate | ClosingAggregate:
+    if closing is None:
+        return Aggregate((below,), types, group, calls)
+    return ClosingAggregate((below, closing.watermark), types, group, calls, closing.key)
+
+
+def _distinct(below: int, types: Types, closing: Closing | None) -> Distinct | ClosingAggregate:
+    """The distinct rows; the first columns are the keys."""
+    if closing is None:
+        return Distinct((below,), types)
+    return ClosingAggregate((below, closing.watermark), types, tuple(range(len(types))), (), closing.key)
 
 
 def _made(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
@@ -133,6 +151,7 @@ def _count_distinct_rows(
     grouping: Sequence[TreeNode],
     calls: dict[Hashable, Call],
     results: Sequence[Output],
+    closing: Closing | None,
 ) -> Relation:
     """count(DISTINCT a, b): counts the distinct rows of keys and arguments in which no argument is null."""
     first = next(iter(calls.values()))
@@ -142,9 +161,9 @@ def _count_distinct_rows(
     assert condition is not None
     below = context.settle(context.project(context.filter(child, condition), (*keys, *arguments)))
     types = context.builder.types(below.node)
-    distinct = context.add(Distinct((below.node,), types), below.columns)
+    distinct = context.add(_distinct(below.node, types, closing), below.columns)
     count = AggregateCall("count", None, False, result_type(first, None))
-    node = Aggregate((distinct.node,), (*types[: len(keys)], count.type), tuple(range(len(keys))), (count,))
+    node = _node(distinct.node, (*types[: len(keys)], count.type), tuple(range(len(keys))), (count,), closing)
     relation = context.add(node, [*(key.id for key in keys), context.fresh()])
     return _results(context, relation, grouping, calls, [0], results)
 

@@ -6,7 +6,9 @@
   them in canonical order is kept. It is never retracted, so the view can be published to an append-only topic.
 - If the input can retract, the least row in canonical order is kept, which is a function of the content alone.
 
-`engine/operators/distinct.py` computes both. In Spark's plan, dropDuplicates is a Deduplicate over a streaming relation,
+With a watermark below and a column that is event time, keys are forgotten (`engine/operators/timed_deduplicate.py`).
+
+`engine/operators/distinct.py` computes both of the former. In Spark's plan, dropDuplicates is a Deduplicate over a streaming relation,
 and an Aggregate of `first` over a plain one. `rules/aggregate.py` recognises the second form and calls this module.
 """
 
@@ -14,38 +16,78 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import Deduplicate, Distinct
+from engine.model.circuit import Deduplicate, Distinct, TimedDeduplicate
+from engine.operators.event_time import MS_US
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
+from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules import event_time
+from stepwell.lowering.rules.event_time import is_above
 from stepwell.lowering.trees import attribute, expression_id
+
+_WITHIN_REMEDY = "Write withWatermark('ts', '10 minutes') below it, and keep the column ts"
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    return by_key(context, context.lower(node.children[0]), [expression_id(key) for key in node["keys"]])
+    return _of_stream(context, node, [expression_id(key) for key in node["keys"]])
 
 
 def lower_within_watermark(context: Lowering, node: TreeNode) -> Relation:
-    context.note("dropDuplicatesWithinWatermark keeps one row of every key over all rows, as Spark does in a batch")
-    return lower(context, node)
+    if not event_time.is_streaming(node):
+        context.note("dropDuplicatesWithinWatermark of a table keeps one row of every key over all rows")
+        return lower(context, node)
+    if not is_above(node):
+        raise UnsupportedPlan(node.kind, "dropDuplicatesWithinWatermark needs a watermark", _WITHIN_REMEDY)
+    return _of_stream(context, node, [expression_id(key) for key in node["keys"]], within=True)
 
 
 def lower_distinct(context: Lowering, node: TreeNode) -> Relation:
+    return _of_stream(context, node, None)
+
+
+def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *, within: bool = False) -> Relation:
+    """A deduplication by `keys`, or by all columns. It forgets keys if there is a watermark below, and a column that is event time."""
+    watermark = event_time.watermark_below(context, node) if is_above(node) else None
     child = context.lower(node.children[0])
-    return by_key(context, child, [output.id for output in child.outputs])
+    of_child = [output.id for output in child.outputs]
+    keys = of_child if keys is None else keys
+    time = event_time.event_time_of(context, of_child)
+    if watermark is None or (time is None and not within):
+        return by_key(context, child, keys)
+    if time is None:
+        raise UnsupportedPlan(node.kind, "dropDuplicatesWithinWatermark needs the event time column", _WITHIN_REMEDY)
+    settled = _normalised(context, child, keys)
+    types = context.builder.types(settled.node)
+    lifetime = context.event_times.delays_ms[time] * MS_US if within else 0 if time in keys else None
+    if lifetime is None:
+        context.note(
+            "dropDuplicates by other columns than the event time drops late rows, and keeps every key for ever; "
+            "dropDuplicatesWithinWatermark forgets them"
+        )
+    positions = tuple(dict.fromkeys(settled.position(key) for key in keys))
+    made = TimedDeduplicate(
+        (settled.node, watermark), types, positions, settled.position(time), lifetime, 0 if within else None
+    )
+    return context.add(made, settled.columns)
 
 
 def by_key(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
     """One row for every combination of values of the outputs `keys`, with all its outputs."""
-    outputs = []
-    for output in child.outputs:
-        reference = attribute(output.id, "", None)
-        key = normal(reference, context.type_of(output.tree, child)) if output.id in keys else reference
-        outputs.append(Output(output.id, key))
-    settled = context.settle(context.project(child, outputs))
+    settled = _normalised(context, child, keys)
     types = context.builder.types(settled.node)
     if set(keys) >= set(settled.columns):
         return context.add(Distinct((settled.node,), types), settled.columns)
     positions = tuple(settled.position(key) for key in keys)
     return context.add(Deduplicate((settled.node,), types, positions), settled.columns)
+
+
+def _normalised(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
+    """The settled child, whose columns `keys` are compared as Spark compares keys."""
+    outputs = []
+    for output in child.outputs:
+        reference = attribute(output.id, "", None)
+        key = normal(reference, context.type_of(output.tree, child)) if output.id in keys else reference
+        outputs.append(Output(output.id, key))
+    return context.settle(context.project(child, outputs))

@@ -8,21 +8,21 @@ same key and meet on one worker. The result is correct, but a note is made becau
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from engine.model.circuit import Expression, Join, OuterJoin, SemiJoin
+from engine.model.circuit import Join, OuterJoin, SemiJoin
 from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, passed_on
-from stepwell.lowering.rules.join_condition import Condition, Equality, take_apart
+from stepwell.lowering.rules import event_time, timed_join
+from stepwell.lowering.rules.join_condition import Condition, take_apart
+from stepwell.lowering.rules.join_sides import settled_sides
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import (
     attribute,
     attributes,
-    conjunction,
     conjuncts,
     expression_id,
     literal,
@@ -30,24 +30,13 @@ from stepwell.lowering.trees import (
     substitute,
 )
 
-_NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
 _OTHER_REMEDY = "Write it as an INNER, LEFT, RIGHT or FULL JOIN"
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Both inputs, settled, and the positions of the key's columns in each of them."""
-
-    left: Relation
-    right: Relation
-    left_key: tuple[int, ...]
-    right_key: tuple[int, ...]
-    null_safe: tuple[bool, ...]
-    residual: Expression | None
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     kind = join_type(node)
+    if event_time.is_join_of_streams(node):
+        return timed_join.join_of_streams(context, node, kind)
     left, right = (context.lower(child) for child in _sides_of(node, kind))
     condition = take_apart(node.get("condition"), _ids(left), _ids(right), frozenset(context.values))
     if kind in ("Inner", "Cross"):
@@ -117,7 +106,7 @@ def _sides_of(node: TreeNode, kind: str) -> tuple[TreeNode, TreeNode]:
 
 
 def inner(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
-    sides = _sides(context, left, right, condition.equalities, condition.residual)
+    sides = settled_sides(context, left, right, condition.equalities, condition.residual)
     builder = context.builder
     types = builder.types(sides.left.node) + builder.types(sides.right.node)
     node = Join(
@@ -133,7 +122,7 @@ def outer(context: Lowering, left: Relation, right: Relation, condition: Conditi
     if kind == "LeftOuter" and _only_without_match(context, condition):
         return without_match(context, left, right, condition)
     residual = (*condition.residual, *(equality.or_unknown() for equality in condition.not_in))
-    sides = _sides(context, left, right, condition.equalities, residual)
+    sides = settled_sides(context, left, right, condition.equalities, residual)
     types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
     node = OuterJoin(
         (sides.left.node, sides.right.node), types, kind == "FullOuter", sides.left_key, sides.right_key, sides.null_safe,
@@ -170,7 +159,7 @@ def semi(context: Lowering, left: Relation, right: Relation, condition: Conditio
         equalities, null_aware = condition.not_in, True
     else:
         residual = (*residual, *(equality.or_unknown() for equality in condition.not_in))
-    sides = _sides(context, left, right, equalities, residual)
+    sides = settled_sides(context, left, right, equalities, residual)
     types = context.builder.types(sides.left.node)
     node = SemiJoin(
         (sides.left.node, sides.right.node), types, anti, sides.left_key, sides.right_key, sides.null_safe,
@@ -186,20 +175,6 @@ def existence(context: Lowering, left: Relation, right: Relation, condition: Con
         found = semi(context, left, right, condition, anti=anti)
         marked.append(context.project(found, (*passed_on(found.outputs), Output(exists, literal(value, "boolean")))))
     return unite(context, marked)
-
-
-def _sides(
-    context: Lowering, left: Relation, right: Relation, equalities: Sequence[Equality], residual: Sequence[TreeNode]
-) -> Sides:
-    if not equalities:
-        context.note(_NO_KEY_NOTE)
-        equalities = [Equality(literal("0", "byte"), literal("0", "byte"), False)]
-    left, left_key = context.compute(left, [equality.left for equality in equalities])
-    right, right_key = context.compute(right, [equality.right for equality in equalities])
-    null_safe = tuple(equality.null_safe for equality in equalities)
-    rest = conjunction(tuple(residual))
-    expression = None if rest is None else context.emit_over((left, right), rest)
-    return Sides(left, right, left_key, right_key, null_safe, expression)
 
 
 def _ids(relation: Relation) -> frozenset[int]:

@@ -25,6 +25,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.transparent import FORGET_ORDER
 from stepwell.lowering.trees import attribute, expression_id, literal, references, unalias
 
@@ -63,6 +64,7 @@ class Ordered:
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     """The rule of GlobalLimit and Offset."""
+    refuse_above(node, "LIMIT or OFFSET", "Take the first rows where you read the table; or leave withWatermark out")
     ordered = _limited(context, node)
     relation = ordered.relation
     visible = len(relation.outputs) - ordered.hidden

@@ -5,19 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import Sessions
+from engine.model.circuit import ClosingSessions, Sessions
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.rules.event_time import Closing
 from stepwell.lowering.trees import expression_id, substitute
 
 
 def merged(
-    context: Lowering, child: Relation, grouping: Sequence[TreeNode], window: int
+    context: Lowering, child: Relation, grouping: Sequence[TreeNode], window: int, closing: Closing | None
 ) -> tuple[Relation, list[TreeNode]]:
     """The child of an Aggregate with sessions in its column `window`, and the grouping expressions over it. The other grouping expressions are
-    the key of the sessions."""
+    the key of the sessions. `closing`: how they close, above a withWatermark."""
     keys = []
     for tree in grouping:
         if tree.kind != "AttributeReference" or expression_id(tree) != window:
@@ -26,6 +27,9 @@ def merged(
     below, columns = context.compute(child, keys)
     place = next(place for place, output in enumerate(below.outputs) if output.id == window)
     types = context.builder.types(below.node)
-    relation = context.add(Sessions((below.node,), types, columns, place), below.columns)
+    node: Sessions | ClosingSessions = Sessions((below.node,), types, columns, place)
+    if closing is not None:
+        node = ClosingSessions((below.node, closing.watermark), types, columns, place)
+    relation = context.add(node, below.columns)
     outputs = tuple(Output(output.id, relation.outputs[at].tree) for at, output in enumerate(below.outputs))
     return Relation(relation.node, relation.columns, outputs), list(grouping)

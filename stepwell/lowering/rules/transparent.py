@@ -33,8 +33,3 @@ def lower_sort(context: Lowering, node: TreeNode) -> Relation:
         )
     context.note("ORDER BY without LIMIT has no meaning for a table and is left out; order rows where you read them")
     return context.lower(node.children[0])
-
-
-def lower_watermark(context: Lowering, node: TreeNode) -> Relation:
-    context.note("withWatermark drops neither late rows nor state: the view holds the answer over all rows")
-    return context.lower(node.children[0])

@@ -37,6 +37,7 @@ from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import aggregate, join
 from stepwell.lowering.rules.aggregate_calls import spoken
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
+from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.join_condition import Condition, Equality
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal, unalias
 
@@ -78,6 +79,7 @@ class _Function:
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
+    refuse_above(node, "a function OVER rows", "Write it as a GROUP BY of a window of time; or leave withWatermark out")
     relation = context.settle(context.lower(node.children[0]))
     functions = [_function(item) for item in node["windowExpressions"]]
     partition = partition_of(context, relation, node)

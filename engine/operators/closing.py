@@ -1,0 +1,156 @@
+"""ClosingAggregate and ClosingSessions: groups that are in the output once, when the watermark has passed them.
+
+ClosingAggregate has the same accumulators as Aggregate, in the same traces. A step adds its rows to them and computes no result. The groups
+whose time lies between the watermarks before and after the step are found by one pass over the times of all groups; their rows are computed from
+the state, put out, and all their state is removed. As the input only inserts and late rows are left out, a group that is closed never comes
+back, so the output only inserts.
+
+ClosingSessions keeps rows by key, each with the range of its own. A session closes when the watermark reaches its end, which is the end of one
+of its rows. So the keys to look at are those of the rows whose own range ends between the two watermarks. The sessions of these keys are
+computed, and the rows of those that have ended go out together and are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine.model.circuit import ClosingAggregate, ClosingSessions, Sessions
+from engine.operators import words
+from engine.operators.aggregate import Batch, check_counts, fresh_totals, keys_of, overflow, stored_totals
+from engine.operators.aggregate_errors import ResultOverflow
+from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Plan, plan_of
+from engine.operators.aggregate_results import results_of
+from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
+from engine.operators.aggregate_totals import Keys, TotalsTraces, combine
+from engine.operators.aggregate_values import encode
+from engine.operators.arrangement import by_group, by_key, told_to_all
+from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.operators.event_time import Mark, mark_of, passed, punctual, times_of, untold
+from engine.operators.keys import distinct_keys
+from engine.operators.sessions import merged
+from engine.rows import zset
+from engine.state.forgetting import forget, rows_of_groups, selected
+from engine.state.trace import Trace, as_rows, as_zset
+
+
+def step_closing_aggregate(node: ClosingAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The rows of the groups that close. Raises ResultOverflow, which names the group."""
+    rows, told = inputs
+    if not told.num_rows:
+        return untold([rows], node.types)
+    mark = mark_of(told)
+    delta = punctual(rows, node.group[node.time], mark, context)
+    plan = plan_of(node.group, node.calls, rows.schema.types[:-1], append_only=True)
+    if delta.num_rows:
+        _add(plan, delta, context)
+    if mark.after <= mark.before:
+        return zset.empty(node.types)
+    return _closed(node, plan, [rows.schema.types[column] for column in node.group], mark, context)
+
+
+def _add(plan: Plan, delta: pa.Table, context: StepContext) -> None:
+    """Adds rows to the accumulators of their groups."""
+    batch = Batch(plan, delta, context.key(0, plan.group))
+    fresh = fresh_totals(plan, batch, context)
+    traces = TotalsTraces(plan, batch.keys, context)
+    old = traces.read()
+    try:
+        new = combine(plan, old, fresh)
+    except OverflowError as error:
+        raise ResultOverflow.of_sum() from error
+    check_counts(plan, batch.keys, new)
+    traces.write(old, new)
+    store_ordered(plan, batch.keys, batch.net, context)
+
+
+def _closed(
+    node: ClosingAggregate, plan: Plan, group_types: Sequence[pa.DataType], mark: Mark, context: StepContext
+) -> pa.Table:
+    """The rows of the groups between the two watermarks, whose state is removed."""
+    key = context.key(0, node.group)
+    no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0, key)
+    totals_trace = TotalsTraces(plan, no_keys, context).totals
+    found = selected(totals_trace, lambda run: passed(run.column(node.time), mark))
+    keys, _ = keys_of([found.column(i) for i in range(len(group_types))], found.num_rows, key)
+    if not keys.count:
+        return zset.empty(node.types)
+    totals = stored_totals(plan, keys, context)
+    exists = np.flatnonzero(totals.sums[0] > 0)
+    results = results_of(plan, totals)
+    for call, result in zip(plan.calls, results, strict=True):
+        if not result.fits[exists].all():
+            raise overflow(call, keys, int(exists[np.flatnonzero(~result.fits[exists])[0]]))
+    for trace in traces_of(plan, keys, context):
+        forget(trace, rows_of_groups(trace, keys.columns, keys.hashes))
+    columns = [*keys.arrays(exists), *(result.column.take(pa.array(exists)) for result in results)]
+    return zset.build(columns, np.ones(len(exists), np.int64)).cast(zset.schema_of(node.types))
+
+
+def traces_of(plan: Plan, keys: Keys, context: StepContext) -> Iterator[Trace]:
+    """Every trace in which these groups may have rows."""
+    totals = TotalsTraces(plan, keys, context)
+    yield totals.totals
+    if totals.digits is not None:
+        yield totals.digits
+    ordered = {encode(pa.array([], argument.type)).type for argument in plan.ordered()}
+    yield from (ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True).trace(kind) for kind in ordered)
+    distinct = {encode(pa.array([], feed.type)).type for feed in plan.feeds if feed.distinct}
+    yield from (ValueTraces(plan, keys, context, DISTINCT_SLOT, ordered=False).trace(kind) for kind in distinct)
+
+
+def step_closing_sessions(node: ClosingSessions, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    rows, told = inputs
+    if not told.num_rows:
+        return untold([rows], node.types)
+    mark = mark_of(told)
+    delta = punctual(zset.consolidate(rows), node.window, mark, context)
+    trace, key = context.trace(0, node.types, node.key), context.key(0, node.key)
+    trace.append(as_rows(delta), key.hashes(delta))
+    if mark.after <= mark.before:
+        return zset.empty(node.types)
+    ending = selected(trace, lambda run: passed(run.column(node.window), mark))
+    if not ending.num_rows:
+        return zset.empty(node.types)
+    keys, hashes, _ = distinct_keys(ending, node.key, key.hashes(ending))
+    stored = zset.consolidate(as_zset(trace.probe(keys, hashes).rows))
+    in_sessions = merged(Sessions((0,), node.types, node.key, node.window), stored)
+    ends, _ = times_of(in_sessions.column(node.window))
+    over = pa.array(ends <= mark.after)
+    gone = stored.filter(over)
+    trace.append(as_rows(zset.negate(gone)), key.hashes(gone))
+    return zset.consolidate(in_sessions.filter(over))
+
+
+def _text_of_aggregate(node: ClosingAggregate) -> str:
+    return f"{words.aggregate(node.group, node.calls, 'c')}, when the watermark reaches c{node.group[node.time]}"
+
+
+CLOSING_AGGREGATE = Operator(
+    node=ClosingAggregate,
+    step=step_closing_aggregate,
+    arrange=lambda node, inputs: told_to_all(by_group(node.group, inputs[0])),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the accumulators of the groups that are not closed",
+    unique_key=lambda node, inputs: tuple(range(len(node.group))),
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=_text_of_aggregate,
+    user_name=lambda node: None,
+)
+
+CLOSING_SESSIONS = Operator(
+    node=ClosingSessions,
+    step=step_closing_sessions,
+    arrange=lambda node, inputs: told_to_all(by_key(node.key, inputs[0])),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the rows of the sessions that are not closed",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
+    user_name=lambda node: None,
+)

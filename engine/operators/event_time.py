@@ -1,0 +1,163 @@
+"""LatestTime and Watermark: how far event time has come, and which rows are late.
+
+The watermark of a query after step s is a function of all rows of the steps 0 to s:
+
+    min over the inputs (floor to milliseconds of the latest time that the input has had  -  its delay), and at least 1970-01-01
+
+It is Spark's (WatermarkTracker). So it depends on the divisions alone, and not on the number of workers or the order of rows. A replay has the
+same one. An input that had no row yet counts as 1970-01-01.
+
+Every worker reduces its rows to their latest time (LatestTime). The worker that owns slot 0 keeps the latest time of each input in a trace,
+which is versioned like all state, and tells all workers two watermarks in every step: the one before it and the one after it. So nobody else
+keeps a copy, as with the value of a subquery (scalar.py). Operators leave out rows that are late by the watermark before the step, then add the
+step's rows, and then close what the watermark after the step has reached. This is what Spark does in a batch and in the batch without data that
+follows it if the watermark has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import Bools, Int64s, filled
+from engine.model.circuit import LatestTime, Watermark
+from engine.operators.arrangement import Arrangement, on_one_worker
+from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.rows import zset
+from engine.state.trace import as_rows, as_zset
+
+MS_US = 1000
+EPOCH_US = 0
+"""The watermark before there is any row. It never goes below."""
+
+
+class Mark(NamedTuple):
+    """The watermarks before and after a step, in microseconds."""
+
+    before: int
+    after: int
+
+
+def mark_of(told: pa.Table) -> Mark:
+    """What a Watermark tells in this step."""
+    assert told.num_rows == 1, f"a watermark was told {told.num_rows} times in one step"
+    return Mark(told.column(0)[0].as_py(), told.column(1)[0].as_py())
+
+
+def times_of(column: pa.ChunkedArray | pa.Array) -> tuple[Int64s, Bools]:
+    """(microseconds, whether there is a time) of a column of event times: timestamps, or windows, of which the end counts."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_struct(array.type):
+        array = pc.struct_field(array, [1])
+    numbers = array.view(pa.int64())
+    if not array.null_count:
+        return numbers.to_numpy(), np.ones(len(array), np.bool_)
+    return filled(numbers, 0).to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def punctual(rows: pa.Table, time: int, mark: Mark, context: StepContext) -> pa.Table:
+    """The rows that are not late. Those that are late are counted. A row without a time is never late."""
+    if not rows.num_rows:
+        return rows
+    times, valid = times_of(rows.column(time))
+    late = valid & (times <= mark.before)
+    if not late.any():
+        return rows
+    context.report.add_late(context.node, int(zset.weights_of(rows)[late].sum()))
+    return rows.filter(pa.array(~late))
+
+
+def passed(column: pa.ChunkedArray | pa.Array, mark: Mark, offset_us: int = 0) -> Bools:
+    """For each event time, whether the watermark reaches it, plus the offset, in this step. Those that it had reached before are left out."""
+    times, valid = times_of(column)
+    within = times > mark.before - offset_us
+    within &= times <= mark.after - offset_us
+    within &= valid
+    return within
+
+
+def untold(rows: Sequence[pa.Table], types: Sequence[pa.DataType]) -> pa.Table:
+    """The output of a stage to which no watermark came, which then has no rows either."""
+    assert not any(table.num_rows for table in rows), "there are rows and no watermark: it is told in every step"
+    return zset.empty(types)
+
+
+def step_latest_time(node: LatestTime, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    times, valid = times_of(inputs[0].column(node.time))
+    if not valid.any():
+        return zset.empty(node.types)
+    return zset.build([pa.array([int(times[valid].max())], pa.int64())], np.ones(1, np.int64))
+
+
+def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The watermarks before and after the step, on the worker that owns slot 0."""
+    if not context.owns_keyless:
+        return zset.empty(node.types)
+    trace = context.trace(0, (pa.int16(), pa.int64()), ())
+    stored = as_zset(trace.scan())
+    old = dict(zip(stored.column(0).to_pylist(), stored.column(1).to_pylist(), strict=True))
+    assert len(old) == stored.num_rows, "an input of a watermark has one latest time"
+    new = dict(old)
+    for number, told in enumerate(inputs):
+        if told.num_rows:
+            new[number] = max(pc.max(told.column(0)).as_py(), old.get(number, -(1 << 63)))
+    moved = [number for number in sorted(new) if old.get(number) != new[number]]
+    change = [(number, old[number], -1) for number in moved if number in old]
+    change += [(number, new[number], 1) for number in moved]
+    if change:
+        numbers, latest, weights = (list(column) for column in zip(*change, strict=True))
+        columns = [pa.array(numbers, pa.int16()), pa.array(latest, pa.int64())]
+        delta = zset.build(columns, np.array(weights, np.int64))
+        trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
+    before, after = _watermark(node, old), _watermark(node, new)
+    assert before <= after, "a watermark goes back"
+    context.report.watermarks[context.node] = after
+    return zset.build([pa.array([before], pa.int64()), pa.array([after], pa.int64())], np.ones(1, np.int64))
+
+
+def _watermark(node: Watermark, latest: dict[int, int]) -> int:
+    """The watermark for the latest time of each input, by its number; an input that is not in it had no row."""
+    each = [
+        (latest[number] // MS_US - delay) * MS_US if number in latest else EPOCH_US
+        for number, delay in enumerate(node.delays_ms)
+    ]
+    return max(EPOCH_US, max(each) if node.greatest else min(each))
+
+
+def _text_of_watermark(node: Watermark) -> str:
+    delays = ", ".join(f"{delay} ms" for delay in node.delays_ms)
+    return f"behind the latest time by {delays}" + (
+        ", the greatest" if node.greatest and len(node.delays_ms) > 1 else ""
+    )
+
+
+LATEST_TIME = Operator(
+    node=LatestTime,
+    step=step_latest_time,
+    arrange=lambda node, inputs: Arrangement((None,), None),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=lambda node: f"of c{node.time}",
+    user_name=lambda node: None,
+)
+
+WATERMARK = Operator(
+    node=Watermark,
+    step=step_watermark,
+    arrange=lambda node, inputs: on_one_worker(inputs),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "the latest time of each input",
+    unique_key=lambda node, inputs: None,  # it is told again in every step
+    content=NoContent(),
+    outputs_without_input=lambda node: True,
+    text=_text_of_watermark,
+    user_name=lambda node: None,
+)

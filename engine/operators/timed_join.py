@@ -1,0 +1,184 @@
+"""TimedJoin: a join of two inputs that only insert, whose rows are forgotten when the watermark has passed what they can match.
+
+As in Join, the change is dL x (R + dR) + L x dR. Rows that are late are left out first. A row is forgotten when the watermark reaches its
+expiry, which lowering derives from the condition of the join: no row that comes later and is not late can match it. So the pairs are those of a
+join that forgets nothing.
+
+An outer side has two traces: its rows, and how many pairs each of them has been in. A row that is forgotten and was in none goes out with NULLs.
+It cannot be known before, and so the output only inserts.
+
+    slots 0, 1    the rows of the left and of the right, by the key of the join
+    slots 2, 3    the rows of an outer side that have been in a pair -> in how many
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.model.circuit import Column, Expiry, TimedJoin
+from engine.operators import words
+from engine.operators.arrangement import Arrangement, Key, by_join_key, told_to_all
+from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.operators.event_time import Mark, mark_of, passed, punctual, times_of, untold
+from engine.operators.join import keep, pairs_of
+from engine.operators.keys import PlacedKey, columns_at, matchable, only
+from engine.rows import zset
+from engine.rows.hashing import Hashes
+from engine.state.forgetting import forget, selected
+from engine.state.trace import Trace, as_rows, as_zset
+
+ROWS_SLOT, PAIRS_SLOT = 0, 2
+
+
+def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    *rows, told = inputs
+    if not told.num_rows:
+        return untold(rows, node.types)
+    mark = mark_of(told)
+    left, right = (_Side(node, number, table, mark, context) for number, table in enumerate(rows))
+    right.store()
+    parts = [left.paired_with(right), right.paired_with(left)]
+    left.store()
+    joined = zset.add([part.cast(zset.schema_of(node.types)) for part in parts])
+    if node.residual is not None:
+        joined = keep(joined, node.residual, node.types)
+    joined = zset.consolidate(joined)
+    out = [joined]
+    for side in (left, right):
+        side.count_pairs(joined)
+        alone = side.forget(mark)
+        if alone is not None:
+            out.append(alone)
+    return zset.consolidate(zset.add(out))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Of one side. `first`: its first column in the output."""
+
+    key: tuple[Column, ...]
+    outer: bool
+    time: Column | None
+    expiry: Expiry | None
+    first: int
+
+
+def _columns(node: TimedJoin, number: int, width: int) -> _Columns:
+    if number == 0:
+        return _Columns(node.left_key, node.left_outer, node.left_time, node.left_expiry, 0)
+    return _Columns(node.right_key, node.right_outer, node.right_time, node.right_expiry, len(node.types) - width)
+
+
+class _Side:
+    """One side of the join in one step: its punctual rows, and its traces."""
+
+    def __init__(self, node: TimedJoin, number: int, rows: pa.Table, mark: Mark, context: StepContext) -> None:
+        self._node = node
+        self._types = rows.schema.types[:-1]
+        self._is = _columns(node, number, len(self._types))
+        rows = zset.consolidate(rows)
+        if self._is.time is not None:
+            rows = punctual(rows, self._is.time, mark, context)
+        can_match = matchable(rows, self._is.key, node.null_safe)
+        self._key: PlacedKey = context.join_keys(node.left_key, node.right_key)[number]
+        self._whole = PlacedKey(
+            tuple(range(len(self._types))), tuple(self._key.columns[place] for place in self._key.place)
+        )
+        self.rows = rows if self._is.outer else only(rows, can_match)
+        self.matchable = only(rows, can_match)
+        self.trace = context.trace(ROWS_SLOT + number, self._types, self._is.key)
+        self._pairs: Trace | None = None
+        if self._is.outer:
+            self._pairs = context.trace(PAIRS_SLOT + number, self._types, range(len(self._types)))
+        self._is_left = number == 0
+
+    def store(self) -> None:
+        self.trace.append(as_rows(self.rows), self._key.hashes(self.rows))
+
+    def paired_with(self, other: _Side) -> pa.Table:
+        """Every row of this step with every stored row of the other side that has its key."""
+        hashes = self._key.hashes(self.matchable)
+        return pairs_of(self.matchable, self._is.key, hashes, other.trace, delta_is_left=self._is_left)
+
+    def count_pairs(self, joined: pa.Table) -> None:
+        if self._pairs is None or not joined.num_rows:
+            return
+        first = self._is.first
+        mine = zset.consolidate(zset.project(joined, range(first, first + len(self._types))))
+        self._pairs.append(as_rows(mine), self._whole.hashes(mine))
+
+    def forget(self, mark: Mark) -> pa.Table | None:
+        """Removes the rows that expire. Returns those of an outer side that have been in no pair, with NULLs in place of the other side."""
+        expiry = self._is.expiry
+        if expiry is None:
+            return None
+        gone = as_zset(self._expiring(expiry, mark))
+        gone = zset.consolidate(gone)
+        if not gone.num_rows:
+            return None
+        self.trace.append(as_rows(zset.negate(gone)), self._key.hashes(gone))
+        if self._pairs is None:
+            return None
+        hashes = self._whole.hashes(gone)
+        matches = self._pairs.probe(columns_at(gone, self._whole.columns), hashes)
+        paired = matches.totals(gone.num_rows) > 0
+        forget(self._pairs, _with_hash(matches.rows, hashes[matches.probe]))
+        return self._with_nulls(gone.filter(pa.array(~paired)))
+
+    def _expiring(self, expiry: Expiry, mark: Mark) -> pa.Table:
+        """The rows that the watermark reaches in this step. Some expire as soon as they come: they are punctual, and what could match them is
+        late."""
+        reached = selected(self.trace, lambda run: passed(run.column(expiry.column), mark, expiry.offset_us))
+        times, valid = times_of(self.rows.column(expiry.column))
+        at_once = self.rows.filter(pa.array(valid & (times <= mark.before - expiry.offset_us)))
+        return pa.concat_tables(
+            [reached.drop_columns(["hash"]), as_rows(at_once).cast(reached.drop_columns(["hash"]).schema)]
+        )
+
+    def _with_nulls(self, rows: pa.Table) -> pa.Table:
+        first, width = self._is.first, len(self._types)
+        columns: list[pa.Array | pa.ChunkedArray] = [pa.nulls(rows.num_rows, kind) for kind in self._node.types]
+        columns[first : first + width] = zset.rows_of(rows)
+        return zset.build(columns, zset.weights_of(rows))
+
+
+def _with_hash(rows: pa.Table, hashes: Hashes) -> pa.Table:
+    return rows.append_column("hash", pa.array(hashes, pa.uint64()))
+
+
+def _arrange(node: TimedJoin, inputs: Sequence[Key | None]) -> Arrangement:
+    """A right row that goes out alone has NULLs in the columns of the left key, and does not lie by them."""
+    arrangement = told_to_all(by_join_key(node.left_key, node.right_key, inputs[:2]))
+    return Arrangement(arrangement.exchanges, None) if node.right_outer else arrangement
+
+
+def _keeps(node: TimedJoin, append_only: bool) -> str:
+    sides = (("left", node.left_expiry), ("right", node.right_expiry))
+    bounded = [name for name, expiry in sides if expiry is not None]
+    whole = [name for name, expiry in sides if expiry is None]
+    kept = [f"the rows of the {' and the '.join(bounded)} that can still match"] if bounded else []
+    return ", and ".join([*kept, *(f"all rows of the {name}" for name in whole)])
+
+
+def _text(node: TimedJoin) -> str:
+    outer = [name for name, is_outer in (("left", node.left_outer), ("right", node.right_outer)) if is_outer]
+    prefix = f"{' and '.join(outer)} outer, " if outer else ""
+    return prefix + words.join(node.left_key, node.right_key, node.null_safe, node.residual)
+
+
+TIMED_JOIN = Operator(
+    node=TimedJoin,
+    step=step_timed_join,
+    arrange=_arrange,
+    retraction=lambda node: None,
+    keeps=_keeps,
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=_text,
+    user_name=lambda node: None,
+)

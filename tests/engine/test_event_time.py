@@ -1,0 +1,337 @@
+"""Watermarks, and the operators that close, beside their definitions; and that their state does not grow with the input."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine.model.circuit import (
+    WATERMARK_TYPES,
+    AggregateCall,
+    ClosingAggregate,
+    ClosingSessions,
+    Expiry,
+    Expression,
+    NodeBase,
+    TimedDeduplicate,
+    TimedJoin,
+    ValuesCall,
+    Watermark,
+)
+from engine.operators.aggregate import keys_of
+from engine.operators.aggregate_plan import plan_of
+from engine.operators.base import TimeReport
+from engine.operators.closing import traces_of
+from engine.operators.event_time import EPOCH_US
+from engine.operators.table import operator_of
+from engine.rows import zset
+from engine.run.in_process import InProcess
+from engine.state.store import DictStore
+from engine.state.trace import decode_run
+from storage.keys import TABLE_FIRST, table_prefix
+from tests.engine.contexts import context_of
+from tests.engine.every_kind import PARTITIONS, every_kind, history
+
+LONG, TEXT, MOMENT, DOUBLE = pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.float64()
+RANGE = pa.struct([pa.field("start", MOMENT), pa.field("end", MOMENT)])
+TYPES = (TEXT, MOMENT, LONG)
+Row = tuple[Any, ...]
+Step = tuple[list[list[Row]], int]
+"""The rows of each input, and the watermark after the step."""
+
+
+def told(before: int, after: int) -> pa.Table:
+    return zset.build([pa.array([before], LONG), pa.array([after], LONG)], np.ones(1, np.int64))
+
+
+def table(rows: list[Row], types: tuple[pa.DataType, ...]) -> pa.Table:
+    columns = [
+        pa.array([_cell(row[i], kind) for row in rows], _stored(kind)).cast(kind) for i, kind in enumerate(types)
+    ]
+    return zset.build(columns, np.ones(len(rows), np.int64)).cast(zset.schema_of(types))
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    return pa.struct([("start", LONG), ("end", LONG)]) if pa.types.is_struct(kind) else LONG if kind == MOMENT else kind
+
+
+def _cell(value: Any, kind: pa.DataType) -> Any:
+    return {"start": value[0], "end": value[1]} if pa.types.is_struct(kind) and value is not None else value
+
+
+def rows_of(made: pa.Table) -> Counter[Row]:
+    columns = []
+    for column in made.columns[:-1]:
+        if pa.types.is_struct(column.type):
+            parts = [part.cast(LONG).to_pylist() for part in column.combine_chunks().flatten()]
+            columns.append(list(zip(*parts, strict=True)))
+        else:
+            columns.append(column.cast(LONG).to_pylist() if column.type == MOMENT else column.to_pylist())
+    found: Counter[Row] = Counter()
+    for *row, weight in zip(*columns, made.column(made.num_columns - 1).to_pylist(), strict=True):
+        assert weight > 0, "an operator that closes takes no row back"
+        found[tuple(tuple(v) if isinstance(v, list) else v for v in row)] += weight
+    return found
+
+
+def ran(
+    node: NodeBase, inputs: list[tuple[pa.DataType, ...]], steps: list[Step], store: DictStore | None = None
+) -> Iterator[tuple[Counter[Row], int]]:
+    """(the output, the number of late rows) of each step."""
+    node.check([*inputs, WATERMARK_TYPES])
+    store, before = store or DictStore(), EPOCH_US
+    for number, (rows, after) in enumerate(steps):
+        report = TimeReport()
+        context = context_of(node, store, number, append_only=True, report=report)
+        operate = operator_of(node).step
+        assert operate is not None
+        given = [table(each, types) for each, types in zip(rows, inputs, strict=True)]
+        yield rows_of(operate(node, [*given, told(before, after)], context)), sum(report.late.values())
+        before = after
+
+
+def steps_of(seed: int, inputs: int = 1) -> list[Step]:
+    """Rows (word, time, number) around a watermark that goes on, and at the end far beyond them."""
+    chance, steps, now = random.Random(seed), [], 0
+    for _ in range(6):
+        now += chance.randint(0, 6)
+        rows = [
+            [
+                (
+                    chance.choice(["a", "b", None]),
+                    chance.choice([None, *[now + chance.randint(-4, 9)] * 6]),
+                    chance.randint(0, 3),
+                )
+                for _ in range(chance.randint(0, 8))
+            ]
+            for _ in range(inputs)
+        ]
+        steps.append((rows, now))
+    return [*steps, ([[] for _ in range(inputs)], 1000)]
+
+
+def punctual(rows: list[Row], before: int) -> list[Row]:
+    return [row for row in rows if row[1] is None or row[1] > before]
+
+
+def scanned(store: DictStore, slots: int = 8) -> int:
+    """The rows in all runs of node 0, also those that cancel."""
+    prefixes = tuple(table_prefix(TABLE_FIRST + slot) for slot in range(slots))
+    return sum(decode_run(value).num_rows for key, value in store.records.items() if key.startswith(prefixes))
+
+
+def test_a_watermark_is_the_least_of_its_inputs_and_never_goes_back() -> None:
+    for greatest, expected in ((False, [0, 0, 2000, 2000, 9000]), (True, [3000, 7000, 7000, 7000, 9000])):
+        node, store = Watermark((0, 1), WATERMARK_TYPES, (1, 2), greatest), DictStore()
+        found, before = [], 0
+        for number, (left, right) in enumerate(
+            [(4999, None), (8000, None), (None, 4500), (3000, 100), (10_000, 11_000)]
+        ):
+            inputs = [table([] if latest is None else [(latest,)], (LONG,)) for latest in (left, right)]
+            context = context_of(node, store, number, append_only=True)
+            operate = operator_of(node).step
+            assert operate is not None
+            ((mark, count),) = rows_of(operate(node, inputs, context)).items()
+            assert count == 1 and mark[0] == before and context.report.watermarks == {0: mark[1]}
+            found.append(before := mark[1])
+        assert found == expected
+
+
+CALLS = (
+    AggregateCall("count", None, False, LONG),
+    AggregateCall("sum", 2, False, LONG),
+    AggregateCall("min", 2, False, LONG),
+    AggregateCall("max", 0, False, TEXT),
+    AggregateCall("avg", 2, True, DOUBLE),
+    ValuesCall("collect_list", 2, False, pa.list_(pa.field("element", LONG))),
+)
+GROUPS = ClosingAggregate((0, 1), (TEXT, MOMENT, *(call.type for call in CALLS)), (0, 1), CALLS, 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_group_is_in_the_output_once_when_the_watermark_reaches_it_and_leaves_no_state(seed: int) -> None:
+    """In half of the histories every row has a time, so that nothing stays in the end."""
+    steps, before, whole, expected = steps_of(seed), 0, list[Row](), []
+    if seed % 2:
+        steps = [([[row for row in rows if row[1] is not None]], after) for (rows,), after in steps]
+    for (rows,), after in steps:
+        on_time = punctual(rows, before)
+        whole += on_time
+        groups: dict[Row, list[Row]] = {}
+        for row in whole:
+            if row[1] is not None and before < row[1] <= after:
+                groups.setdefault(row[:2], []).append(row)
+        out = Counter({(*key, *_aggregated(key, [row[2] for row in mine])): 1 for key, mine in groups.items()})
+        expected.append((out, len(rows) - len(on_time)))
+        before = after
+    store = DictStore()
+    assert list(ran(GROUPS, [TYPES], [(s[0], s[1]) for s in steps], store)) == expected
+    kept = len({row[0] for row in whole if row[1] is None})
+    if not kept:
+        context = context_of(GROUPS, store, append_only=True)
+        plan = plan_of(GROUPS.group, CALLS, TYPES, append_only=True)
+        keys, _ = keys_of([pa.array([], kind) for kind in TYPES[:2]], 0, context.key(0, GROUPS.group))
+        traces = list(traces_of(plan, keys, context))
+        assert len(traces) == 3 and not any(trace.scan().num_rows for trace in traces)
+
+
+def _aggregated(key: Row, values: list[int]) -> Row:
+    distinct = set(values)
+    return (len(values), sum(values), min(values), key[0], sum(distinct) / len(distinct), tuple(sorted(values)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_rows_of_a_session_go_out_together_when_it_is_over(seed: int) -> None:
+    steps, before, waiting, expected = [], 0, list[Row](), []
+    for (rows,), after in steps_of(seed):
+        ranges = [(word, (time, time + 3), number) for word, time, number in rows if time is not None]
+        steps.append(([ranges], after))
+        on_time = [row for row in ranges if row[1][1] > before]
+        waiting += on_time
+        out: Counter[Row] = Counter()
+        stays = []
+        for word in {row[0] for row in waiting}:
+            for mine in _sessions([row for row in waiting if row[0] == word]):
+                whole = (mine[0][1][0], max(row[1][1] for row in mine))
+                if whole[1] <= after:
+                    out.update((row[0], whole, row[2]) for row in mine)
+                else:
+                    stays += mine
+        waiting = stays
+        expected.append((out, len(ranges) - len(on_time)))
+        before = after
+    types = (TEXT, RANGE, LONG)
+    assert list(ran(ClosingSessions((0, 1), types, (0,), 1), [types], steps)) == expected
+
+
+def _sessions(rows: list[Row]) -> list[list[Row]]:
+    found: list[list[Row]] = []
+    for row in sorted(rows, key=lambda row: row[1]):
+        if found and row[1][0] <= max(r[1][1] for r in found[-1]):
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("lifetime", [0, 3, None])
+def test_a_key_is_in_the_output_once_until_it_is_forgotten(seed: int, lifetime: int | None) -> None:
+    """Each step has a key once, so that there is no choice between rows."""
+    key = (0, 1) if lifetime == 0 else (0,)
+    steps = [
+        ([list({tuple(row[i] for i in key): row for row in rows}.values())], after) for (rows,), after in steps_of(seed)
+    ]
+    node = TimedDeduplicate((0, 1), TYPES, key, 1, lifetime, 0 if lifetime == 3 else None)
+    known: dict[Row, int | None] = {}
+    before, expected = 0, []
+    for (rows,), after in steps:
+        on_time, out = punctual(rows, before), Counter[Row]()
+        for row in on_time:
+            name = tuple(row[i] for i in key)
+            if name not in known:
+                out[row] += 1
+                time = row[1] if row[1] is not None or lifetime != 3 else 0
+                known[name] = None if lifetime is None or time is None else time + lifetime
+        known = {name: end for name, end in known.items() if end is None or end > after}
+        expected.append((out, len(rows) - len(on_time)))
+        before = after
+    assert list(ran(node, [TYPES], steps)) == expected
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("outer", [(False, False), (True, False), (True, True)])
+def test_a_join_forgets_rows_that_nothing_can_match_and_tells_then_of_those_without_a_match(
+    seed: int, outer: tuple[bool, bool]
+) -> None:
+    """The right is at least one before the left and less than four behind it: `right.ts >= left.ts - 1 AND right.ts < left.ts + 4`."""
+    steps = steps_of(seed, inputs=2)
+    near = Expression("epoch_us(c4) >= epoch_us(c1) - 1 AND epoch_us(c4) < epoch_us(c1) + 4", pa.bool_())
+    expiries = Expiry(1, 4), Expiry(1, 2)
+    node = TimedJoin((0, 1, 2), (*TYPES, *TYPES), (0,), (0,), (False,), near, *outer, 1, 1, *expiries)
+    sides: list[list[list[Any]]] = [[], []]  # [row, whether it was in a pair]
+    before, expected = 0, []
+    for rows, after in steps:
+        new = [[[row, False] for row in punctual(each, before)] for each in rows]
+        late = sum(map(len, rows)) - sum(map(len, new))
+        out: Counter[Row] = Counter()
+        for left, right in _crossed(sides, new):
+            if _meets(left[0], right[0]):
+                out[*left[0], *right[0]] += 1
+                left[1] = right[1] = True
+        for number, offset in enumerate((4, 2)):
+            sides[number] += new[number]
+            gone = [one for one in sides[number] if one[0][1] is not None and one[0][1] + offset <= after]
+            sides[number] = [one for one in sides[number] if one not in gone]
+            nulls = (None,) * len(TYPES)
+            for row, matched in gone:
+                if outer[number] and not matched:
+                    out[(*row, *nulls) if number == 0 else (*nulls, *row)] += 1
+        expected.append((out, late))
+        before = after
+    assert list(ran(node, [TYPES, TYPES], steps)) == expected
+
+
+def _crossed(old: list[list[Any]], new: list[list[Any]]) -> Iterator[tuple[Any, Any]]:
+    yield from ((left, right) for left in new[0] for right in old[1] + new[1])
+    yield from ((left, right) for left in old[0] for right in new[1])
+
+
+def _meets(left: Row, right: Row) -> bool:
+    if left[0] is None or left[0] != right[0] or left[1] is None or right[1] is None:
+        return False
+    return bool(left[1] - 1 <= right[1] < left[1] + 4)
+
+
+STEPS, ROWS = 60, 50
+BOUNDED: dict[str, tuple[NodeBase, Callable[[int], list[list[Row]]], list[tuple[pa.DataType, ...]]]] = {
+    "groups": (GROUPS, lambda n: [[(str(i), n, i) for i in range(ROWS)]], [TYPES]),
+    "sessions": (
+        ClosingSessions((0, 1), (TEXT, RANGE, LONG), (0,), 1),
+        lambda n: [[(f"{n} {i}", (n, n + 2), i) for i in range(ROWS)]],
+        [(TEXT, RANGE, LONG)],
+    ),
+    "keys": (
+        TimedDeduplicate((0, 1), TYPES, (0,), 1, 2),
+        lambda n: [[(f"{n} {i}", n, i) for i in range(ROWS)]],
+        [TYPES],
+    ),
+    "pairs": (
+        TimedJoin(
+            (0, 1, 2), (*TYPES, *TYPES), (2,), (2,), (False,), None, True, True, 1, 1, Expiry(1, 2), Expiry(1, 2)
+        ),
+        lambda n: [[(f"{n} {i}", n, i) for i in range(ROWS)]] * 2,
+        [TYPES, TYPES],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_the_state_does_not_grow_with_the_input(name: str) -> None:
+    """After each step there are the rows of the last steps, and what is left of removed ones is merged away by and by."""
+    node, rows, inputs = BOUNDED[name]
+    store, sizes = DictStore(), []
+    for _ in ran(node, inputs, [(rows(n), n - 2) for n in range(3, 3 + STEPS)], store):
+        sizes.append(scanned(store))
+    half = STEPS // 2
+    assert max(sizes[half:]) <= 1.2 * max(sizes[:half]), sizes
+
+
+def test_workers_and_moves_of_slots_do_not_change_when_groups_close() -> None:
+    """The outputs of the circuit of all kinds, each with its watermark, on any number of workers."""
+    names = ("closed", "ended", "once", "met")
+
+    def outputs(workers: int) -> list[dict[str, list[Any]]]:
+        machine = InProcess(every_kind(), workers, PARTITIONS)
+        made = [machine.step(given) for given in history(11)]
+        return [{name: sorted(map(repr, step[name].to_pylist())) for name in names} for step in made]
+
+    alone = outputs(1)
+    assert all(any(step[name] for step in alone) for name in names)
+    assert outputs(3) == alone
