@@ -13,13 +13,17 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import xxhash
 
 from base.options import Mode
+
+LATER = {"later": True}
+"""The metadata of a field that a node got when there was state already. The JSON form leaves it out where it has its default, so that circuits
+without it keep their fingerprint."""
 
 Column = int
 Types = tuple[pa.DataType, ...]
@@ -68,11 +72,14 @@ def _columns_exist(columns: Iterable[Column | None], types: Types) -> bool:
 class Source(NodeBase):
     """An input handle. The output of an `append` source, or of a changelog without a key, is a Z-set. The output of a keyed source (an upsert
     topic, or a changelog with a key) is a table of *messages* for `LastByKey`: the columns, then `deleted` (bool), `partition` (int32),
-    `offset` (int64) and the weight. `retracts`: the source is a changelog without a key, whose Z-sets can have negative weights."""
+    `offset` (int64) and the weight. `retracts`: the source is a changelog without a key, whose Z-sets can have negative weights.
+
+    `padded`: the columns that are CHAR(n), as texts. Rows that are stored depend on n, so the state belongs to a circuit that has it."""
 
     handle: str
     keyed: bool = False
     retracts: bool = False
+    padded: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         assert not inputs, "a source reads no node"
@@ -577,6 +584,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall):
-        plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        plain = {part.name: _plain(getattr(value, part.name)) for part in fields(value) if not _left_out(value, part)}
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value
+
+
+def _left_out(value: Any, part: Field[Any]) -> bool:
+    return part.metadata == LATER and getattr(value, part.name) == part.default

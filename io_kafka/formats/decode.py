@@ -25,6 +25,7 @@ from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys, read_keys
 from io_kafka.formats.parse import parse
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
+from io_kafka.formats.text_limits import fit_columns
 
 Faults = dict[int, str]
 OPS = {"c", "r", "u", "d"}
@@ -67,7 +68,12 @@ def _append(source: SourceFormat, values: pa.Array, metadata: Metadata) -> tuple
     parsed = parse(values, source.payload)
     of_rows = {name: column.take(pa.array(parsed.at)) for name, column in metadata.items()}
     columns = _whole(source, parsed.rows.columns, of_rows)
-    return _weighted(columns, np.ones(len(parsed.at), dtype=np.int64)), dict(parsed.faults)
+    faults = dict(parsed.faults)
+    if source.limits:
+        columns = fit_columns(columns, source.schema.names, source.limits, parsed.at, faults)
+        good = pa.array(~np.isin(parsed.at, list(faults)))
+        columns = [column.filter(good) for column in columns]
+    return _weighted(columns, np.ones(len(parsed.at) - (len(faults) - len(parsed.faults)), dtype=np.int64)), faults
 
 
 def _whole(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) -> list[pa.Array]:
@@ -128,12 +134,24 @@ def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults
             )
         present = needed & ~nulls_of(image)
         _not_null(source.schema, image.flatten(), present, at, faults, f"{name}.")
+    if source.limits:
+        before, after = (_fit_image(source, *image, at, faults) for image in ((before, takes), (after, gives)))
     good = ~np.isin(at, list(faults))
     rows = np.arange(len(at))
     # Twice as many places as messages: before at 2i, after at 2i + 1.
     places = np.sort(np.concatenate([2 * rows[takes & good], 2 * rows[gives & good] + 1]))
     both = pa.concat_arrays([before, after]).take(pa.array(places // 2 + len(at) * (places % 2)))
     return _weighted(both.flatten(), np.where(places % 2 == 1, 1, -1).astype(np.int64)), faults
+
+
+def _fit_image(source: SourceFormat, image: pa.Array, needed: Bools, at: Int64s, faults: Faults) -> pa.Array:
+    """The rows before or after changes, with their texts as they are stored. A row that is not needed is not looked at."""
+    found: Faults = {}
+    columns = fit_columns(image.flatten(), source.schema.names, source.limits, np.arange(len(at)), found)
+    for row, reason in found.items():
+        if needed[row]:
+            faults.setdefault(int(at[row]), reason)
+    return pa.StructArray.from_arrays(columns, fields=list(image.type), mask=pa.array(nulls_of(image)))
 
 
 class Images(NamedTuple):
@@ -192,6 +210,9 @@ def _keyed(
     faults = {**images.faults, **keys.faults}
     columns = list(images.columns)
     everywhere = np.arange(len(offsets))
+    if source.limits:
+        columns = fit_columns(columns, source.schema.names, source.limits, everywhere, faults)
+        keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))
     named = np.zeros(len(offsets), dtype=np.bool_)
     for name, of_key in zip(source.key, keys.columns, strict=True):
         index = source.schema.get_field_index(name)

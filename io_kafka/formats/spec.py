@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from base.fault import ExitCode, Fault
 from base.options import Mode
+from io_kafka.formats.text_limits import TextLimit
 
 
 class FormatError(Fault):
@@ -62,13 +63,14 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 @dataclass(frozen=True)
 class SourceFormat:
     """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
-    pairs of a column's name and the name in records.py."""
+    pairs of a column's name and the name in records.py. `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n)."""
 
     handle: str
     schema: pa.Schema
     mode: Mode = "append"
     key: tuple[str, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
+    limits: tuple[TextLimit, ...] = ()
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)

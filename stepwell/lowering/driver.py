@@ -103,9 +103,10 @@ class _Driver:
         spec = self.sources[handle]
         schema = arrow_schema(spec.schema)
         types = tuple(schema.types)
+        padded = tuple(f"{limit.place} {limit.declared}" for limit in spec.limits if limit.padded)
         if not spec.key:
-            return self.builder.add(Source((), types, handle, retracts=spec.mode == "changelog"))
-        messages = self.builder.add(Source((), types + _MESSAGE_TYPES, handle, keyed=True))
+            return self.builder.add(Source((), types, handle, retracts=spec.mode == "changelog", padded=padded))
+        messages = self.builder.add(Source((), types + _MESSAGE_TYPES, handle, keyed=True, padded=padded))
         key = tuple(schema.names.index(column) for column in spec.key)
         return self.builder.add(LastByKey((messages,), types, handle, key))
 

@@ -111,7 +111,7 @@ def source_table(source: SourceSpec) -> SourceTable:
         partitions = None if source.partitions is None else frozenset(TopicPartition(*p) for p in source.partitions)
         form = RecordFormat(source.handle, schema)
         return SourceTable(source.handle, source.topics, form, partitions, source.pattern)
-    messages = SourceFormat(source.handle, schema, source.mode, source.key, source.metadata)
+    messages = SourceFormat(source.handle, schema, source.mode, source.key, source.metadata, source.limits)
     return SourceTable(source.handle, source.topics, messages)
 
 

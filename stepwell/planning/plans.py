@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,7 @@ from stepwell.project.tables import (
     output_spec,
     source_spec,
 )
+from stepwell.project.text_types import DECLARED_KEY, as_strings, declared_as, fitted
 from stepwell.spark.fixed import TIME_ZONE_KEY
 from stepwell.spark.session import connection_lost
 
@@ -262,9 +263,12 @@ class _Resolver:
         streaming = output.kind != "materialized_view"
         queries = [self._evaluate(flow, streaming) for flow in flows]
         schema = _common_schema(output, queries)
+        declared = _to_be_fitted(output, schema)
         check_names(schema, output.name, output.location)
         check_stored_by(output, schema)
-        plans = tuple(self._plan(flow, query, schema, output) for flow, query in zip(flows, queries, strict=True))
+        plans = tuple(
+            self._plan(flow, query, schema, declared, output) for flow, query in zip(flows, queries, strict=True)
+        )
         return ResolvedView(
             name=output.name,
             kind=output.kind,
@@ -276,9 +280,16 @@ class _Resolver:
             location=output.location,
         )
 
-    def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
+    def _plan(
+        self,
+        flow: FlowDefinition,
+        query: _Query,
+        schema: StructType,
+        declared: Mapping[str, str],
+        output: OutputDefinition,
+    ) -> FlowPlan:
         with _translated(flow, self.project, output.name, users_code=False), _conf(self.spark, flow.spark_conf):
-            query = query.in_order(schema, flow)
+            query = query.in_order(schema, flow).fitted(declared, flow)
             plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
             leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
             return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
@@ -386,7 +397,28 @@ class _Query:
         if self.frame is None:
             raise ProjectError(f"the columns of this flow are in another order than {', '.join(schema.names)}",
                                "Select them in that order.", view=flow.target, location=flow.location)  # fmt: skip
-        frame = self.frame.select(*(f"`{name.replace('`', '``')}`" for name in wanted))
+        return self._of(self.frame.select(*(f"`{name.replace('`', '``')}`" for name in wanted)))
+
+    def fitted(self, declared: Mapping[str, str], flow: FlowDefinition) -> _Query:
+        """The query with the texts of its columns as the view's CHAR(n) and VARCHAR(n) store them. `declared`: these columns and their types."""
+        names = {name.lower(): name for name in self.schema.names}
+        mine = {field.name.lower(): declared_as(field) for field in self.schema.fields}
+        is_sure = "Union" not in self.analysed.toJSON()  # a UNION says of its rows what the first of its queries says
+        needed = {
+            names[n.lower()]: type_ for n, type_ in declared.items() if not (is_sure and mine[n.lower()] == type_)
+        }
+        if not needed:
+            return self
+        if self.frame is None:
+            raise UnsupportedError(
+                "a flow with a subquery over a stream cannot fill a column of type CHAR or VARCHAR",
+                "Make the target a materialized view, or declare the column as STRING.",
+                view=flow.target,
+                location=flow.location,
+            )
+        return self._of(fitted(self.frame, needed))
+
+    def _of(self, frame: DataFrame) -> _Query:
         return _Query(frame, frame._jdf.queryExecution().analyzed(), frame.schema, self.spark)
 
 
@@ -421,7 +453,7 @@ def _past_check(flow: FlowDefinition, query: SqlQuery, spark: SparkSession) -> _
 def _common_schema(output: OutputDefinition, queries: list[_Query]) -> StructType:
     """The view's columns: the declared ones, otherwise those of the first flow. All flows must have them, by name."""
     place: dict[str, Any] = {"view": output.name, "location": output.location}
-    declared = output.schema
+    declared = None if output.schema is None else as_strings(output.schema)
     base = declared or queries[0].schema
     for query in queries:
         check_names(query.schema, output.name, output.location)
@@ -451,10 +483,19 @@ def _common_schema(output: OutputDefinition, queries: list[_Query]) -> StructTyp
     nullable = {name for query in queries for name in _nullable_names(query.schema)}
     merged = StructType()
     for column in base.fields:
-        merged = merged.add(
-            column.name, column.dataType, column.nullable if declared else column.name.lower() in nullable
-        )
+        null = column.nullable if declared else column.name.lower() in nullable
+        type_ = declared_as(column)
+        merged = merged.add(column.name, column.dataType, null, {DECLARED_KEY: type_} if type_ else None)
     return merged
+
+
+def _to_be_fitted(output: OutputDefinition, schema: StructType) -> dict[str, str]:
+    """The columns of a view that have a CHAR or VARCHAR, with their declared types. A view without declared columns has those of its first flow,
+    as a table has that Spark makes from a query."""
+    if output.kind == "sink":
+        return {}  # a sink is no table
+    found = ((field.name, declared_as(field)) for field in schema.fields)
+    return {name: type_ for name, type_ in found if type_ is not None}
 
 
 def _notes_of_query(flow: FlowDefinition) -> tuple[str, ...]:

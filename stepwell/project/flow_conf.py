@@ -19,6 +19,9 @@ _DEFAULTS = {
     **FIXED_SQL,
     _ANSI: "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
+    "spark.sql.charAsVarchar": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
 }

@@ -33,11 +33,13 @@ from pyspark.sql.types import (
 )
 
 from base.options import Mode, OnError
+from io_kafka.formats.text_limits import TextLimit
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
+from stepwell.project.text_types import as_strings, limits_of
 
 MODES: tuple[Mode, ...] = ("append", "upsert", "changelog")
 ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
@@ -81,6 +83,8 @@ class SourceSpec:
     # Of a reader: the only partitions that it reads, as pairs of topic and number; and a pattern of names in place of topics.
     partitions: tuple[tuple[str, int], ...] | None = None
     pattern: str | None = None
+    # The columns, and what is within them, that are declared as CHAR(n) or VARCHAR(n). `schema` has STRING in their place.
+    limits: tuple[TextLimit, ...] = ()
     # Columns that the message's record has and its value has not: pairs of a column and what it is (io_kafka/formats/records.py).
     metadata: tuple[tuple[str, str], ...] = ()
 
@@ -120,12 +124,12 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
     if (output.format or "").lower() != "kafka":
         raise reader.error("a table with subscribe needs USING kafka", 'In Python: format="kafka".')
     reader.check_known((*_SOURCE_PROPERTIES, *_METADATA_PROPERTIES), "a source")
-    schema = output.schema
-    if schema is None or not schema.fields:
+    if output.schema is None or not output.schema.fields:
         raise reader.error(
             "a source needs its columns",
             "Write CREATE STREAMING TABLE name (column TYPE, ...), or schema=... in Python.",
         )
+    schema = as_strings(output.schema)
     check_columns(schema, output.name, output.location)
     mode = reader.mode()
     key = reader.key(schema)
@@ -148,6 +152,7 @@ def source_spec(output: OutputDefinition, definitions: Definitions, settings: Se
         dead_letter_topic=reader.dead_letter_topic(topic, on_error),
         location=output.location,
         metadata=metadata,
+        limits=limits_of(output.schema),
     )
 
 
@@ -237,7 +242,7 @@ def _unsupported(data_type: DataType) -> DataType | None:
     if isinstance(data_type, StructType):
         return next(filter(None, (_unsupported(field.dataType) for field in data_type.fields)), None)
     if isinstance(data_type, StringType) and data_type != StringType():
-        return data_type  # a collation, CHAR(n) or VARCHAR(n), which have other rules for equality or padding
+        return data_type  # a collation, which has other rules for equality
     return None if isinstance(data_type, _PAYLOAD_TYPES) else data_type
 
 

@@ -18,6 +18,7 @@ from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
+from tests.sabotage.type_breakages import TYPES
 from tests.sabotage.window_breakages import WINDOWS
 
 BREAKAGES: tuple[Breakage, ...] = (
@@ -35,6 +36,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TEXT,
     *STORAGE,
     *TOP_K_BREAKAGES,
+    *TYPES,
     *WINDOWS,
     *COMBINATIONS,
 )

@@ -55,6 +55,13 @@ def _pad(text: str, length: int, pad: str, left: bool) -> str:
     return filling + text if left else text + filling
 
 
+def _fit(text: str, size: int) -> str:
+    """The text of a column that is declared with at most `size` characters. Blanks at the end may be too many."""
+    if text[size:].strip(" "):
+        raise Failure("EXCEED_LIMIT_LENGTH", f"Exceeds char/varchar type length limitation: {size}.")
+    return text[:size]
+
+
 def _locate(what: str, text: str, start: int) -> int:
     if start < 1:
         return 0
@@ -146,6 +153,8 @@ FUNCTIONS = (
     each("spark_lpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, True)),
     each("spark_rpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, False)),
     each("spark_locate", "VARCHAR VARCHAR INTEGER", "INTEGER", _locate),
+    each("spark_fit_char", "VARCHAR INTEGER", "VARCHAR", lambda text, size: _fit(text, size).ljust(size)),
+    each("spark_fit_varchar", "VARCHAR INTEGER", "VARCHAR", _fit),
     each("spark_reverse", "VARCHAR", "VARCHAR", lambda text: text[::-1]),
     each("spark_initcap", "VARCHAR", "VARCHAR", _initcap),
     each("spark_repeat", "VARCHAR INTEGER", "VARCHAR", _repeat),

@@ -195,9 +195,26 @@ def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
             return call("spark_base64", STRING, *arguments[:2])
         case "Encode", "encode" if _is_utf8(node, arguments[1]):
             return call("encode", BINARY, arguments[0])
+        case "CharVarcharCodegenUtils", method if method in _FITTED:
+            return _fitted(node, method, *arguments)
         case "StringDecode", "decode" if _is_utf8(node, arguments[1]):
             return call("spark_decode_strict", STRING, arguments[0], raises=True)
     raise unsupported(node, f"{owner}.{node['functionName']}")
+
+
+_FITTED = {
+    "charTypeWriteSideCheck": ("=", "spark_fit_char"), "varcharTypeWriteSideCheck": ("<=", "spark_fit_varchar"),
+}  # fmt: skip
+"""What Spark does to a text that it writes into a CHAR(n) or VARCHAR(n): how the length of one that stays as it is compares with n, and the
+function for the others."""
+
+
+def _fitted(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> Fragment:
+    compares, function = _FITTED[method]
+    characters = literal_value(node, size, "the length")
+    fits = f"length({operand.sql}) {compares} {characters}"
+    sql = f"(CASE WHEN {fits} THEN {operand.sql} ELSE {function}({operand.sql}, {characters}) END)"
+    return derived(sql, STRING, operand, raises=True)
 
 
 def _is_utf8(node: TreeNode, charset: Fragment) -> bool:

@@ -14,6 +14,7 @@ from stepwell.errors import Location
 from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
 from stepwell.project.tables import OutputSpec, SourceSpec
+from stepwell.project.text_types import as_strings, limits_of
 
 Query = str | Callable[[SparkSession], DataFrame]
 FILE = "transformations/views.sql"
@@ -47,9 +48,12 @@ class Workbench:
         return self
 
     def source(self, handle: str, ddl: str, mode: Mode = "append", key: tuple[str, ...] = ()) -> Workbench:
-        schema = StructType.fromDDL(ddl)
+        declared = StructType.fromDDL(ddl)
+        schema, limits = as_strings(declared), limits_of(declared)
         place = Location("transformations/sources.sql", len(self.sources) + 1)
-        self.sources.append(SourceSpec(handle, (handle,), mode, key, schema, "earliest", "fail", None, place))
+        self.sources.append(
+            SourceSpec(handle, (handle,), mode, key, schema, "earliest", "fail", None, place, limits=limits)
+        )
         self._show(handle, schema)
         return self
 

@@ -24,6 +24,7 @@ from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
+from stepwell.project.text_types import fitted
 from tests.engine.zsets import Rows, plus, to_table
 from tests.stepwell.lowering.projects import Query, Workbench
 
@@ -37,6 +38,10 @@ WORKERS = (2, 3, 5)
 
 QUERIES: dict[str, Query] = {
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
+    "texts as CHAR and VARCHAR store them": lambda spark: fitted(
+        spark.sql("SELECT s, b, concat(s, '  ') AS w, array(s, concat(s, ' ')) AS x, named_struct('f', s) AS y FROM t"),
+        {"s": "char(3)", "w": "varchar(2)", "x": "array<char(1)>", "y": "struct<`f`:char(2)>"},
+    ),
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
     "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
     "no groups": "SELECT count(*) AS n, sum(b) AS total, min(s) AS low FROM t WHERE a > 1000",

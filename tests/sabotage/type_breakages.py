@@ -1,0 +1,57 @@
+"""Mistakes in types of columns: texts of declared lengths, intervals of months."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+TEST_LIMITS = "tests/io_kafka/formats/test_text_limits.py"
+TEST_TEXTS = "tests/stepwell/test_text_types.py"
+
+TYPES = (
+    Breakage(
+        "keys-are-not-padded",
+        "A CHAR key of a message is compared as it is spelt, so that one row has two keys.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                "        keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))\n",
+                "",
+            ),
+        ),
+        (f"{TEST_LIMITS}::test_a_key_is_padded_as_the_column_is",),
+    ),
+    Breakage(
+        "any-blank-is-too-many",
+        "A text that is too long loses whatever stands at its end, not only blanks.",
+        "the batch answer",
+        (Edit("io_kafka/formats/text_limits.py", "bad = (lengths > size) & ~only_blanks", "bad = bad & ~only_blanks"),),
+        (f"{TEST_LIMITS}::test_each_text_is_what_spark_writes",),
+    ),
+    Breakage(
+        "declared-texts-are-not-fitted",
+        "A view with a CHAR column stores what its query gives, so that comparisons with padded texts fail.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/planning/plans.py",
+                "query = query.in_order(schema, flow).fitted(declared, flow)",
+                "query = query.in_order(schema, flow).fitted({}, flow)",
+            ),
+        ),
+        (f"{TEST_TEXTS}::test_a_declared_column_is_checked_and_padded",),
+    ),
+    Breakage(
+        "char-is-not-in-the-circuit",
+        "A CHAR(3) becomes a CHAR(4) over the state of the former, whose rows have other texts.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/lowering/driver.py",
+                "for limit in spec.limits if limit.padded)",
+                "for limit in spec.limits[:0])",
+            ),
+        ),
+        (f"{TEST_TEXTS}::test_the_state_belongs_to_the_lengths_of_char_and_not_of_varchar",),
+    ),
+)
