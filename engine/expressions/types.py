@@ -3,14 +3,16 @@
 Guarantees: a value that only passes through DuckDB does not change, whatever its type and however deeply it is nested. The result of an
 expression has exactly the Arrow type that the circuit declares.
 
-Two types are different in DuckDB. A timestamp with a zone is a TIMESTAMP without a zone, in UTC, because DuckDB's type with a zone uses the
-session's zone in casts and arithmetic. A day-time interval is a BIGINT of microseconds, because DuckDB's INTERVAL has separate months and days
-and Spark's has not.
+Some types are different in DuckDB. A timestamp with a zone is a TIMESTAMP without a zone, in UTC, because DuckDB's type with a zone uses the
+session's zone in casts and arithmetic. An interval is a BIGINT of microseconds or of months, because DuckDB's INTERVAL has months, days and
+microseconds, and each of Spark's has only one of them.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
+
+from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 
 _NAMES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -26,7 +28,9 @@ _NAMES: dict[pa.DataType, str] = {
     pa.timestamp("us"): "TIMESTAMP",
     pa.timestamp("us", "UTC"): "TIMESTAMP",
     pa.duration("us"): "BIGINT",
-    pa.month_day_nano_interval(): "INTEGER",  # of months; only inside an expression
+    YEAR_TO_MONTH: "BIGINT",
+    MONTH: "BIGINT",
+    YEAR: "BIGINT",
     pa.null(): "INTEGER",  # any type will do, because all values are null
 }
 ATOMIC: dict[str, pa.DataType] = {str(type_): type_ for type_ in _NAMES}

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Int64s
+from base.text.months import type_text
 from engine.accumulators import doubles
 from engine.accumulators.canonical import canonical
 from engine.model.circuit import Aggregate, AggregateCall, Column
@@ -229,7 +230,9 @@ def _difference(
 
 
 def _overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
-    what = f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {call.type}."
+    what = (
+        f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {type_text(call.type)}."
+    )
     return ResultOverflow(what, USE_A_WIDER_TYPE)
 
 

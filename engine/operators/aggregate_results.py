@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Float64s, Int64s
+from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import FINITE_BINS, Digits
 from engine.model.circuit import AggregateCall, ValuesCall
@@ -99,9 +100,17 @@ def _sum(limbs: Int64s, type_: pa.DataType, valid: Bools) -> Result:
     if pa.types.is_decimal(type_):
         column, fits = integers.decimal_totals(limbs, type_, valid)
         return Result(column, fits | ~valid)
-    fits = integers.fits_int64(limbs)
+    fits = _fits(limbs, type_)
     whole = pa.array(integers.int64_totals(limbs), mask=~(valid & fits))
     return Result(whole.view(type_), fits | ~valid)
+
+
+def _fits(limbs: Int64s, type_: pa.DataType) -> Bools:
+    fits = integers.fits_int64(limbs)
+    if not is_months(type_):
+        return fits
+    total = integers.int64_totals(limbs)
+    return fits & (total >= MONTHS_MIN) & (total <= MONTHS_MAX)
 
 
 def _average(limbs: Int64s, feed: Feed, counts: Int64s, type_: pa.DataType, valid: Bools) -> Result:
@@ -111,7 +120,7 @@ def _average(limbs: Int64s, feed: Feed, counts: Int64s, type_: pa.DataType, vali
         return Result(column, fits | ~valid)
     if pa.types.is_duration(feed.type):
         # Spark adds the intervals before it divides, so their sum must fit.
-        fits = integers.fits_int64(limbs)
+        fits = _fits(limbs, feed.type)
         return Result(pa.array(integers.rounded_averages(limbs, counts), mask=~valid).view(type_), fits | ~valid)
     averages = integers.double_totals(limbs) / np.where(valid, counts, 1)
     return Result(pa.array(averages, pa.float64(), mask=~valid, from_pandas=False), everything)

@@ -8,11 +8,13 @@ decimals at their scale.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
 
 from base.text import doubles
+from base.text.months import is_months, months_value
 from io_kafka.formats import javatext
 from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, rendered
 
@@ -189,6 +191,8 @@ def reader(column: str, kind: pa.DataType) -> Reader:
         if kind.tz is None:
             return _spelt(column, javatext.timestamp_ntz_us, "a timestamp without a zone")
         return _timestamp(column)
+    if is_months(kind):
+        return _spelt(column, partial(months_value, type_=kind), "a year-month interval")
     simple: dict[pa.DataType, Reader] = {
         pa.string(): _string,
         pa.bool_(): _boolean(column),

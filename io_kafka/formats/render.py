@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, as_lists, filled
 from base.text.columns import bytes_of, nulls_of
 from base.text.dates import date_text
+from base.text.months import is_months, months_text
 from base.text.timestamps import timestamp_text_of_ms
 from io_kafka.formats import javatext
 
@@ -98,6 +99,9 @@ def _texts(column: pa.Array, micros: bool = False) -> pa.Array:
         return pc.binary_join_element_wise('"', _dates(column), '"', "")
     if pa.types.is_timestamp(kind):
         return pc.binary_join_element_wise('"', _timestamps(column, micros), 'Z"' if kind.tz else '"', "")
+    if is_months(kind):
+        spelt = partial(months_text, type_=kind)
+        return pc.binary_join_element_wise('"', _each(column.view(pa.int64()), spelt), '"', "")
     if pa.types.is_duration(kind):
         return pc.binary_join_element_wise('"', _each(column.cast(pa.int64()), javatext.interval_text), '"', "")
     return column.cast(pa.string())

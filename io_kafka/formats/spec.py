@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from base.fault import ExitCode, Fault
 from base.options import Mode
+from base.text.months import is_months
 from io_kafka.formats.text_limits import TextLimit
 
 
@@ -34,6 +35,7 @@ def check_type(handle: str, column: str, kind: pa.DataType) -> None:
         check_type(handle, f"{column}[]", kind.value_type)
     elif not (
         pa.types.is_signed_integer(kind)
+        or is_months(kind)
         or kind in (pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.bool_(), pa.date32(), pa.duration("us"))
         or pa.types.is_decimal128(kind)
         or (pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"))

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
+from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
+
 DECIMAL_DIGITS_MAX = 38  # the limit of Spark's decimals, and of decimal128
 
 
@@ -27,8 +29,6 @@ class UnsupportedType(ValueError):
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 DURATION = pa.duration("us")
-# A number of months. It occurs only inside expressions, as a literal or as an operand of an addition to a date.
-YEAR_MONTH = pa.month_day_nano_interval()
 
 _ATOMIC: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -43,10 +43,12 @@ _ATOMIC: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": TIMESTAMP,
     "timestamp_ntz": TIMESTAMP_NTZ,
+    "interval year to month": YEAR_TO_MONTH,
+    "interval year": YEAR,
+    "interval month": MONTH,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
-_YEAR_MONTH = re.compile(r"interval (year|month)( to month)?")
 
 
 def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
@@ -63,12 +65,8 @@ def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
 
 
 def expression_type(spark: str | dict[str, Any]) -> pa.DataType:
-    """Like `arrow_type`, but also accepts the two types that exist only inside expressions: void and year-month intervals."""
-    if spark == "void":
-        return pa.null()
-    if isinstance(spark, str) and _YEAR_MONTH.fullmatch(spark):
-        return YEAR_MONTH
-    return arrow_type(spark)
+    """Like `arrow_type`, but also accepts the type that exists only inside expressions: void."""
+    return pa.null() if spark == "void" else arrow_type(spark)
 
 
 def _nested(spark: dict[str, Any]) -> pa.DataType:

@@ -35,6 +35,7 @@ from engine.analysis.stages import Plan, plan
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views
 from stepwell.errors import StepwellError, did_you_mean
+from stepwell.inspection.interval_rows import frame_of
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
 from storage.errors import NoDatabase
@@ -102,7 +103,7 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
     named = _views_named(session, sql, views, resolved)
     version, tables = read([views[name].name for name in named])
     for name, table in zip(named, tables, strict=True):
-        frame = session.createDataFrame(table, _nullable(views[name].schema))
+        frame = frame_of(session, table, _nullable(views[name].schema))
         frame.createOrReplaceTempView(views[name].name)
     return Answer(version, _analysed(session, sql))
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from engine.model.circuit import Constant, Expression, Map, Node, ScalarMap, ScalarValue
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import YEAR_MONTH, UnsupportedType, arrow_type
+from stepwell.catalyst.types import UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
@@ -363,7 +363,7 @@ def catalyst_type(type_: pa.DataType) -> Any:
         ]
         return {"type": "struct", "fields": fields}
     if type_ not in _CATALYST_NAMES:
-        raise UnsupportedType("interval year to month" if type_ == YEAR_MONTH else str(type_))
+        raise UnsupportedType(str(type_))
     return _CATALYST_NAMES[type_]
 
 
@@ -371,6 +371,6 @@ _CATALYST_NAMES: dict[pa.DataType, str] = {
     arrow_type(name): name
     for name in (
         "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp",
-        "timestamp_ntz", "interval day to second",
+        "timestamp_ntz", "interval day to second", "interval year to month", "interval year", "interval month",
     )
 } | {pa.null(): "void"}  # fmt: skip

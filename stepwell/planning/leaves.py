@@ -15,6 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from base.text.months import is_months
+from engine.expressions.types import relabel
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.catalyst.types import arrow_type
 from stepwell.errors import Location, UnsupportedError
@@ -94,9 +96,21 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
         assert count == 0, "only an empty relation can be streaming: its rows were folded away"
         leaf = leaf.copy(leaf.output(), leaf.data(), False, leaf.stream())
     dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
-    rows = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark).toArrow()
+    frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
     types = [arrow_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
-    return pa.table({f"c{index}": rows.column(index).cast(type_) for index, type_ in enumerate(types)})
+    if any(map(is_months, types)):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
+        numbers = [
+            column.cast("interval month").cast("int").cast("bigint") if is_months(type_) else column
+            for column, type_ in zip((frame[name] for name in frame.columns), types, strict=True)
+        ]
+        frame = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(numbers)))
+    rows = frame.toArrow()
+    return pa.table(
+        {
+            f"c{index}": relabel(rows.column(index), type_) if is_months(type_) else rows.column(index).cast(type_)
+            for index, type_ in enumerate(types)
+        }
+    )
 
 
 def _foreign(kind: str, view: str, location: Location) -> UnsupportedError:

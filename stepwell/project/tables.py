@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    YearMonthIntervalType,
 )
 
 from base.options import Mode, OnError
@@ -59,7 +60,7 @@ _ALL_PROPERTIES = (*_SOURCE_PROPERTIES, *_OUTPUT_PROPERTIES, *_KAFKA_ONLY)
 
 _PAYLOAD_TYPES = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
-    StringType, TimestampNTZType, TimestampType,
+    StringType, TimestampNTZType, TimestampType, YearMonthIntervalType,
 )  # fmt: skip
 
 

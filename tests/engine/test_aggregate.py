@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.text.months import MONTH
 from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction, ValuesCall
 from engine.operators.aggregate import step_aggregate
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
@@ -249,6 +250,19 @@ def test_a_sum_that_does_not_fit_names_call_and_group() -> None:
     runner.step([(("a", 1, 0.0), 1), (("a", -1, 0.0), 1)])  # the total decides, not the way there
     with pytest.raises(ResultOverflow, match=r"sum\(c1\) of group \('a',\) does not fit int64"):
         runner.step([(("a", 1, 0.0), 1)])
+
+
+@pytest.mark.parametrize("function", ["sum", "avg"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_of_months_has_32_bits(function: AggregateFunction, sign: int) -> None:
+    node = Aggregate((0,), (pa.string(), MONTH), (0,), (AggregateCall(function, 1, False, MONTH),))
+    keys = pa.array(["a"] * 3)
+    change = zset.build(
+        [keys, pa.array([sign << 30, sign * ((1 << 30) - 1), sign * 2], pa.int64()).view(MONTH)], np.ones(3, np.int64)
+    )
+    assert step_aggregate(node, [change.slice(0, 2)], context_of(node, DictStore())).num_rows == 1
+    with pytest.raises(ResultOverflow, match=rf"{function}\(c1\) of group \('a',\) does not fit INTERVAL MONTH"):
+        step_aggregate(node, [change], context_of(node, DictStore()))
 
 
 def test_a_decimal_sum_that_does_not_fit_names_call_and_group() -> None:

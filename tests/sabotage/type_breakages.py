@@ -42,6 +42,32 @@ TYPES = (
         (f"{TEST_TEXTS}::test_a_declared_column_is_checked_and_padded",),
     ),
     Breakage(
+        "months-have-64-bits",
+        "A sum of year-month intervals goes on beyond 32 bits, where Spark fails.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/aggregate_results.py",
+                "    return fits & (total >= MONTHS_MIN) & (total <= MONTHS_MAX)\n",
+                "    return fits & (total >= MONTHS_MIN)\n",
+            ),
+        ),
+        ("tests/engine/test_aggregate.py::test_a_sum_of_months_has_32_bits",),
+    ),
+    Breakage(
+        "a-number-is-a-number-of-months",
+        "A number that is cast to INTERVAL YEAR counts months.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/intervals.py",
+                "MONTHS_OF_A_YEAR if target == YEAR else 1",
+                "1 if target == YEAR else 1",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_intervals.py::test_interval_of_months_is_sparks",),
+    ),
+    Breakage(
         "char-is-not-in-the-circuit",
         "A CHAR(3) becomes a CHAR(4) over the state of the former, whose rows have other texts.",
         "no silence",

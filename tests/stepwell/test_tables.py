@@ -108,7 +108,7 @@ def test_wrong_sources(spark: SparkSession, properties: dict[str, str], says: st
         ("a INT, A STRING", "two columns are called A"),
         ("a MAP<STRING, INT>", "map<string,int>"),
         ("a STRUCT<b: ARRAY<MAP<STRING, INT>>>", "map<string,int>"),
-        ("a INTERVAL YEAR TO MONTH", "interval year to month"),
+        ("a INTERVAL DAY TO SECOND", "interval day to second"),
         ("a VARIANT", "variant"),
         ("a STRING COLLATE UNICODE_CI", "collate"),
     ],
@@ -121,9 +121,9 @@ def test_wrong_columns(spark: SparkSession, ddl: str | None, says: str) -> None:
 def test_all_atomic_types_structs_and_arrays_are_columns(spark: SparkSession) -> None:
     ddl = (
         "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(38, 10), i STRING, j BINARY, "
-        "k DATE, l TIMESTAMP, m TIMESTAMP_NTZ, n STRUCT<x: INT, y: ARRAY<STRUCT<z: DATE>>>, o ARRAY<STRING>"
+        "k DATE, l TIMESTAMP, m TIMESTAMP_NTZ, n STRUCT<x: INT, y: ARRAY<STRUCT<z: DATE>>>, o ARRAY<STRING>, p INTERVAL YEAR TO MONTH"
     )
-    assert len(source(spark, {"subscribe": "x"}, ddl).schema) == 15
+    assert len(source(spark, {"subscribe": "x"}, ddl).schema) == 16
 
 
 def test_a_source_needs_using_kafka_and_takes_no_flow(spark: SparkSession) -> None:

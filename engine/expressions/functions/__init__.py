@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from engine.expressions.functions import arrays, decimals, floats, json_texts, patterns, strings, times, written
+from engine.expressions.functions import arrays, decimals, floats, json_texts, months, patterns, strings, times, written
 from engine.expressions.functions.function import Failure, Function
 from engine.expressions.functions.generic_function import GenericFunction, body_of
 from engine.expressions.generic import duck_name, functions_named
@@ -26,6 +26,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *patterns.FUNCTIONS,
     *times.FUNCTIONS,
     *written.FUNCTIONS,
+    *months.FUNCTIONS,
     *json_texts.FUNCTIONS,
 )
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.months import is_months
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions import decimals
+from stepwell.lowering.expressions import decimals, intervals
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, failure, strict, unsupported
 
 DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
@@ -33,6 +34,8 @@ def _operator(symbol: str) -> Rule:
 
 
 def intervals_sum(symbol: str, left: Fragment, right: Fragment) -> Fragment:
+    if is_months(left.type):
+        return intervals.checked(f"({left.sql} {symbol} {right.sql})", left.type, left, right)
     total = f"({left.sql}::HUGEINT {symbol} {right.sql}::HUGEINT)"
     fits = f"{total} BETWEEN {-(1 << 63)}::HUGEINT AND {(1 << 63) - 1}::HUGEINT"
     sql = f"CASE WHEN {total} IS NULL OR {fits} THEN {total} ELSE {INTERVAL_OVERFLOW} END"
@@ -41,7 +44,8 @@ def intervals_sum(symbol: str, left: Fragment, right: Fragment) -> Fragment:
 
 def negated(operand: Fragment, error: str) -> str:
     """SQL for the negative of an integer or interval. The least value of the type has none, and raises `error`."""
-    least = f"CAST({-(1 << 63) if pa.types.is_duration(operand.type) else -(1 << (operand.type.bit_width - 1))} AS {duck_type(operand.type)})"
+    bits = 32 if is_months(operand.type) else 64 if pa.types.is_duration(operand.type) else operand.type.bit_width
+    least = f"CAST({-(1 << (bits - 1))} AS {duck_type(operand.type)})"
     return cast(f"CASE WHEN {operand.sql} = {least} THEN {error} ELSE 0 - {operand.sql} END", operand.type)
 
 

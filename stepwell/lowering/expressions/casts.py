@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from base.text.months import is_months
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
+from stepwell.lowering.expressions import intervals
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -35,6 +37,8 @@ def kind(type_: pa.DataType) -> str:
         return "float"
     if pa.types.is_timestamp(type_):
         return "timestamp" if type_.tz else "local"
+    if is_months(type_):
+        return "months"
     for name in ("decimal", "string", "binary", "boolean", "date", "duration", "null"):
         if getattr(pa.types, f"is_{name}")(type_):
             return name
@@ -240,6 +244,14 @@ _RULES: dict[tuple[str, str], Callable[[Fragment, pa.DataType], Fragment]] = {
     ("local", "timestamp"): _same,
     ("timestamp", "integer"): _timestamp_integer,
     ("timestamp", "float"): _timestamp_float,
+    ("integer", "months"): lambda operand, target: intervals.of_integer(
+        operand, target, overflow(operand.type, target)
+    ),
+    ("months", "integer"): lambda operand, target: _integer_integer(intervals.to_integer(operand), target),
+    ("months", "decimal"): lambda operand, target: _to_decimal(intervals.to_integer(operand), target),
+    ("months", "months"): intervals.to_interval,
+    ("months", "string"): intervals.to_string,
+    ("string", "months"): intervals.of_string,
 }
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from engine.expressions.functions import Failure, times
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DURATION, TIMESTAMP, YEAR_MONTH, arrow_type
+from stepwell.catalyst.types import DURATION, TIMESTAMP, arrow_type
 from stepwell.lowering.expressions.casts import DAY_US, SECOND_US
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -280,11 +280,6 @@ def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(cast(sql, DURATION), DURATION, *arguments, raises=True)
 
 
-def _make_months(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    years, months = arguments
-    return derived(cast(f"{years.sql} * 12 + {months.sql}", INT), YEAR_MONTH, *arguments, raises=True)
-
-
 def _multiply_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     interval, factor = arguments
     if not pa.types.is_integer(factor.type):
@@ -408,7 +403,6 @@ TABLE: dict[str, Rule] = {
     "DateFromUnixDate": _date_of_days,
     "MakeDate": _make_date,
     "MakeDTInterval": strict(_make_interval),
-    "MakeYMInterval": strict(_make_months),
     "MultiplyDTInterval": strict(_multiply_interval),
     "DivideDTInterval": strict(_divide_interval),
     "ExtractANSIIntervalDays": _interval_part(DAY_US, None, INT),

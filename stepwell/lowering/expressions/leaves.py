@@ -29,7 +29,7 @@ def _value(node: TreeNode, type_: pa.DataType, written: Any) -> Any:
     """The Python value of Spark's text. Dates are days; timestamps and intervals are microseconds."""
     if pa.types.is_boolean(type_):
         return str(written) == "true"
-    if pa.types.is_integer(type_) or pa.types.is_duration(type_) or pa.types.is_interval(type_):
+    if pa.types.is_integer(type_) or pa.types.is_duration(type_):
         return int(written)
     if pa.types.is_floating(type_):
         return float(written)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from base.text.months import YEAR_TO_MONTH, is_months
 from engine.accumulators.order_bytes import DESCENDING
 from engine.model.circuit import AggregateFunction
 from stepwell.catalyst.tree import TreeNode
@@ -386,7 +387,7 @@ _AVERAGE_SCALE_MORE = 4
 
 def _of_sum(function: AggregateFunction, argument: pa.DataType) -> pa.DataType:
     if pa.types.is_null(argument) or pa.types.is_duration(argument):
-        return argument
+        return YEAR_TO_MONTH if function == "avg" and is_months(argument) else argument
     if pa.types.is_decimal(argument):
         return _decimal(function, argument.precision, argument.scale)
     if pa.types.is_floating(argument):

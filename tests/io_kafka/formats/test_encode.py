@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
+from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 from io_kafka.formats import OutputFormat, SourceFormat, decode, encode
 from io_kafka.formats.render import fragment
+from stepwell.inspection.interval_rows import frame_of
 
 US = pa.timestamp("us", "UTC")
 NTZ = pa.timestamp("us")
@@ -61,6 +64,14 @@ def decimals(*texts: str) -> list[Decimal | None]:
 NESTED = pa.struct(
     [("b", pa.int32()), ('q"ué', pa.string()), ("t", US), ("l", pa.list_(pa.field("element", pa.float64())))]
 )
+MONTH_COUNTS = [0, 1, -1, 11, 12, -13, 2147483647, -2147483648, None]
+MONTHS_WITHIN = pa.struct([("m", YEAR_TO_MONTH), ("l", pa.list_(pa.field("element", YEAR)))])
+DECLARED = {
+    YEAR_TO_MONTH: "interval year to month",
+    YEAR: "interval year",
+    MONTH: "interval month",
+    MONTHS_WITHIN: "struct<m: interval year to month, l: array<interval year>>",
+}
 COLUMNS: dict[str, pa.Array] = {
     "tinyint": pa.array([0, 127, -128, None], pa.int8()),
     "smallint": pa.array([0, 32767, -32768, None], pa.int16()),
@@ -76,6 +87,10 @@ COLUMNS: dict[str, pa.Array] = {
     "timestamp": pa.array(INSTANTS, pa.int64()).cast(US),
     "timestamp_ntz": pa.array(INSTANTS, pa.int64()).cast(NTZ),
     "interval": pa.array(INTERVALS, pa.int64()).cast(pa.duration("us")),
+    "year-month interval": pa.array(MONTH_COUNTS, pa.int64()).cast(YEAR_TO_MONTH),
+    "interval of years": pa.array([0, 12, -12, 2147483640, None], pa.int64()).cast(YEAR),
+    "interval of months": pa.array(MONTH_COUNTS, pa.int64()).cast(MONTH),
+    "struct of intervals": pa.array([{"m": 14, "l": [12, None]}, None], MONTHS_WITHIN),
     "struct": pa.array(
         [{"b": 1, 'q"ué': '"', "t": 5000, "l": [1.0, None, 1e10]}, {"b": None, 'q"ué': None, "t": None, "l": None}, None], NESTED
     ),
@@ -88,6 +103,9 @@ COLUMNS: dict[str, pa.Array] = {
 def to_json(spark: SparkSession, column: pa.Array) -> list[str]:
     """Spark's own answer, in the order of the rows."""
     table = pa.table({"i": pa.array(range(len(column)), pa.int32()), "a": column})
+    if column.type in DECLARED:
+        rows = frame_of(spark, table, StructType.fromDDL(f"i int, a {DECLARED[column.type]}")).orderBy("i")
+        return [row.j for row in rows.selectExpr("to_json(struct(a), map('ignoreNullFields', 'false')) j").collect()]
     # createDataFrame reads an Arrow timestamp without a zone as one with.
     a = "cast(a as timestamp_ntz) a" if column.type == NTZ else "a"
     rows = spark.createDataFrame(table).orderBy("i").selectExpr(a)

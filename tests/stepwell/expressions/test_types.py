@@ -36,7 +36,6 @@ def test_ddl_becomes_a_schema(spark: SparkSession) -> None:
     [
         "void",
         "interval",
-        "interval year to month",
         "variant",
         "string collate UTF8_LCASE",
         {"type": "map", "keyType": "string", "valueType": "variant"},

@@ -36,12 +36,54 @@ STEPS = 4
 WORKERS = (2, 3, 5)
 """Each query runs with one of these numbers, because all three would take a minute and a half longer. `make fuzz` draws others."""
 
+_MONTHS, _YEARS = "cast(b AS INTERVAL MONTH)", "cast(a AS INTERVAL YEAR)"
+
+
+def _shown(columns: str) -> str:
+    """Interval columns as texts, because PySpark cannot collect intervals."""
+    return ", ".join(f"cast({column} AS STRING) AS {column}" for column in columns.split())
+
+
 QUERIES: dict[str, Query] = {
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
     "texts as CHAR and VARCHAR store them": lambda spark: fitted(
         spark.sql("SELECT s, b, concat(s, '  ') AS w, array(s, concat(s, ' ')) AS x, named_struct('f', s) AS y FROM t"),
         {"s": "char(3)", "w": "varchar(2)", "x": "array<char(1)>", "y": "struct<`f`:char(2)>"},
     ),
+    **{
+        f"intervals of months: {name}": f"SELECT {_shown(columns)} FROM ({query})"
+        for name, columns, query in (
+            (
+                "sums",
+                "k i j m",
+                f"SELECT {_YEARS} AS k, sum({_MONTHS}) AS i, avg({_MONTHS}) AS j, max({_MONTHS}) AS m FROM t GROUP BY 1",
+            ),
+            ("distinct", "x", f"SELECT DISTINCT {_MONTHS} AS x FROM t"),
+            (
+                "join",
+                "x y",
+                f"SELECT x, y FROM (SELECT {_MONTHS} AS x FROM t) JOIN (SELECT cast(c AS INTERVAL MONTH) AS y FROM u) ON x = y",
+            ),
+            (
+                "rows",
+                "x y",
+                f"SELECT {_YEARS} * 2 AS x, make_ym_interval(a, b) - {_MONTHS} AS y FROM t WHERE {_MONTHS} > INTERVAL '1' MONTH",
+            ),
+            (
+                "window",
+                "x y z",
+                f"SELECT x, lag(x) OVER (PARTITION BY a ORDER BY x) AS y, max(x) OVER (PARTITION BY a ORDER BY x) AS z "
+                f"FROM (SELECT a, {_MONTHS} AS x FROM t)",
+            ),
+            ("first", "x", f"SELECT x FROM (SELECT {_MONTHS} AS x FROM t ORDER BY x DESC LIMIT 3)"),
+            (
+                "constants",
+                "x",
+                "SELECT x FROM VALUES (INTERVAL '1-2' YEAR TO MONTH), (NULL), (INTERVAL '-3' YEAR) AS v(x)",
+            ),
+            ("lists", "x", f"SELECT explode(x) AS x FROM (SELECT collect_list({_MONTHS}) AS x FROM t GROUP BY a)"),
+        )
+    },
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
     "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
     "no groups": "SELECT count(*) AS n, sum(b) AS total, min(s) AS low FROM t WHERE a > 1000",

@@ -1,0 +1,65 @@
+"""Arrow rows as a DataFrame, also with year-month intervals, whose Arrow form Spark does not take: they go through numbers of months."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
+
+from base.text.months import is_months
+
+_MONTHS = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
+
+
+def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """The rows of `table` with the columns of `schema`."""
+    numbers = StructType([StructField(f.name, _replaced(f.dataType, LongType()), f.nullable) for f in schema.fields])
+    if all(number.dataType == field.dataType for number, field in zip(numbers, schema, strict=True)):
+        return session.createDataFrame(table, schema)
+    columns = [column.cast(_numbers(column.type)) for column in table.columns]
+    frame = session.createDataFrame(pa.table(columns, names=table.column_names), numbers)
+    columns_of = (F.col(f"`{field.name.replace('`', '``')}`") for field in schema.fields)
+    return frame.select(
+        *(
+            # A number is cast to months first, because as a number of an INTERVAL YEAR it would count years.
+            column.cast(_replaced(field.dataType, _MONTHS)).cast(field.dataType).alias(field.name)
+            for column, field in zip(columns_of, schema.fields, strict=True)
+        )
+    )
+
+
+def _replaced(type_: DataType, instead: DataType) -> DataType:
+    """The type with another one in place of every year-month interval."""
+    match type_:
+        case YearMonthIntervalType():
+            return instead
+        case ArrayType():
+            return ArrayType(_replaced(type_.elementType, instead), type_.containsNull)
+        case MapType():
+            key, value = _replaced(type_.keyType, instead), _replaced(type_.valueType, instead)
+            return MapType(key, value, type_.valueContainsNull)
+        case StructType():
+            fields = [StructField(f.name, _replaced(f.dataType, instead), f.nullable, f.metadata) for f in type_.fields]
+            return StructType(fields)
+        case _:
+            return type_
+
+
+def _numbers(type_: pa.DataType) -> pa.DataType:
+    """The type with integers in place of every year-month interval."""
+    if pa.types.is_map(type_):
+        return pa.map_(_numbers(type_.key_type), _numbers(type_.item_type))
+    if pa.types.is_list(type_):
+        return pa.list_(pa.field("element", _numbers(type_.value_type)))
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _numbers(field.type)) for field in type_])
+    return pa.int64() if is_months(type_) else type_
