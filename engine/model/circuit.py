@@ -497,6 +497,28 @@ class Sessions(NodeBase):
 
 
 @dataclass(frozen=True)
+class Recursion(NodeBase):
+    """WITH RECURSIVE. The rows of the first input are level 0. `body` makes the rows of each further level of those of the level before.
+
+    `body`: the nodes of a circuit. It begins with Sources: the rows of a level, with the level as the last column (int64), and then each
+    further input. Its last node has the rows that it makes, with the level of which they are made. Only levels below `levels_max` may have rows,
+    and all levels together fewer than `rows_max`; more is an error of the data."""
+
+    body: tuple[Node, ...]
+    levels_max: int
+    rows_max: int
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert inputs[0] == self.types and self.levels_max > 0
+        Circuit(self.body).check()
+        sources = self.body[: len(inputs)]
+        assert all(isinstance(node, Source) for node in sources), "the body begins with its inputs"
+        assert not any(isinstance(node, Source) for node in self.body[len(inputs) :])
+        assert [node.types for node in sources] == [(*self.types, pa.int64()), *inputs[1:]]
+        assert self.body[-1].types == (*self.types, pa.int64())
+
+
+@dataclass(frozen=True)
 class View(NodeBase):
     """A materialized view or table: its content, under its name. `names`: the columns' names.
 
@@ -539,7 +561,7 @@ class Output(NodeBase):
 Node = (
     Source | LastByKey | Constant | Map | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
-    | Sessions | View | Output
+    | Sessions | Recursion | View | Output
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 

@@ -42,6 +42,9 @@ class StepContext:
     grown: frozenset[str] = frozenset()
     """The sources whose topic has more partitions than when the state began, as the step's division recorded them."""
 
+    first_slot: int = 0
+    """The number of the node's traces before those of this operator, which is one within a Recursion."""
+
     def trace(
         self,
         slot: int,
@@ -52,8 +55,8 @@ class StepContext:
         ordered: bool = False,
     ) -> Trace:
         """The node's trace number `slot`."""
-        assert 0 <= slot < TRACES_MAX
-        table = TABLE_FIRST + self.node * TRACES_MAX + slot
+        assert 0 <= self.first_slot + slot < TRACES_MAX
+        table = TABLE_FIRST + self.node * TRACES_MAX + self.first_slot + slot
         layout = TraceLayout(table, tuple(types), tuple(key), tuple(combines), tuple(accumulator_types), ordered)
         return Trace(self.store, layout)
 

@@ -17,6 +17,7 @@ from engine.operators.linear import CONSTANT, MAP, REPLICATE, UNION
 from engine.operators.outer_join import OUTER_JOIN
 from engine.operators.output import OUTPUT
 from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
+from engine.operators.recursion import RECURSION
 from engine.operators.scalar import SCALAR_MAP, SCALAR_VALUE
 from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.sessions import SESSIONS
@@ -47,6 +48,7 @@ OPERATORS: tuple[Operator[Any], ...] = (
     WINDOW,
     GENERATE,
     SESSIONS,
+    RECURSION,
     VIEW,
     OUTPUT,
 )

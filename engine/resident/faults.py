@@ -19,6 +19,7 @@ from engine.errors import TaskLost
 from engine.expressions.evaluate import ExpressionError
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_values import ListTooLong
+from engine.operators.recursion import RecursionLimit
 from engine.operators.scalar import TooManyRows
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
@@ -38,6 +39,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         ResultOverflow,
         ListTooLong,
         TooManyRows,
+        RecursionLimit,
         FormatError,
         of_kafka.BadOption,
         of_kafka.BrokerUnreachable,

@@ -91,7 +91,9 @@ def _read(flat: list[dict[str, Any]], position: int) -> tuple[TreeNode, int]:
 
 
 # Constructor arguments that are plain integers. Every other integer refers to a child.
-_PLAIN_INTEGERS = frozenset({"index", "ordinal", "precision", "scale", "numPartitions", "baseRowCount"})
+_PLAIN_INTEGERS = frozenset(
+    {"index", "ordinal", "precision", "scale", "numPartitions", "baseRowCount", "id", "loopId", "maxDepth"}
+)
 
 
 def _field(name: str, value: Any, children: list[TreeNode]) -> Any:

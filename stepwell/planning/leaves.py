@@ -23,7 +23,8 @@ from stepwell.errors import Location, UnsupportedError
 
 BOUNDARY_PREFIX = "stepwell:"
 
-_CONSTANTS = ("OneRowRelation", "Range")
+_NO_READERS = ("OneRowRelation", "Range", "UnionLoopRef")
+"""Leaves that read nothing. A UnionLoopRef stands for rows of the plan itself."""
 
 
 def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession) -> DataFrame:
@@ -47,7 +48,7 @@ def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, 
     without_columns: list[Any] = []
     for leaf in _java_leaves(optimised):
         kind = leaf.getClass().getSimpleName().rstrip("$")
-        if kind in _CONSTANTS:
+        if kind in _NO_READERS:
             continue
         if kind not in ("LogicalRDD", "LocalRelation"):
             raise _foreign(kind, view, location)

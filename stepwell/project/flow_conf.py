@@ -19,6 +19,8 @@ _DEFAULTS = {
     **FIXED_SQL,
     _ANSI: "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.cteRecursionLevelLimit": "100",
+    "spark.sql.cteRecursionRowLimit": "1000000",
     "spark.sql.readSideCharPadding": "true",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
     "spark.sql.charAsVarchar": "false",

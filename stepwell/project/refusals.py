@@ -151,11 +151,6 @@ _USER_CODE = {
 }  # fmt: skip
 _USER_CODE_TODAY = "Write it with Spark's own functions, or do it in a service between two topics."
 _SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
-_RECURSION = {"UnionLoop": "a recursive query (WITH RECURSIVE)"}
-_RECURSION_TODAY = (
-    "Write the query for a fixed depth, as a UNION ALL of one SELECT for each level; or compute the closure in a service "
-    "between two topics."
-)
 _SESSION_TODAY = (
     "Group by session_window(ts, gap) and plain columns in a view of its own, and compute the rest in a view over it."
 )
@@ -174,7 +169,6 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         (_IMPURE, _IMPURE_TODAY),
         (_SAMPLES, _IMPURE_TODAY),
         (_USER_CODE, _USER_CODE_TODAY),
-        (_RECURSION, _RECURSION_TODAY),
     ):
         names = sorted({table[kind] for kind in kinds & table.keys()})
         found += [

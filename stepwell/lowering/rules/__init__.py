@@ -20,6 +20,7 @@ from stepwell.lowering.rules import (
     limit,
     not_yet,
     project,
+    recursion,
     transparent,
     union,
     window,
@@ -56,5 +57,7 @@ RULES: Mapping[str, Rule] = {
     "RepartitionByExpression": transparent.lower,
     "RebalancePartitions": transparent.lower,
     "WindowGroupLimit": window_limit.lower,
+    "UnionLoop": recursion.lower,
+    "UnionLoopRef": recursion.lower_reference,
     **dict.fromkeys(not_yet.CONSTRUCTS, not_yet.lower),
 }

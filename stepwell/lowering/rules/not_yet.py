@@ -37,7 +37,6 @@ CONSTRUCTS: Mapping[str, tuple[str, str]] = {
     ),
     "ScriptTransformation": ("TRANSFORM with a script is not supported yet", _ELSEWHERE),
     "WithCTE": ("a CTE that is not inlined is not supported yet", "Define it as a temporary view"),
-    "UnionLoop": ("recursive queries are not supported yet", _ELSEWHERE),
     "AsOfJoin": ("AS OF joins are not supported yet", _ELSEWHERE),
     "LogicalRelation": (
         "the view reads files or a table that Stepwell does not keep up to date",

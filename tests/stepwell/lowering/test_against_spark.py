@@ -44,6 +44,49 @@ def _shown(columns: str) -> str:
     return ", ".join(f"cast({column} AS STRING) AS {column}" for column in columns.split())
 
 
+RECURSIONS = {
+    "numbers": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT n FROM r",
+    "constant numbers": "r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 20) SELECT n FROM r",
+    "paths of a graph": (
+        "r(x, y, l) AS (SELECT a, b, 0 FROM t UNION ALL SELECT r.x, t.b, l + 1 FROM r JOIN t ON r.y = t.a WHERE l < 3) SELECT x, y, l FROM r"
+    ),
+    "two tables": (
+        "r(x, y, l) AS (SELECT a, c, 0 FROM u WHERE c > 0 UNION ALL SELECT t.b, u.c, l + 1 FROM r JOIN t ON r.y = t.a JOIN u ON t.b = u.a "
+        "WHERE l < 2) SELECT x, y, count(*) AS n FROM r GROUP BY x, y"
+    ),
+    "distinct within a level": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT DISTINCT t.b, l + 1 FROM r JOIN t ON r.x = t.a WHERE l < 6) SELECT x, l FROM r"
+    ),
+    "outer join": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT coalesce(u.c, -1), l + 1 FROM r LEFT JOIN u ON r.x = u.a WHERE l < 3) "
+        "SELECT x, l FROM r"
+    ),
+    "in and not exists": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT x + 1, l + 1 FROM r WHERE x IN (SELECT a FROM u) "
+        "AND NOT EXISTS (SELECT 1 FROM t WHERE t.b = r.x AND t.s = 'x')) SELECT x, l FROM r"
+    ),
+    "a subquery that stands for a value": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT x + 1, l + 1 FROM r WHERE x < (SELECT max(c) FROM u)) SELECT x, l FROM r"
+    ),
+    "two queries of each level": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL (SELECT x + 1, l + 1 FROM r WHERE l < 3 "
+        "UNION ALL SELECT u.c, l + 1 FROM r JOIN u ON r.x = u.a WHERE l < 2)) SELECT x, l FROM r"
+    ),
+    "lists of elements": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT explode(array(x + 1, u.c)), l + 1 FROM r JOIN u ON r.x = u.a WHERE l < 3) "
+        "SELECT x, l FROM r"
+    ),
+    "of a recursion": (
+        "r(n) AS (SELECT b FROM t WHERE b < 4 UNION ALL SELECT n + 1 FROM r WHERE n < 4), q(m) AS (SELECT DISTINCT n FROM r "
+        "UNION ALL SELECT m + r.n FROM q JOIN r ON q.m = r.n WHERE m BETWEEN 1 AND 4) SELECT m FROM q"
+    ),
+    "joined with itself outside": (
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT t.b, l + 1 FROM r JOIN t ON r.x = t.a WHERE l < 2) "
+        "SELECT p.x, q.l FROM r AS p JOIN r AS q ON p.x = q.x AND p.l = q.l - 1"
+    ),
+    "as a value": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT a, (SELECT sum(n) FROM r) AS v FROM u",
+}
+
 QUERIES: dict[str, Query] = {
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
     "texts as CHAR and VARCHAR store them": lambda spark: fitted(
@@ -84,6 +127,7 @@ QUERIES: dict[str, Query] = {
             ("lists", "x", f"SELECT explode(x) AS x FROM (SELECT collect_list({_MONTHS}) AS x FROM t GROUP BY a)"),
         )
     },
+    **{f"recursion: {name}": f"WITH RECURSIVE {query}" for name, query in RECURSIONS.items()},
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
     "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
     "no groups": "SELECT count(*) AS n, sum(b) AS total, min(s) AS low FROM t WHERE a > 1000",

@@ -1,0 +1,246 @@
+"""Recursion (WITH RECURSIVE): rows of level 0, and what a query makes of the rows of each level for the next one, until a level has no row.
+
+Level l+1 is made of level l, so one could keep a circuit for each level. Instead every row carries its level as a column, and the body is one
+circuit over the rows of all levels. Let R be all rows with their levels, A the rows of level 0, B the other inputs, and Q the body, which passes
+levels on:
+
+    R = A at level 0  +  Q(R, B) one level up
+
+A step changes A and B. The body is an incremental circuit, so it is run with these changes first, which gives what they change in all levels
+at once. Its output, one level up, is a change of R, with which the body runs again, until nothing changes any more. After round k the
+levels up to k are what they are in the end, so there are at most as many rounds as levels.
+
+Why the operators of the body may meet what R is between two rounds: it is always A + Q(an earlier R, B) one level up, which is a
+multiset if the earlier R is one. So no weight is ever negative, and each operator sees the changes of a table.
+
+The rows of a round would have to be exchanged if the body ran on several workers. So the recursion runs on one, which owns slot 0. The rows of B
+are stored once, for all levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Int64s
+from engine.errors import DataError
+from engine.model.circuit import (
+    Deduplicate,
+    Distinct,
+    Generate,
+    Join,
+    Map,
+    Node,
+    OuterJoin,
+    Recursion,
+    Replicate,
+    ScalarMap,
+    SemiJoin,
+    Source,
+    Union,
+)
+from engine.operators.arrangement import Key, on_one_worker
+from engine.operators.base import TRACES_MAX, StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.operators.distinct import DEDUPLICATE, DISTINCT
+from engine.operators.generate import GENERATE
+from engine.operators.join import JOIN
+from engine.operators.linear import MAP, REPLICATE, UNION
+from engine.operators.outer_join import OUTER_JOIN
+from engine.operators.scalar import SCALAR_MAP
+from engine.operators.semi_join import SEMI_JOIN
+from engine.rows import zset
+from engine.state.trace import as_rows, as_zset
+
+COUNTS = 0  # the trace with the number of rows of each level
+BODY_TRACES_FIRST = 1  # the traces from here on are those of the body's nodes, in their order
+BODY_TRACES_MAX = TRACES_MAX - BODY_TRACES_FIRST
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A kind of node that a body may have, and the number of its traces."""
+
+    operator: Operator[Any]
+    traces: int
+
+
+_PARTS: Mapping[type, _Part] = {
+    Map: _Part(MAP, 0),
+    Union: _Part(UNION, 0),
+    Replicate: _Part(REPLICATE, 0),
+    Generate: _Part(GENERATE, 0),
+    ScalarMap: _Part(SCALAR_MAP, 1),
+    Distinct: _Part(DISTINCT, 1),
+    Deduplicate: _Part(DEDUPLICATE, 1),
+    Join: _Part(JOIN, 2),
+    OuterJoin: _Part(OUTER_JOIN, 2),
+    SemiJoin: _Part(SEMI_JOIN, 3),
+}
+
+
+def foreign_nodes(body: Sequence[Node]) -> list[str]:
+    """The kinds of nodes that the body of a recursion cannot have."""
+    return sorted({node.kind for node in body if not isinstance(node, Source) and type(node) not in _PARTS})
+
+
+def traces_of(body: Sequence[Node]) -> int:
+    return sum(_PARTS[type(node)].traces for node in body if not isinstance(node, Source))
+
+
+class RecursionLimit(DataError):
+    """A recursion has more levels or more rows than it may have. Spark fails too."""
+
+    @classmethod
+    def of_levels(cls, levels_max: int) -> RecursionLimit:
+        return cls(
+            f"[RECURSION_LEVEL_LIMIT_EXCEEDED] Recursion level limit {levels_max} reached but query has not exhausted.",
+            "Bound the depth in the recursive part (WHERE level < n), or allow more: WITH RECURSIVE name MAX RECURSION LEVEL n AS (...).",
+        )
+
+    @classmethod
+    def of_rows(cls, rows_max: int) -> RecursionLimit:
+        return cls(
+            f"[RECURSION_ROW_LIMIT_EXCEEDED] Recursion row limit {rows_max} reached but query has not exhausted.",
+            "Take fewer rows into the recursion, or bound its depth.",
+        )
+
+
+def step_recursion(node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """Raises RecursionLimit."""
+    if not context.owns_keyless:
+        return zset.empty(node.types)
+    anchor, *others = inputs
+    body = _Body(node, context)
+    if not anchor.num_rows and not any(body.tells_a_change(place, other) for place, other in enumerate(others)):
+        return zset.empty(node.types)
+    counts = _Counts(node, context)
+    change = zset.consolidate(_with_levels(anchor, np.zeros(anchor.num_rows, np.int64)))
+    whole = [change]
+    for final in range(node.levels_max + 1):
+        counts.add(change)
+        counts.check_rows(final)
+        made = body.run([_below(change, node.levels_max), *others])
+        others = [body.after_first_round(place, other) for place, other in enumerate(others)]
+        change = _one_level_up(zset.consolidate(made))
+        if not change.num_rows:
+            break
+        whole.append(change)
+    assert not change.num_rows, "a round changed a level that was final"
+    counts.check_levels()
+    counts.save(context)
+    return zset.consolidate(zset.project(zset.add(whole), range(len(node.types))))
+
+
+def _with_levels(rows: pa.Table, levels: Int64s) -> pa.Table:
+    return zset.build([*zset.rows_of(rows), pa.array(levels)], zset.weights_of(rows))
+
+
+def _levels_of(rows: pa.Table) -> Int64s:
+    """The last column before the weight."""
+    levels: Int64s = zset.rows_of(rows)[-1].to_numpy()
+    return levels
+
+
+def _one_level_up(rows: pa.Table) -> pa.Table:
+    return zset.build([*zset.rows_of(rows)[:-1], pa.array(_levels_of(rows) + 1)], zset.weights_of(rows))
+
+
+def _below(rows: pa.Table, level: int) -> pa.Table:
+    return rows.filter(pa.array(_levels_of(rows) < level))
+
+
+class _Counts:
+    """The number of rows of each level. `stored`: before the step; `now`: with the changes that were added."""
+
+    def __init__(self, node: Recursion, context: StepContext) -> None:
+        self._node = node
+        self._trace = context.trace(COUNTS, (pa.int64(),), ())
+        self._stored = np.zeros(node.levels_max + 1, np.int64)
+        stored = as_zset(self._trace.scan())
+        np.add.at(self._stored, _levels_of(stored), zset.weights_of(stored))
+        self._now = self._stored.copy()
+
+    def add(self, change: pa.Table) -> None:
+        np.add.at(self._now, _levels_of(change), zset.weights_of(change))
+
+    def check_rows(self, final: int) -> None:
+        """Raises RecursionLimit if the levels up to `final`, which no later round changes, have too many rows. So a recursion that multiplies
+        its rows ends before they fill the memory."""
+        if int(self._now[: final + 1].sum()) >= self._node.rows_max:
+            raise RecursionLimit.of_rows(self._node.rows_max)
+
+    def check_levels(self) -> None:
+        if self._now[-1]:
+            raise RecursionLimit.of_levels(self._node.levels_max)
+
+    def save(self, context: StepContext) -> None:
+        delta = self._now - self._stored
+        moved = np.flatnonzero(delta)
+        if len(moved):
+            rows = zset.build([pa.array(moved.astype(np.int64))], delta[moved])
+            self._trace.append(as_rows(rows), context.key(0, ()).hashes(rows))
+
+
+class _Body:
+    """The body's operators in one step. They run once in each round."""
+
+    def __init__(self, node: Recursion, context: StepContext) -> None:
+        self._nodes = node.body
+        self._sources = len(node.inputs)
+        self._values = {place - 1 for part in node.body if isinstance(part, ScalarMap) for place in part.inputs[1:]}
+        self._contexts: dict[int, StepContext] = {}
+        only_grows = [all(context.append_only)] * self._sources
+        first = BODY_TRACES_FIRST
+        for index in range(self._sources, len(node.body)):
+            part = node.body[index]
+            kind = _PARTS[type(part)]
+            grow = tuple(only_grows[i] for i in part.inputs)
+            only_grows.append(all(grow) and kind.operator.retraction(part) is None)
+            places: tuple[Key | None, ...] = ((),) * len(part.inputs)
+            self._contexts[index] = replace(context, append_only=grow, places=places, first_slot=first)
+            first += kind.traces
+
+    def run(self, changes: Sequence[pa.Table]) -> pa.Table:
+        """The change of the body's output. `changes`: of the rows with levels, then of the other inputs."""
+        made = list(changes)
+        for index in range(self._sources, len(self._nodes)):
+            part = self._nodes[index]
+            result = _PARTS[type(part)].operator.step(part, [made[i] for i in part.inputs], self._contexts[index])  # type: ignore[misc]
+            made.append(result.cast(zset.schema_of(part.types)))
+        return made[-1]
+
+    def tells_a_change(self, place: int, rows: pa.Table) -> bool:
+        """Whether the step changes an input besides the first. A value is told in every step, and twice if it has changed."""
+        return rows.num_rows > (1 if place in self._values else 0)
+
+    def after_first_round(self, place: int, rows: pa.Table) -> pa.Table:
+        """What an input has in later rounds: no change. A value is told again, as the one after the step."""
+        return rows.filter(rows.column(rows.num_columns - 2)) if place in self._values else rows.slice(0, 0)
+
+
+def _retraction(node: Recursion) -> str | None:
+    reasons = (_PARTS[type(part)].operator.retraction(part) for part in node.body[len(node.inputs) :])
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+RECURSION = Operator(
+    node=Recursion,
+    step=step_recursion,
+    arrange=lambda node, inputs: on_one_worker(inputs),
+    retraction=_retraction,
+    keeps=lambda node, append_only: (
+        "what the joins of the recursive part keep, for all levels, and the number of rows of each level"
+    ),
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    outputs_without_input=lambda node: False,
+    text=lambda node: (
+        f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"
+    ),
+    user_name=lambda node: None,
+)
