@@ -216,7 +216,7 @@ class _Body:
 
     def tells_a_change(self, place: int, rows: pa.Table) -> bool:
         """Whether the step changes an input besides the first. A value is told in every step, and twice if it has changed."""
-        return rows.num_rows > (1 if place in self._values else 0)
+        return bool(rows.num_rows > (1 if place in self._values else 0))
 
     def after_first_round(self, place: int, rows: pa.Table) -> pa.Table:
         """What an input has in later rounds: no change. A value is told again, as the one after the step."""

@@ -33,6 +33,7 @@ from engine.model.circuit import (
     OuterJoin,
     Output,
     PartialAggregate,
+    Recursion,
     Replicate,
     ScalarMap,
     ScalarValue,
@@ -61,6 +62,7 @@ PARTITIONS = {
     "often": 1, "counted": 2, "turned": 1, "three": 1, "between": 2, "common": 1,
     "whole": 1,
     "elements": 1, "places": 2, "sessions": 1, "visits": 2,
+    "reached": 2, "steps": 1,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -119,6 +121,7 @@ def every_kind() -> Circuit:
     _values_of_subqueries(make, left, log)
     _generated(make, left, log)
     _sessions(make, left, log)
+    _recursions(make, left, log)
     return Circuit(tuple(make.nodes))
 
 
@@ -267,6 +270,23 @@ def _sessions(make: _Nodes, left: int, log: int) -> None:
         seconds = tuple(Expression(f"epoch_us(struct_extract(c1, '{end}'))", LONG) for end in ("start", "end"))
         plain = make.add(Map((merged,), (TEXT, LONG, LONG), None, (column(0, TEXT), *seconds)))
         make.view(plain, name, ("word", "start", "end"), "changelog")
+
+
+def _recursions(make: _Nodes, left: int, log: int) -> None:
+    """Rows, and twice the words of the ids that follow theirs; over rows that only grow, and rows that retract."""
+    leveled = (*TYPES, LONG)
+    joined = Join((0, 1), (*leveled, *TYPES), (0,), (0,), (False,))
+    following = (Expression("c3 + 1", LONG), column(4, TEXT), column(2, LONG))
+    upper = Map((2,), leveled, Expression("c2 < 2", pa.bool_()), following)
+    body = (
+        Source((), leveled, "rows of a level", retracts=True),
+        Source((), TYPES, "input 1", retracts=True),
+        joined,
+        upper,
+    )
+    for below, name in ((left, "reached"), (log, "steps")):
+        rows = make.add(Recursion((below, below), TYPES, body, 10, 100_000))
+        make.view(rows, name, ("id", "word"), "append" if name == "reached" else "changelog")
 
 
 @dataclass(frozen=True)

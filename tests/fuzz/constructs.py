@@ -20,6 +20,7 @@ from tests.fuzz.terms import (
     Lateral,
     Named,
     Query,
+    Recursive,
     Rows,
     Select,
     SetOperation,
@@ -362,6 +363,26 @@ def three_joined(m: Maker) -> Made:
     return m.made(m.items(every), Joined(source, third, "INNER", (on,)), where=m.where(every, 0.2))
 
 
+def recursion(m: Maker) -> Made:
+    """Rows that are joined with a table again and again."""
+    left, scope, _ = m.read()
+    alias = m.name("r")
+    first = [(Item(expr, m.name("k")), column) for expr, column in m.columns_of(scope)[:3]]
+    own = [Column(f"{alias}.{item.name}", column.type, loose=column.loose) for item, column in first]
+    table, other, _ = m.read()
+    on = equality(m, own, other) or m.expr.compare([*own, *other], 0)
+    following: list[Expr] = []
+    for column in own:
+        alike = [c for c in other if c.type == column.type and not c.loose and not column.loose]
+        chosen = m.chance.choice(alike) if alike and m.maybe(0.7) else column
+        following.append(Expr(chosen.sql, chosen.type))
+    level = m.name("l")
+    query = Select((*(item for item, _ in first), Item(Expr("0", "int"), level)), left)
+    names = (*(item.name for item, _ in first), level)
+    source = Recursive(query, table, (on,), tuple(following), names, m.chance.choice((1, 2)), alias)
+    return m.made(m.items([*own, Column(f"{alias}.{level}", "int")]), source)
+
+
 def with_values(m: Maker) -> Made:
     """A join with rows that are written in the query."""
     left, scope, _ = m.read()
@@ -562,6 +583,7 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "self-join": self_join,
     "sums over a join": sums_over_join,
     "three tables": three_joined,
+    "recursion": recursion,
     "values": with_values,
     "constant rows": constant,
     "union all": _set_operation("UNION ALL"),

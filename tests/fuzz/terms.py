@@ -104,6 +104,29 @@ class Lateral:
 
 
 @dataclass(frozen=True)
+class Recursive:
+    """A recursion in FROM: the rows of `first`, whose last column is the level, and at each further level `items` of those rows joined with
+    `table`."""
+
+    first: Query
+    table: Any
+    on: tuple[Expr, ...]
+    items: tuple[Expr, ...]
+    names: tuple[str, ...]
+    levels: int
+    alias: str
+
+    @property
+    def sql(self) -> str:
+        items = ", ".join(item.sql for item in self.items)
+        level = f"{self.alias}.{self.names[-1]}"
+        joined = f"{self.alias} JOIN {self.table.sql} ON {conjunction(self.on)}"
+        following = f"SELECT {items}, {level} + 1 FROM {joined} WHERE {level} < {self.levels}"
+        whole = f"{self.alias}({', '.join(self.names)}) AS ({self.first.sql} UNION ALL {following})"
+        return f"(WITH RECURSIVE {whole} SELECT * FROM {self.alias}) {self.alias}"
+
+
+@dataclass(frozen=True)
 class Select(Query):
     """`group`: None without GROUP BY; empty for one group of everything. `shape`: ROLLUP or CUBE. `tail`: ORDER BY and LIMIT."""
 

@@ -14,6 +14,7 @@ from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
+from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
@@ -37,6 +38,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *STORAGE,
     *TOP_K_BREAKAGES,
     *TYPES,
+    *RECURSIONS,
     *WINDOWS,
     *COMBINATIONS,
 )

@@ -8,8 +8,8 @@ The recursive part is written again with one more column, the level, which every
 lowered like any other plan, over a Source that stands for the rows of a level. The circuit nodes that depend on this Source become the body. All
 others that the body reads are inputs of the Recursion, so they are computed outside and once.
 
-Spark allows the reference where the rows made are a sum over the rows read, and nowhere else: not in aggregates, windows and the optional side of
-an outer join.
+Spark allows the reference where the rows made are a sum over the rows read, and nowhere else: not in aggregates, windows or the optional side
+of an outer join.
 """
 
 from __future__ import annotations

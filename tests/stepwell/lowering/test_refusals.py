@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from base.fault import ExitCode, exit_code_of
-from engine.model.circuit import Aggregate, Deduplicate
+from engine.model.circuit import Aggregate, Deduplicate, Recursion
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
@@ -80,10 +80,32 @@ def test_all_that_cannot_be_replayed_in_a_view_is_found_at_once(spark: SparkSess
     assert [error.message.split("()")[0] for error in raised.value.errors] == ["rand", "uuid"]
 
 
-def test_a_recursive_query_is_called_so(spark: SparkSession) -> None:
-    query = "WITH RECURSIVE r(n) AS (SELECT a FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r"
-    with pytest.raises(UnsupportedError, match="a recursive query"):
-        Workbench(spark).tables("t").view("v", query)
+RECURSIVE = {
+    "SELECT a, b FROM t UNION ALL SELECT p.x, q.y FROM r AS p JOIN r AS q ON p.y = q.x": "a join of the recursive name with itself",
+    "SELECT a, b FROM t UNION ALL SELECT a, b FROM t WHERE EXISTS (SELECT 1 FROM r WHERE r.y = t.a)": "on this side of a LeftSemi join",
+    "SELECT a, b FROM t UNION ALL (SELECT x, y + 1 FROM r WHERE y < 3 UNION ALL SELECT a, c FROM u)": "would never end",
+    "SELECT a, b FROM t UNION ALL SELECT x, y + 1 FROM r JOIN t ON x = t.a JOIN u ON y = u.a JOIN g ON x = gid "
+    "JOIN u AS v ON y = v.c": "more than three tables",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", RECURSIVE)
+def test_a_recursion_of_another_form_is_refused(spark: SparkSession, query: str) -> None:
+    bench = Workbench(spark).tables("t", "u").source("g", "gid bigint, s string")
+    bench.view("v", f"WITH RECURSIVE r(x, y) AS ({query}) SELECT x, y FROM r")
+    with pytest.raises(UnsupportedError, match=RECURSIVE[query]):
+        lower(bench.project())
+
+
+def test_a_recursion_is_on_one_worker_and_says_so(spark: SparkSession) -> None:
+    bench = Workbench(spark).tables("t")
+    bench.view(
+        "v",
+        "WITH RECURSIVE r(n) MAX RECURSION LEVEL 7 AS (SELECT a FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+    )
+    lowered = survey(bench.project())
+    assert any("WITH RECURSIVE: all rows" in note for note in lowered.notes["v"])
+    assert [node.levels_max for node in lowered.circuit.nodes if isinstance(node, Recursion)] == [7]
 
 
 @pytest.mark.parametrize("distincts", [(), ("a", "b")])
