@@ -23,13 +23,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, YearMonthIntervalType
 
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import active, load_definitions, quiet_spark
 from stepwell.project.elements import Definitions, SqlQuery
 from stepwell.project.kafka_reader import KafkaRead, kafka_reads
 from stepwell.project.tables import SourceSpec
+from stepwell.project.text_types import declared_as, fitted
 
 RELATIVE_ERROR_MAX = 1e-12
 """The allowed difference between Spark's sum of doubles, which is rounded at every addition, and ours, which is rounded once."""
@@ -73,7 +74,7 @@ def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicM
                 if source.format == "record":  # the definitions read it by themselves
                     continue
                 (topic,) = source.topics
-                table = source_table(spark, source, inputs.get(topic, ()))
+                table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
                 # Many views read it, so it is computed once.
                 table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
             return _views(spark, resolved, definitions)
@@ -85,6 +86,8 @@ def _views(spark: SparkSession, resolved: ResolvedProject, definitions: Definiti
     for view in resolved.views:
         waiting = _show_temporary_views(spark, definitions, waiting)
         parts = [flow.query(spark).select(*view.schema.names) for flow in definitions.flows_of(view.name)]
+        if view.kind != "sink":
+            parts = [_as_stored(part, view.schema) for part in parts]
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.unionAll(part)
@@ -92,6 +95,12 @@ def _views(spark: SparkSession, resolved: ResolvedProject, definitions: Definiti
         if view.kind != "sink":
             answers[view.name].createOrReplaceTempView(view.name)
     return answers
+
+
+def _as_stored(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The rows as a table stores them: Spark pads and checks what it writes into CHAR and VARCHAR columns."""
+    declared = {field.name: type_ for field in schema.fields if (type_ := declared_as(field))}
+    return fitted(frame, declared) if declared else frame
 
 
 def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting: list[str]) -> list[str]:
@@ -327,7 +336,14 @@ def _bag(frame: DataFrame) -> dict[str, list[Inexact]]:
     types = [f.dataType.typeName() for f in frame.schema.fields]
     inexact = [i for i, name in enumerate(types) if name in ("double", "float")]
     bag: defaultdict[str, list[Inexact]] = defaultdict(list)
-    for row in frame.collect():
+    # PySpark cannot collect year-month intervals.
+    texts = (
+        F.col(f"`{f.name}`").cast("string").alias(f.name)
+        if isinstance(f.dataType, YearMonthIntervalType)
+        else f"`{f.name}`"
+        for f in frame.schema.fields
+    )
+    for row in frame.select(*texts).collect():
         exact = repr(tuple(value for i, value in enumerate(row) if i not in inexact))
         bag[exact].append(tuple(row[i] for i in inexact))
     return {exact: sorted(rows, key=_order) for exact, rows in bag.items()}

@@ -401,6 +401,8 @@ class _Query:
 
     def fitted(self, declared: Mapping[str, str], flow: FlowDefinition) -> _Query:
         """The query with the texts of its columns as the view's CHAR(n) and VARCHAR(n) store them. `declared`: these columns and their types."""
+        if not declared:
+            return self
         names = {name.lower(): name for name in self.schema.names}
         mine = {field.name.lower(): declared_as(field) for field in self.schema.fields}
         is_sure = "Union" not in self.analysed.toJSON()  # a UNION says of its rows what the first of its queries says

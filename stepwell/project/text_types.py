@@ -63,7 +63,8 @@ def fitted(frame: DataFrame, declared: Mapping[str, str]) -> DataFrame:
         attribute = output.apply(position)
         if name in declared:
             attribute = utilities.stringLengthCheck(attribute, parser.parseDataType(declared[name]))
-        columns.append(Column(expressions.column(attribute)).alias(name))
+        column = Column(expressions.column(attribute))
+        columns.append(column.alias(name, metadata={DECLARED_KEY: declared[name]}) if name in declared else column)
     return frame.select(*columns)
 
 

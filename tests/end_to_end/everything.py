@@ -24,7 +24,7 @@ CREATE STREAMING TABLE customers (customer STRING, name STRING, level INT)
   USING kafka TBLPROPERTIES ('subscribe' = '@customers', 'mode' = 'upsert', 'key' = 'customer');
 CREATE STREAMING TABLE stock (sku STRING, held INT, price DOUBLE)
   USING kafka TBLPROPERTIES ('subscribe' = '@stock', 'mode' = 'changelog', 'key' = 'sku');
-CREATE STREAMING TABLE depots (sku STRING, depot STRING)
+CREATE STREAMING TABLE depots (sku STRING, depot CHAR(8))
   USING kafka TBLPROPERTIES ('subscribe' = '@depots', 'mode' = 'changelog', 'key' = 'sku');
 CREATE STREAMING TABLE moves (customer STRING, sku STRING, n INT)
   USING kafka TBLPROPERTIES ('subscribe' = '@moves', 'mode' = 'changelog');
@@ -74,6 +74,12 @@ CREATE MATERIALIZED VIEW placed_last TBLPROPERTIES ('topic' = '@placed_last', 'm
   SELECT id, customer, row_number() OVER (PARTITION BY customer ORDER BY placed DESC, id) AS place,
     sum(weight) OVER (PARTITION BY customer ORDER BY placed, id ROWS 2 PRECEDING) AS recent, count(*) OVER (PARTITION BY sku) AS of_sku
   FROM orders;
+CREATE MATERIALIZED VIEW followed (first CHAR(3), last VARCHAR(5), age INTERVAL YEAR TO MONTH, depth INT)
+  TBLPROPERTIES ('topic' = '@followed', 'mode' = 'changelog') AS
+  WITH RECURSIVE chain(first, last, level, depth) AS (
+    SELECT customer, customer, level, 0 FROM customers UNION ALL
+    SELECT chain.first, c.customer, c.level, depth + 1 FROM chain JOIN customers c ON c.level > chain.level WHERE depth < 2
+  ) SELECT first, last, make_ym_interval(level, depth) AS age, depth FROM chain;
 CREATE MATERIALIZED VIEW dear TBLPROPERTIES ('topic' = '@dear', 'mode' = 'upsert', 'key' = 'id') AS
   SELECT id, amount - (SELECT avg(n) FROM moves) AS more FROM orders
   WHERE amount > (SELECT avg(amount) FROM orders) AND NOT EXISTS (SELECT 1 FROM stock WHERE held > 1000000);

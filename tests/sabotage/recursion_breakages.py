@@ -26,7 +26,6 @@ RECURSIONS = (
         "the batch answer",
         (Edit(RECURSION, "if place in self._values else rows.slice(0, 0)", "if place in self._values else rows"),),
         (f"{TEST_RECURSION}::test_a_step_changes_what_the_levels_change",),
-        tells="RECURSION_|Retracted|weight",
     ),
     Breakage(
         "recursion-forgets-what-was-made",
