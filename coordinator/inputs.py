@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import structlog
 
+from coordinator.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.positions import depends_on_the_start, starting_positions
 from coordinator.specification import PipelineSpec
 from coordinator.start import check_topics
@@ -92,8 +93,10 @@ class Inputs:
         self._monotonic = spec.kafka.outside.monotonic
         self._identities = identities
         self._announced = False  # whether a division of this run names the topics as they are now
+        self._table_ends = ends_of_tables(spec, log)
+        self._table_limits = limits_of_tables(spec.limits)
         self._starts = self._find_starts(log.positions)
-        self._until = topics.end_offsets_of(sorted(self._starts)) if available_now else None
+        self._until = self._ends_of(sorted(self._starts)) if available_now else None
         self._growth_checked_at = self._monotonic()
 
     @property
@@ -105,7 +108,7 @@ class Inputs:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
         self._check_for_growth_if_due(log)
         positions = positions_after(self._starts, log.positions)
-        return divide(step, positions, self._ends_now(positions), self._spec.limits)
+        return self._divide(step, positions, self._ends_now(positions))
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but step 0 gets a division without input if the circuit has output before any input, or if the log has to remember where
@@ -128,7 +131,7 @@ class Inputs:
         positions = positions_after(self._starts, log.positions)
         ends = self._ends_now(positions)
         for later in undivided:
-            division = divide(later, positions, ends, self._spec.limits)
+            division = self._divide(later, positions, ends)
             if division is None or division.rows < whole:
                 break
             chosen.append(division)
@@ -158,12 +161,25 @@ class Inputs:
         check_topics(self._spec, facts, {identity.topic: identity for identity in self._identities})
         return facts
 
+    def _divide(
+        self, step: int, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> Division | None:
+        """Batch tables first, and nothing beside them: what is computed of a topic then has its dimensions from the first message on."""
+        if any(positions[place] < end for place, end in self._table_ends.items()):
+            of_tables = {place: self._table_ends.get(place, at) for place, at in positions.items()}
+            return divide(step, positions, of_tables, self._table_limits)
+        return divide(step, positions, ends, self._spec.limits)
+
+    def _ends_of(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offsets; of a batch table, where its load has ended."""
+        return {**self._topics.end_offsets_of(places), **self._table_ends}
+
     def _ends_now(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag."""
         if self._until is not None:
             ends = ends_until(self._until, positions)
         else:
-            ends = self._topics.end_offsets_of(sorted(positions))
+            ends = self._ends_of(sorted(positions))
         self._board.update(lag={str(place): ends[place] - positions[place] for place in ends})
         return ends
 

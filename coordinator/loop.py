@@ -23,6 +23,7 @@ from typing import assert_never
 import structlog
 
 from base.term import Term
+from coordinator.batch_tables import TableRows, load_tables
 from coordinator.change import Bury, Change, Cut, LogChange, Staff
 from coordinator.changing import Changing
 from coordinator.checkpointing import Checkpointing
@@ -71,7 +72,16 @@ LOOK_SECONDS = 0.01
 class Pipeline:
     """One run of a pipeline. `run` returns after a stop, at a checkpoint, or raises the exception that ended the run."""
 
-    def __init__(self, spec: PipelineSpec, cluster: Cluster, requests: Requests, board: StatusBoard) -> None:
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        cluster: Cluster,
+        requests: Requests,
+        board: StatusBoard,
+        table_rows: TableRows | None = None,
+    ) -> None:
+        """`table_rows` reads the batch tables that the log does not have yet; a pipeline without tables needs none."""
+        self._table_rows = table_rows
         self._spec, self._cluster, self._requests, self._board = spec, cluster, requests, board
         self._outside = spec.kafka.outside
         self._topics = Topics(spec.kafka)
@@ -113,7 +123,8 @@ class Pipeline:
         try:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
-            spec = with_matching_topics(self._spec, self._topics, self._writer.state.topics)
+            spec = load_tables(self._spec, self._writer, self._topics, self._table_rows)
+            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
             setup, identities = prepare(spec, self._writer, self._topics, log_facts.topic_id)
             inputs = Inputs(
                 spec, self._topics, self._board, identities, self._writer.state, available_now=available_now

@@ -25,7 +25,9 @@ def with_matching_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str,
         return spec
     names = topics.names()
     own = {output.topic for output in spec.outputs} | set(spec.dead_letter_topics.values())
-    inputs = tuple(_with_topics(source, names, own, spec.log_topic, known) for source in spec.inputs)
+    not_read = {spec.log_topic, *spec.table_topics}
+    read = known.keys() - not_read
+    inputs = tuple(_with_topics(source, names - not_read, own, read) for source in spec.inputs)
     _refuse_other_starts(inputs)
     return replace(spec, inputs=inputs)
 
@@ -45,14 +47,12 @@ def _refuse_other_starts(inputs: Iterable[InputTopic]) -> None:
                 )
 
 
-def _with_topics(
-    source: InputTopic, names: set[str], own: set[str], log_topic: str, known: Mapping[str, TopicIdentity]
-) -> InputTopic:
+def _with_topics(source: InputTopic, names: Iterable[str], own: set[str], known: Iterable[str]) -> InputTopic:
     pattern = source.table.pattern
     if pattern is None:
         return source
     matches = re.compile(pattern).fullmatch
-    found = sorted(name for name in names if matches(name) and name != log_topic)
+    found = sorted(name for name in names if matches(name))
     for name in filter(own.__contains__, found):
         raise TopicChanged(
             f"{source.table.handle}: the pattern {pattern} matches topic {name}, which this pipeline writes.",

@@ -12,6 +12,7 @@ from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.formats import TableFormat
 from io_kafka.step_log.division import Limits
 from storage.host_folder import StatePlace
 
@@ -19,6 +20,11 @@ from storage.host_folder import StatePlace
 def log_topic_of(pipeline: str) -> str:
     """The step log's topic. It follows from the pipeline's name alone, so every command can find it."""
     return f"stepwell.{pipeline}.steps"
+
+
+def table_topic_of(pipeline: str, digest: str) -> str:
+    """The topic through which the rows of a batch table go. `digest` stands for what is read."""
+    return f"stepwell.{pipeline}.table.{digest}"
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,11 @@ class InputTopic:
     starting_offsets: str
     on_error: OnError
     dead_letter_topic: str | None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a batch table, whose topic this pipeline writes itself."""
+        return isinstance(self.table.format, TableFormat)
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,11 @@ class PipelineSpec:
     def input_topics(self) -> tuple[str, ...]:
         """The input topics, each once, in order."""
         return tuple(sorted({topic for source in self.inputs for topic in source.table.topics}))
+
+    @property
+    def table_topics(self) -> frozenset[str]:
+        """The input topics of batch tables, which this pipeline writes itself."""
+        return frozenset(topic for source in self.inputs if source.is_table for topic in source.table.topics)
 
     @property
     def on_error(self) -> dict[str, OnError]:

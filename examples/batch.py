@@ -70,7 +70,7 @@ def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicM
         spark = definitions.spark
         with active(spark), _streams_as_tables():
             for source in resolved.sources:
-                if source.format == "record":  # the definitions read it by themselves
+                if source.format != "json":  # the definitions read it by themselves
                     continue
                 (topic,) = source.topics
                 table = source_table(spark, source, inputs.get(topic, ()))

@@ -21,7 +21,8 @@ from engine.model.circuit import Circuit, Source
 from engine.model.placement import Placement
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
-from io_kafka.formats import Decoded, RecordFormat, Records, SourceFormat, decode
+from io_kafka.formats import Decoded, RecordFormat, Records, SourceFormat, TableFormat, decode
+from io_kafka.formats.batches import NotRows, rows_in
 from io_kafka.formats.records import TimestampBeyondRange, column_of, rows_of
 from io_kafka.offsets import OffsetRange, TopicPartition
 
@@ -33,7 +34,7 @@ class SourceTable:
 
     handle: str
     topics: tuple[str, ...]
-    format: SourceFormat | RecordFormat
+    format: SourceFormat | RecordFormat | TableFormat
     partitions: frozenset[TopicPartition] | None = None
     pattern: str | None = None
 
@@ -42,6 +43,8 @@ class SourceTable:
         """Which columns of io_kafka/formats/records.py it has."""
         if isinstance(self.format, RecordFormat):
             return tuple(self.format.schema.names)
+        if isinstance(self.format, TableFormat):
+            return ()
         return tuple(name for _, name in self.format.metadata)
 
     def reads(self, place: TopicPartition) -> bool:
@@ -143,9 +146,16 @@ def _decoded(
     try:
         if isinstance(table.format, RecordFormat):
             return rows_of(table.format, messages)
+        if isinstance(table.format, TableFormat):
+            return rows_in(table.format, messages)
         metadata = {name: column_of(messages, name) for _, name in table.format.metadata}
     except TimestampBeyondRange as fault:
         what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
+        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
+            owner=f"source {table.handle}", place=fault.place, step=step
+        ) from None
+    except NotRows as fault:
+        what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table anew."
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
             owner=f"source {table.handle}", place=fault.place, step=step
         ) from None

@@ -25,11 +25,14 @@ from io_kafka.step_log.output_progress import Decision, decide
 from io_kafka.step_log.records import (
     DivisionRecord,
     InputChecksum,
+    InputRange,
     OutputPart,
     PartitionOffset,
     Record,
     StepRecord,
+    TableRecord,
     TakenBack,
+    TopicIdentity,
 )
 from io_kafka.step_log.state import StepLogState
 
@@ -40,6 +43,7 @@ __all__ = [
     "OutcomeUnknown",
     "PipelineWriter",
     "StepOutput",
+    "TablePart",
     "WriteRefused",
     "WriterLimits",
 ]
@@ -60,6 +64,16 @@ class StepOutput:
     topic: str
     partitions: int
     messages: pa.Table
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """A part of a load of a batch table. `messages`: by partition. `ends`: of the parts before it, by partition. `rows`: of all parts up to
+    this one."""
+
+    messages: Mapping[int, Sequence[bytes]]
+    ends: Mapping[int, int]
+    rows: int
 
 
 class PipelineWriter:
@@ -153,6 +167,31 @@ class PipelineWriter:
             return [TakenBack(epoch=self.epoch, generation=generation, ends=ends)]
 
         self._log.transact(OUTPUT_POINTS, f"tombstones for {output.topic}", send)
+
+    def write_table(
+        self, handle: str, topic: TopicIdentity, starts: Mapping[int, int], part: TablePart, *, is_whole: bool
+    ) -> TableRecord:
+        """Commits messages of a batch table, and the record of what the load that began at `starts` has written so far. `starts`: by
+        partition."""
+
+        def send(transaction: OpenTransaction) -> list[Record]:
+            for number, values in sorted(part.messages.items()):
+                where = TopicPartition(topic.topic, number)
+                transaction.produce(where, ((None, value) for value in values), len(values), {})
+            transaction.flush()
+            written = {**part.ends, **{where.partition: end for where, end in transaction.ends.items()}}
+            ranges = tuple(
+                InputRange(topic=topic.topic, partition=number, start=start, end=written.get(number, start))
+                for number, start in sorted(starts.items())
+            )
+            return [
+                TableRecord(
+                    epoch=self.epoch, handle=handle, topic=topic, ranges=ranges, rows=part.rows, is_whole=is_whole
+                )
+            ]
+
+        self._log.transact(OUTPUT_POINTS, f"rows of {handle}", send)
+        return self.state.tables[handle]
 
     def _produce_output(self, transaction: OpenTransaction, step: int | None, output: StepOutput) -> None:
         bounds = partition_bounds(output.messages, output.partitions)

@@ -1,5 +1,6 @@
 """JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` convert them. It uses neither Kafka nor Spark."""
 
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.decode import decode
 from io_kafka.formats.encode import ENCODER_ID, encode
 from io_kafka.formats.records import RecordFormat, Records
@@ -14,6 +15,7 @@ __all__ = [
     "Records",
     "Rejected",
     "SourceFormat",
+    "TableFormat",
     "decode",
     "encode",
 ]

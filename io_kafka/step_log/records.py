@@ -14,6 +14,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     checkpoint_complete  every database holds this version
     layout, layout_*     which worker owns which slots (layout_records.py)
     circuit              the circuit that the state belongs to
+    table                rows of a batch table were written to a topic of Stepwell's own, up to these ends
     refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
     taken_back           tombstones were written to upsert topics, up to these ends
     reset                all outputs are empty: steps begin again at 0, with databases of this generation
@@ -220,6 +221,19 @@ class CircuitRecord(RecordBase):
     circuit: str
 
 
+class TableRecord(RecordBase):
+    """Rows of a batch table were written to a topic of Stepwell's own; this record is in their transaction. `ranges` has what this load has
+    written so far, by partition, and `rows` counts it. With `is_whole` that is the table. A load that was interrupted before does not count:
+    the next one begins behind what it wrote."""
+
+    kind: Literal["table"] = "table"
+    handle: str
+    topic: TopicIdentity
+    ranges: tuple[InputRange, ...]
+    rows: Natural
+    is_whole: bool
+
+
 class Refresh(RecordBase):
     """A full refresh has begun. `topics` are the output topics to empty. Those in `tombstones` get a tombstone for every live key. From the
     others, messages below `ends` are deleted; the ends are fixed here so that a late request of a fenced run deletes nothing newer."""
@@ -276,6 +290,7 @@ class Snapshot(RecordBase):
     refresh: Refresh | None = None
     grown: tuple[str, ...] = ()
     is_former: bool = False
+    tables: tuple[TableRecord, ...] = ()
 
 
 Record = (
@@ -289,6 +304,7 @@ Record = (
     | LayoutIntent
     | LayoutTurn
     | CircuitRecord
+    | TableRecord
     | Refresh
     | TakenBack
     | Reset

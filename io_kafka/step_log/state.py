@@ -14,6 +14,7 @@ them. So a log that was read to its end without an error is one that correct run
     the same is refused.
 
     circuit: once in a generation, before division(0)
+    table(t): any number, the last of them whole, before division(0)
 
     layout(0) ----> layout_intent(1) ----> [layout_turn(1)] ----> checkpoint with the target's owners ----> layout(1) ----> ...
                     ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
@@ -55,6 +56,7 @@ from io_kafka.step_log.records import (
     Reset,
     Snapshot,
     StepRecord,
+    TableRecord,
     TakenBack,
     TopicIdentity,
     VersionPlaced,
@@ -108,6 +110,7 @@ class StepLogState:
         self.turns: tuple[LayoutTurn, ...] = ()  # of that change
         self.is_former = False  # whether the state was made by a version with another format of this log
         self.circuit: CircuitRecord | None = None
+        self.tables: dict[str, TableRecord] = {}  # the last record of each batch table, by handle
         self.generation = 0  # the number of full refreshes; it is part of the databases' identity
         self.refresh: Refresh | None = None  # the refresh that is under way
         self.grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
@@ -160,6 +163,7 @@ class StepLogState:
             refresh=self.refresh,
             grown=tuple(sorted(self.grown)),
             is_former=self.is_former,
+            tables=tuple(self.tables[handle] for handle in sorted(self.tables)),
         )
 
     def _with_placed(self, version: VersionId) -> VersionPlaced:
@@ -214,7 +218,7 @@ class StepLogState:
     def fork(self) -> StepLogState:
         """A copy; records that are folded into it do not change this state."""
         other = copy.copy(self)
-        for name in ("divisions", "step_records", "positions", "ends", "topics", "snapshots", "placed"):
+        for name in ("divisions", "step_records", "positions", "ends", "topics", "snapshots", "placed", "tables"):
             setattr(other, name, copy.copy(getattr(self, name)))
         return other
 
@@ -243,6 +247,8 @@ class StepLogState:
             return self._why_not_complete(record.version)
         if isinstance(record, CircuitRecord):
             return self._why_not_circuit(record)
+        if isinstance(record, TableRecord):
+            return self._why_not_table(record)
         if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
             return why_not_layout(record, self.ground, self._why_not_first(record.kind))
         if isinstance(record, Former):
@@ -253,6 +259,18 @@ class StepLogState:
         """The circuit comes once in a generation, before its first division, because the state of all its steps depends on it."""
         if self.circuit is not None:
             return f"the {record.kind} of generation {self.generation} is recorded already, and cannot change"
+        return self._why_not_first(record.kind)
+
+    def _why_not_table(self, record: TableRecord) -> str | None:
+        """A table is loaded once in a generation, before the first division, which begins where it begins."""
+        known = self.tables.get(record.handle)
+        if known is not None and known.is_whole:
+            return f"the table {record.handle} is loaded already"
+        places = [r.where for r in record.ranges]
+        if any(left >= right for left, right in pairwise(places)) or any(r.end < r.start for r in record.ranges):
+            return f"the ranges of the table {record.handle} are out of order, or there twice"
+        if any(place.topic != record.topic.topic for place in places):
+            return f"the table {record.handle} is said to be in several topics"
         return self._why_not_first(record.kind)
 
     def _why_not_first(self, kind: str) -> str | None:
@@ -380,6 +398,8 @@ class StepLogState:
                 self.is_former = True
             case CircuitRecord():
                 self.circuit = record
+            case TableRecord():
+                self.tables[record.handle] = record
             case Refresh():
                 self.refresh = record
             case TakenBack():
@@ -412,6 +432,7 @@ class StepLogState:
         self.divisions, self.step_records, self.positions, self.snapshots = {}, {}, {}, []
         self.intent, self.checkpoints, self.placed, self.circuit = None, (), {}, None
         self.layout, self.change, self.turns, self.is_former = None, None, (), False
+        self.tables = {}
         self.generation, self.refresh = record.generation, None
 
     def _adopt(self, record: Snapshot) -> None:
@@ -427,6 +448,7 @@ class StepLogState:
         self.placed = {each.version: each.placed for each in known}
         self.layout, self.change, self.turns = record.layout, record.change, record.turns
         self.circuit, self.is_former = record.circuit, record.is_former
+        self.tables = {table.handle: table for table in record.tables}
         self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)
 
     def check(self) -> None:

@@ -18,7 +18,7 @@ def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
         return []
     topics = Topics(pipeline.kafka)
     made = []
-    for name in pipeline.input_topics:
+    for name in sorted(set(pipeline.input_topics) - pipeline.table_topics):  # those of tables are made by their load
         try:
             topics.describe([name])
         except UnknownTopic:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import structlog
 from pyspark.sql import SparkSession
 
@@ -40,6 +41,9 @@ from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer
+
+if TYPE_CHECKING:
+    from stepwell.planning.plans import ResolvedProject  # loads the analyser, which a kept plan does not need
 
 
 @dataclass(frozen=True)
@@ -85,14 +89,15 @@ def _serve(
 ) -> None:
     context = spark.context
     warm_up(context)
-    plan, check = _plan(project, lambda: spark.session, requests, board, may_be_kept=options.may_keep_plan)
+    definitions = _Definitions(project, lambda: spark.session)
+    plan, check = _plan(project, definitions, requests, board, may_be_kept=options.may_keep_plan)
     pipeline = pipeline_spec(project, plan, workers_now=options.workers, policy_now=options.policy)
     for topic in make_missing_inputs(pipeline):
         note(f"the local broker had no topic {topic}: it has now, empty")
     signals.at_a_checkpoint = True
     cluster = spark_cluster(context, project.name, insecure=project.settings.stepwell.cluster_insecure)
     with check:
-        Pipeline(pipeline, cluster, requests, board).run(
+        Pipeline(pipeline, cluster, requests, board, definitions.table_rows).run(
             available_now=options.available_now,
             endpoint=server.endpoint.url,
             full_refresh=options.full_refresh,
@@ -102,24 +107,40 @@ def _serve(
         )
 
 
+class _Definitions:
+    """The project's definitions, resolved when they are needed first. `session` makes Spark's session, which a kept plan does not need."""
+
+    def __init__(self, project: Project, session: Callable[[], SparkSession]) -> None:
+        self._project, self._session = project, session
+        self._resolved: ResolvedProject | None = None
+
+    def plan(self) -> PlannedProject:
+        # A kept plan needs neither, and they take a quarter of a second.
+        from stepwell.lowering.driver import lower
+        from stepwell.planning.plans import resolve
+
+        self._resolved = resolve(self._project, self._session())
+        return planned(self._resolved, lower(self._resolved))
+
+    def table_rows(self, handle: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch table. A run with a kept plan that was interrupted before they were loaded resolves the definitions for that."""
+        from stepwell.planning.batch_tables import rows_reader
+
+        if self._resolved is None:
+            self.plan()
+        assert self._resolved is not None
+        return rows_reader(self._resolved.tables)(handle)
+
+
 def _plan(
     project: Project,
-    session: Callable[[], SparkSession],
+    definitions: _Definitions,
     requests: Requests,
     board: StatusBoard,
     *,
     may_be_kept: bool,
 ) -> tuple[PlannedProject, AbstractContextManager[object]]:
-    """(the plan, what compares a kept plan with the definitions while the run goes on). A run that ends by itself would end before that.
-    `session` makes Spark's session, which a kept plan does not need."""
-
-    def make() -> PlannedProject:
-        # A kept plan needs neither, and they take a quarter of a second.
-        from stepwell.lowering.driver import lower
-        from stepwell.planning.plans import resolve
-
-        resolved = resolve(project, session())
-        return planned(resolved, lower(resolved))
+    """(the plan, what compares a kept plan with the definitions while the run goes on). A run that ends by itself would end before that."""
 
     def is_due() -> bool:
         return board.show()["phase"] in ("run", "paused")
@@ -127,8 +148,8 @@ def _plan(
     key = content_key(project)
     kept = read_plan(project, key) if may_be_kept else None
     if kept is not None:
-        return kept, PlanCheck(project, kept, make, is_due, lambda: requests.ask("stop"))
-    plan = make()
+        return kept, PlanCheck(project, kept, definitions.plan, is_due, lambda: requests.ask("stop"))
+    plan = definitions.plan()
     write_plan(project, key, plan)
     return plan, nullcontext()
 

@@ -8,7 +8,7 @@ columns, which are unique in a plan.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,9 @@ from stepwell.catalyst.types import arrow_type
 from stepwell.errors import Location, UnsupportedError
 
 BOUNDARY_PREFIX = "stepwell:"
+
+TABLE_KINDS = ("InMemoryRelation", "StreamingRelation", "StreamingRelationV2")
+"""The leaves of an optimised plan that can stand for a batch table (batch_tables.py)."""
 
 _CONSTANTS = ("OneRowRelation", "Range")
 
@@ -36,18 +39,20 @@ def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession
     return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, java_schema, streaming), spark)
 
 
-def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, location: Location) -> list[str]:
-    """Adds a field to each leaf of `tree`: the name `rdd` to a LogicalRDD, and the rows `data` to a LocalRelation.
+def mark_leaves(
+    tree: TreeNode, optimised: Any, spark: SparkSession, view: str, location: Location, tables: Mapping[int, str]
+) -> list[str]:
+    """Adds a field to each leaf of `tree`: the name `rdd` to a LogicalRDD and to a batch table, and the rows `data` to a LocalRelation.
 
-    `optimised` is the same plan in the JVM. Returns the names of the LogicalRDDs in pre-order. Raises UnsupportedError
-    for a leaf of any other kind."""
+    `optimised` is the same plan in the JVM. `tables`: the handles of batch tables, by the expression id of the first column. Returns the names
+    in pre-order. Raises UnsupportedError for a leaf of any other kind."""
     by_column: dict[int, Any] = {}
     without_columns: list[Any] = []
-    for leaf in _java_leaves(optimised):
+    for leaf in leaves_of(optimised):
         kind = leaf.getClass().getSimpleName().rstrip("$")
         if kind in _CONSTANTS:
             continue
-        if kind not in ("LogicalRDD", "LocalRelation"):
+        if kind not in ("LogicalRDD", "LocalRelation") and not _is_table(leaf, tables):
             raise _foreign(kind, view, location)
         if leaf.output().isEmpty():
             without_columns.append(leaf)
@@ -55,10 +60,13 @@ def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, 
             by_column[leaf.output().head().exprId().id()] = leaf
     names: list[str] = []
     for node in walk_all(tree):
-        if node.kind in ("LogicalRDD", "LocalRelation"):
+        if node.kind in ("LogicalRDD", "LocalRelation", *TABLE_KINDS):
             output = node["output"]
             leaf = by_column[output[0]["exprId"]["id"]] if output else without_columns.pop(0)
-            if node.kind == "LogicalRDD":
+            if node.kind in TABLE_KINDS:
+                names.append(tables[output[0]["exprId"]["id"]])
+                node.fields["rdd"] = names[-1]
+            elif node.kind == "LogicalRDD":
                 names.append(_name(leaf, view, location))
                 node.fields["rdd"] = names[-1]
             else:
@@ -66,7 +74,12 @@ def mark_leaves(tree: TreeNode, optimised: Any, spark: SparkSession, view: str, 
     return names
 
 
-def _java_leaves(plan: Any) -> Iterator[Any]:
+def _is_table(leaf: Any, tables: Mapping[int, str]) -> bool:
+    return not leaf.output().isEmpty() and leaf.output().head().exprId().id() in tables
+
+
+def leaves_of(plan: Any) -> Iterator[Any]:
+    """The leaves of a plan of the JVM, and of its subqueries."""
     subqueries = plan.subqueriesAll()
     for part in (plan, *(subqueries.apply(index) for index in range(subqueries.size()))):
         leaves = part.collectLeaves()

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from base.spark_master import MASTER_KEY, is_local, local_slots
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
@@ -13,7 +15,7 @@ from engine.model.layout import Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.extras import Extras
-from io_kafka.formats import RecordFormat, SourceFormat
+from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.records import extras_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
@@ -111,6 +113,9 @@ def source_table(source: SourceSpec) -> SourceTable:
         partitions = None if source.partitions is None else frozenset(TopicPartition(*p) for p in source.partitions)
         form = RecordFormat(source.handle, schema)
         return SourceTable(source.handle, source.topics, form, partitions, source.pattern)
+    if source.format == "table":
+        columns = pa.schema([column.with_nullable(True) for column in schema])
+        return SourceTable(source.handle, source.topics, TableFormat(source.handle, columns))
     messages = SourceFormat(source.handle, schema, source.mode, source.key, source.metadata)
     return SourceTable(source.handle, source.topics, messages)
 

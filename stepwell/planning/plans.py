@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from stepwell.errors import (
     did_you_mean,
     raise_all,
 )
+from stepwell.planning.batch_tables import BatchTable, BatchTables, TableLeaves
 from stepwell.planning.leaves import boundary, mark_leaves
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.project import auto_cdc, refusals
@@ -110,13 +111,14 @@ class ResolvedView:
 @dataclass(frozen=True)
 class ResolvedProject:
     """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans. `notes` are for
-    `dry-run`, by the name of the output; those under the empty name are about none."""
+    `dry-run`, by the name of the output; those under the empty name are about none. `tables`: the batch tables among the sources, by handle."""
 
     project: Project
     sources: tuple[SourceSpec, ...]
     views: tuple[ResolvedView, ...]
     spark: SparkSession
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tables: Mapping[str, BatchTable] = field(default_factory=dict)
 
 
 def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
@@ -137,16 +139,25 @@ def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list
 
 
 def flow_plan(
-    name: str, analysed: Any, optimise: Callable[[], Any], spark: SparkSession, view: str, location: Location
+    name: str,
+    analysed: Any,
+    optimise: Callable[[], Any],
+    spark: SparkSession,
+    view: str,
+    location: Location,
+    tables: BatchTables | None = None,
+    streaming: bool = True,
 ) -> FlowPlan:
     """The plan of one query. `analysed` is the JVM's analysed plan. `optimise` returns the optimised one, and is called only if nothing
-    in `analysed` is refused. Raises UnsupportedError or ProjectErrors."""
+    in `analysed` is refused. `tables` takes the batch tables that it reads; `streaming`: whether it may read them as streams. Raises
+    UnsupportedError or ProjectErrors."""
     analysed_json = analysed.toJSON()
     refusals.check_analysed(analysed, analysed_json, view, location)
-    optimised = optimise()
+    read_here = TableLeaves() if tables is None else tables.in_plan(analysed, view, location, streaming=streaming)
+    optimised = read_here.optimised(analysed, optimise, spark)
     tree = read(optimised)
     refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
-    leaves = mark_leaves(tree, optimised, spark, view, location)
+    leaves = mark_leaves(tree, optimised, spark, view, location, read_here.handles)
     return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, optimised.toString(), location)
 
 
@@ -166,6 +177,7 @@ class _Resolver:
         self.outputs = {output.name.lower(): output for output in definitions.outputs}
         self.schemas: dict[str, StructType] = {}  # of the boundaries resolved so far
         self.sources: list[SourceSpec] = []
+        self.tables = BatchTables(project.name, definitions.spark)
         self.views: list[ResolvedView] = []
         self.failed: set[str] = set()
         self.errors: list[ProjectError] = []
@@ -183,8 +195,10 @@ class _Resolver:
                 else:
                     self._resolve(output)
         used = {leaf for view in self.views for leaf in view.reads}
+        tables = {handle: table for handle, table in sorted(self.tables.found.items()) if handle in used}
         sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
-        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes())
+        sources += [table.spec for table in tables.values()]
+        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes(), tables)
         return resolved, self.errors + disagreements(sources)
 
     def _notes(self) -> dict[str, tuple[str, ...]]:
@@ -279,13 +293,23 @@ class _Resolver:
     def _plan(self, flow: FlowDefinition, query: _Query, schema: StructType, output: OutputDefinition) -> FlowPlan:
         with _translated(flow, self.project, output.name, users_code=False), _conf(self.spark, flow.spark_conf):
             query = query.in_order(schema, flow)
-            plan = flow_plan(flow.name, query.analysed, query.optimised, self.spark, output.name, flow.location)
+            plan = flow_plan(
+                flow.name,
+                query.analysed,
+                query.optimised,
+                self.spark,
+                output.name,
+                flow.location,
+                self.tables,
+                streaming=output.kind != "materialized_view",
+            )
             leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
             return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
 
     def _declared(self, leaf: str) -> str:
         """The name of a leaf as it was declared, because Spark ignores case."""
-        return leaf if leaf in self.reads.sources else self.outputs[leaf.lower()].name
+        is_own = leaf in self.reads.sources or leaf in self.tables.found
+        return leaf if is_own else self.outputs[leaf.lower()].name
 
     def _evaluate(self, flow: FlowDefinition, streaming: bool) -> _Query:
         """The flow's query, analysed. What it reads is resolved on the way: each attempt registers one more name."""

@@ -76,7 +76,7 @@ class SourceSpec:
     on_error: OnError
     dead_letter_topic: str | None  # it is set if on_error is dead-letter
     location: Location
-    format: Literal["json", "record"] = "json"
+    format: Literal["json", "record", "table"] = "json"
     notes: tuple[str, ...] = ()  # for `dry-run`
     # Of a reader: the only partitions that it reads, as pairs of topic and number; and a pattern of names in place of topics.
     partitions: tuple[tuple[str, int], ...] | None = None

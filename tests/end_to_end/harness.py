@@ -28,9 +28,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from coordinator import inputs
+from coordinator.batch_tables import TableRows
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.specification import PipelineSpec
+from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.status import StatusBoard
 from engine.resident.launcher import Cluster
 from engine.resident.spark_launcher import spark_cluster
@@ -43,6 +44,7 @@ from io_kafka.step_log.division import Division
 from io_kafka.step_log.records import StepRecord
 from io_kafka.step_log.state import StepLogState
 from stepwell.lowering.driver import lower
+from stepwell.planning.batch_tables import rows_reader
 from stepwell.planning.pipeline import pipeline_spec, planned
 from stepwell.planning.plans import ResolvedProject, resolve
 from stepwell.project.loading import load_project
@@ -92,6 +94,10 @@ class Resolved:
     project: ResolvedProject
     spec: PipelineSpec
 
+    @property
+    def table_rows(self) -> TableRows:
+        return rows_reader(self.project.tables)
+
     def at_pace(self, **changes: Any) -> Resolved:
         """The same, whose coordinator does what no step waits for at another pace."""
         return replace(self, spec=replace(self.spec, pace=replace(self.spec.pace, **changes)))
@@ -102,7 +108,7 @@ class Running:
 
     def __init__(self, resolved: Resolved, cluster: Cluster, options: Mapping[str, Any]) -> None:
         self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
-        self.pipeline = Pipeline(resolved.spec, cluster, self.requests, self.board)
+        self.pipeline = Pipeline(resolved.spec, cluster, self.requests, self.board, resolved.table_rows)
         self.fault: BaseException | None = None
         self.options = options
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -253,7 +259,8 @@ class Playground:
         """Takes what is there, makes a checkpoint; the last status. `cluster`: Spark's tasks, or workers in threads (threads.py)."""
         cluster, board = cluster or self.tasks(resolved), board or StatusBoard(resolved.spec.name)
         try:
-            Pipeline(resolved.spec, cluster, requests or Requests(), board).run(**{"available_now": True, **options})
+            pipeline = Pipeline(resolved.spec, cluster, requests or Requests(), board, resolved.table_rows)
+            pipeline.run(**{"available_now": True, **options})
         finally:
             wait_for_threads(cluster)
         return board.show()
@@ -410,13 +417,22 @@ def renamed(resolved: Resolved, suffix: str, workers: int) -> Resolved:
     """The same circuit over the same input, as another pipeline with state and output topics of its own."""
     spec = resolved.spec
     outputs = tuple(replace(o, topic=o.topic + suffix) for o in spec.outputs)
+    inputs = tuple(_renamed_table(source, suffix) for source in spec.inputs)
     return Resolved(
         resolved.project,
         replace(
             spec,
             name=spec.name + suffix,
             storage=spec.storage / suffix,
+            inputs=inputs,
             outputs=outputs,
             workers=workers,
         ),
     )
+
+
+def _renamed_table(source: InputTopic, suffix: str) -> InputTopic:
+    """Each pipeline has topics of its own for its batch tables."""
+    if not source.is_table:
+        return source
+    return replace(source, table=replace(source.table, topics=tuple(topic + suffix for topic in source.table.topics)))

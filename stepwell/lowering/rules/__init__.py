@@ -26,6 +26,7 @@ from stepwell.lowering.rules import (
     window_limit,
 )
 from stepwell.lowering.subqueries import EXISTENCE
+from stepwell.planning.leaves import TABLE_KINDS
 
 RULES: Mapping[str, Rule] = {
     "Project": project.lower,
@@ -42,6 +43,7 @@ RULES: Mapping[str, Rule] = {
     "Join": join.lower,
     "LogicalRDD": leaf.lower,
     "LocalRelation": leaf.lower,
+    **dict.fromkeys(TABLE_KINDS, leaf.lower),
     "OneRowRelation": constant.lower_one_row,
     "Range": constant.lower_range,
     "GlobalLimit": limit.lower,

@@ -1,5 +1,5 @@
-"""LogicalRDD and LocalRelation: a source, an upstream view, or rows written in the definition. The driver knows which
-of them it is."""
+"""LogicalRDD, LocalRelation and the leaves of batch tables: a source, an upstream view, or rows written in the definition. The driver knows
+which of them it is."""
 
 from __future__ import annotations
 

@@ -39,10 +39,6 @@ CONSTRUCTS: Mapping[str, tuple[str, str]] = {
     "WithCTE": ("a CTE that is not inlined is not supported yet", "Define it as a temporary view"),
     "UnionLoop": ("recursive queries are not supported yet", _ELSEWHERE),
     "AsOfJoin": ("AS OF joins are not supported yet", _ELSEWHERE),
-    "LogicalRelation": (
-        "the view reads files or a table that Stepwell does not keep up to date",
-        "Declare it as a streaming table over a topic (USING kafka, 'subscribe')",
-    ),
 }
 
 

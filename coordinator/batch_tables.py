@@ -1,0 +1,146 @@
+"""Batch tables: read once, before the first step of a state, into topics of Stepwell's own. From then on each is a source like any other.
+
+    table(t), not whole ----> ... ----> table(t), whole ----> division(0)      one transaction each, with the rows that it counts
+         |                                                    all tables are divided completely, then everything else
+         | a crash: the next run begins the table anew, behind what was written
+
+Guarantees: a row of a table is in the input exactly once, whatever crash there was during the load. A run that finds the table in the step log
+reads nothing of it again, so that replays, checkpoints and layouts depend on the topic alone. A full refresh reads it anew.
+
+Messages of a load that was interrupted, and of the generation before, are below the start of the load that counts. They are deleted when a
+transaction of this load has committed: then no older run can have written later, and a run that is fenced meanwhile deletes nothing newer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import structlog
+
+from coordinator.errors import TopicChanged
+from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.start import check_circuit, refuse_former
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter, TablePart
+from io_kafka.errors import UnknownTopic
+from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, messages_of
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.division import Limits
+from io_kafka.step_log.records import TableRecord, TopicIdentity
+from io_kafka.step_log.state import StepLogState
+
+_log = structlog.get_logger("coordinator.batch_tables")
+
+TableRows = Callable[[str], Iterator[pa.RecordBatch]]
+"""The rows of the batch table with this handle. Raises a fault that names the view which reads it."""
+
+TABLE_PARTITIONS = 8
+"""Partitions of the topic of a table: as many workers read it at once. More would only make each step's ranges longer."""
+
+PART_BYTES_MAX = 32 << 20
+"""Bytes of rows in one transaction of a load: some seconds on a slow link, far below the broker's transaction timeout."""
+
+TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Rows must not expire before they are read. Nothing removes them afterwards but the next load."""
+
+
+def load_tables(
+    spec: PipelineSpec, writer: PipelineWriter, topics: Topics, table_rows: TableRows | None
+) -> PipelineSpec:
+    """Reads the tables that the step log does not have yet. Returns the specification, whose tables begin where they were written.
+
+    It runs after the claim, and touches no database. Nothing is read for a project that the state does not belong to."""
+    tables = [source for source in spec.inputs if source.is_table]
+    if not tables:
+        return spec
+    refuse_former(writer.state)
+    check_circuit(spec.circuit, writer.state)
+    for source in tables:
+        known = writer.state.tables.get(source.table.handle)
+        if known is None or not known.is_whole:
+            assert table_rows is not None, f"nobody reads {source.table.handle}"
+            _load(spec, source, writer, topics, table_rows(source.table.handle))
+        else:
+            _check_topic(known, topics)
+            _log.info("a table is loaded already", table=source.table.handle, rows=known.rows)
+    return replace(spec, inputs=tuple(_placed(source, writer.state) for source in spec.inputs))
+
+
+def _load(
+    spec: PipelineSpec, source: InputTopic, writer: PipelineWriter, topics: Topics, rows: Iterator[pa.RecordBatch]
+) -> None:
+    (name,) = source.table.topics
+    facts = topics.ensure(name, TABLE_PARTITIONS, TOPIC_CONFIG, replication=spec.replication)
+    topic = TopicIdentity(topic=name, id=facts.topic_id, partitions=facts.partitions)
+    starts = {place.partition: end for place, end in topics.end_offsets([name]).items()}
+    handle, before, record = source.table.handle, writer.state.tables.get(source.table.handle), None
+    _log.info("reading a table", table=handle, topic=name, again=before is not None)
+    for part, is_whole in _parts(rows, source.table.format.schema, facts.partitions):
+        ends: dict[int, int] = {} if record is None else {r.partition: r.end for r in record.ranges}
+        record = writer.write_table(handle, topic, starts, TablePart(part.messages, ends, part.rows), is_whole=is_whole)
+    assert record is not None and record.is_whole
+    topics.delete_below({TopicPartition(name, number): start for number, start in starts.items() if start})
+    _log.info("a table is loaded", table=handle, topic=name, rows=record.rows)
+
+
+def _parts(batches: Iterator[pa.RecordBatch], schema: pa.Schema, partitions: int) -> Iterator[tuple[TablePart, bool]]:
+    """What one transaction after the other writes, and whether it is the last one. The messages are dealt out to the partitions in turn. A table
+    without rows has one part without messages."""
+    waiting: dict[int, list[bytes]] = {}
+    waiting_bytes = rows = dealt = 0
+    for batch in batches:
+        for count, message in messages_of(_as_schema(batch, schema)):
+            if waiting_bytes + len(message) > PART_BYTES_MAX and waiting:
+                yield TablePart(waiting, {}, rows), False
+                waiting, waiting_bytes = {}, 0
+            waiting.setdefault(dealt % partitions, []).append(message)
+            waiting_bytes += len(message)
+            rows += count
+            dealt += 1
+    yield TablePart(waiting, {}, rows), True
+
+
+def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows as the circuit has them: Spark names the parts of maps and lists in another way."""
+    found = pa.Table.from_batches([batch]).cast(schema).combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema)
+
+
+def _check_topic(known: TableRecord, topics: Topics) -> None:
+    """Raises TopicChanged unless the topic of a loaded table is the one that it was written to."""
+    name = known.topic.topic
+    try:
+        found = topics.describe([name])[name].topic_id
+    except UnknownTopic:
+        found = None
+    if found != known.topic.id:
+        raise TopicChanged(
+            f"topic {name}, which has the rows of {known.handle}, was deleted{' and created again' if found else ''}.",
+            "Read the table anew with `stepwell run --full-refresh`.",
+        )
+
+
+def _placed(source: InputTopic, state: StepLogState) -> InputTopic:
+    """The source, which reads what its load has written. Partitions that somebody adds to its topic later are none of it."""
+    if not source.is_table:
+        return source
+    ranges = state.tables[source.table.handle].ranges
+    (name,) = source.table.topics
+    starts = json.dumps({name: {str(r.partition): r.start for r in ranges}})
+    table = replace(source.table, partitions=frozenset(r.where for r in ranges))
+    return replace(source, table=table, starting_offsets=starts)
+
+
+def ends_of_tables(spec: PipelineSpec, state: StepLogState) -> Mapping[TopicPartition, int]:
+    """Where the rows of the batch tables end."""
+    tables = (state.tables[source.table.handle] for source in spec.inputs if source.is_table)
+    return {r.where: r.end for table in tables for r in table.ranges}
+
+
+def limits_of_tables(limits: Limits) -> Limits:
+    """The bounds of a step that reads tables, whose offsets are messages of many rows."""
+    rows_max = max(1, limits.rows_max // MESSAGE_ROWS_MAX)
+    return Limits(rows_max, limits.bytes_max, MESSAGE_BYTES_MAX)

@@ -1,0 +1,154 @@
+"""Batch tables: files and tables of Spark's catalogs are read once, whole and exactly once, and every view is the batch answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator import batch_tables
+from faults.points import Crash, Order, arm
+from io_kafka.step_log.records import TableRecord
+from storage.database import Database
+from tests.end_to_end.harness import Playground, Resolved, renamed
+from tests.end_to_end.test_placement import contents
+from tests.end_to_end.threads import threads
+
+IMPORTS = """
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+"""
+
+PYTHON = """
+@dp.materialized_view(table_properties={"topic": "@trips", "mode": "changelog"})
+def trips() -> DataFrame:
+    # a message has no maps, and milliseconds
+    shown = spark.read.parquet("DATA/trips").withColumn("entries", F.map_entries("entries"))
+    return shown.withColumn("at", F.unix_micros("at")).withColumn("local", F.col("local").cast("string"))
+
+@dp.temporary_view
+def zones() -> DataFrame:
+    return spark.read.format("csv").option("header", True).schema("zone INT, name STRING").load("DATA/zones.csv")
+
+@dp.materialized_view(table_properties={"topic": "@by_zone", "mode": "upsert", "key": "name"})
+def by_zone() -> DataFrame:
+    of_zone = spark.table("trips").join(spark.table("zones"), "zone", "left")
+    return of_zone.groupBy("name").agg(F.count("*").alias("n"), F.sum("fare").alias("fare"))
+
+@dp.materialized_view(table_properties={"topic": "@lines", "mode": "changelog"})
+def lines() -> DataFrame:
+    found = spark.read.text("DATA/lines").withColumn("from_text", F.lit(True))
+    return found.unionByName(spark.read.json("DATA/events").selectExpr("text AS value", "false AS from_text"))
+"""
+
+SQL = """
+CREATE STREAMING TABLE rides (zone INT, fare DOUBLE) USING kafka TBLPROPERTIES ('subscribe' = '@rides');
+CREATE MATERIALIZED VIEW enriched TBLPROPERTIES ('topic' = '@enriched', 'mode' = 'changelog') AS
+  SELECT r.zone, r.fare, t.id FROM rides r LEFT JOIN parquet.`DATA/trips` t ON r.zone = t.zone
+  WHERE r.zone IN (SELECT zone FROM DATABASE.wanted WHERE fare > 0) OR t.id IS NULL;
+CREATE MATERIALIZED VIEW twice TBLPROPERTIES ('topic' = '@twice', 'mode' = 'changelog') AS
+  SELECT a.zone, b.nested.deep AS deep, (SELECT count(*) FROM DATABASE.wanted) AS n
+  FROM DATABASE.wanted a JOIN DATABASE.wanted b ON a.zone < b.zone;
+"""
+
+TRIPS = 2100
+
+
+@pytest.fixture
+def database(play: Playground) -> Iterator[str]:
+    name = play.prefix.strip("_-.").replace("-", "_") + "_db"
+    play.spark.sql(f"CREATE DATABASE {name} LOCATION '{play.folder}/warehouse'")
+    yield name
+    play.spark.sql(f"DROP DATABASE {name} CASCADE")
+
+
+def make_tables(play: Playground, database: str) -> Path:
+    data, spark = play.folder / "data", play.spark
+    every_type = """id, CAST(id % 7 AS INT) AS zone, CASE WHEN id % 11 > 0 THEN id / 3 END AS fare, CAST(id AS DECIMAL(20, 3)) AS exact,
+        timestamp_micros(id * 1000003) AS at, timestamp_ntz '2024-02-29 12:00:00.123456' AS local,
+        date_add(DATE'1969-12-30', CAST(id AS INT)) AS day,
+        CAST(concat('t', id) AS BINARY) AS bytes, array(id, NULL) AS list, named_struct('a', id, 'b', array('x')) AS part,
+        map('k', id) AS entries, if(id % 3 = 0, FLOAT('NaN'), FLOAT(id)) AS real, id % 2 = 0 AS even"""
+    spark.range(TRIPS).selectExpr(*_split(every_type)).repartition(3).write.parquet(str(data / "trips"))
+    (data / "zones.csv").write_text("zone,name\n" + "".join(f"{n},zone {n}\n" for n in range(5)) + "6,\n")
+    spark.range(20).selectExpr("concat('line ', id % 4)").write.text(str(data / "lines"))
+    spark.range(9).selectExpr("concat('event ', id) AS text", "id AS more").write.json(str(data / "events"))
+    spark.range(9).selectExpr(
+        "CAST(id AS INT) AS zone", "id - 2.0D AS fare", "named_struct('deep', id) AS nested"
+    ).write.saveAsTable(f"{database}.wanted")
+    return data
+
+
+def _split(columns: str) -> list[str]:
+    """At the commas that are in no brackets."""
+    found, depth = [""], 0
+    for letter in columns:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
+
+
+def project(play: Playground, data: Path, database: str, python: str = PYTHON, sql: str = SQL, **conf: Any) -> Resolved:
+    def filled(text: str) -> str:
+        return text.replace("DATABASE", database).replace("DATA", str(data))
+
+    files = {"a.py": filled(IMPORTS + python).replace("@dp.", "@@dp."), **({"b.sql": filled(sql)} if sql else {})}
+    return play.resolve(files, {"stepwell.step.rows.max": 2048, **conf})
+
+
+def table_records(play: Playground, resolved: Resolved) -> list[TableRecord]:
+    found = [json.loads(message.value or b"") for message in play.read(resolved.spec.log_topic, prefixed=False)]
+    return [TableRecord.model_validate_json(json.dumps(record)) for record in found if record["kind"] == "table"]
+
+
+def test_views_over_batch_tables_are_the_batch_answer(
+    play: Playground, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One load is broken off between two transactions, and another one before a commit. Then a run crashes and replays the steps of tables."""
+    monkeypatch.setattr(batch_tables, "PART_BYTES_MAX", 50_000)
+    data = make_tables(play, database)
+    play.topic("rides", 2)
+    resolved = project(play, data, database)
+    one, other = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0, workers=1)), None
+    other = renamed(one, "-w3", 3)
+    for number, point in enumerate(("output.committed", "output.sent")):
+        with arm(Order(point, "raise", visit=2)), pytest.raises(Crash):  # type: ignore[arg-type]
+            play.run(one, threads())
+        assert not play.log(one).divisions and len(table_records(play, one)) >= 1 + number
+    steps_of_tables = sum(record.is_whole for record in table_records(play, one))
+    play.send("rides", [{"zone": n % 9, "fare": n} for n in range(30)])
+    for run in (one, other):
+        if run is one:
+            with arm(Order("step.complete", "raise", visit=2)), pytest.raises(Crash):
+                play.run(run, threads())
+            Database.close_all()
+        assert play.run(run, threads())["steps_replayed"] == (2 if run is one else 0)
+    whole = [record for record in table_records(play, one) if record.is_whole]
+    assert len(whole) == len({record.handle for record in whole}) == 5 and steps_of_tables < 5
+    assert sorted(record.rows for record in whole) == [6, 9, 9, 20, TRIPS]
+    rows = play.check(one)
+    assert rows["trips"] == TRIPS and 0 not in rows.values(), rows
+    assert contents(play, one) == contents(play, other)
+    play.check_steps(one)
+    _live_after_tables(play, one)
+
+
+def _live_after_tables(play: Playground, resolved: Resolved) -> None:
+    """Files are read once: they may go. The topic goes on, and a full refresh needs the files again."""
+    before = table_records(play, resolved)
+    play.send("rides", [{"zone": 3, "fare": -1}, {"zone": 100, "fare": 5}], 1)
+    play.run(resolved, threads())
+    play.check(resolved)
+    assert table_records(play, resolved) == before
+    play.run(resolved, threads(), full_refresh=True)
+    play.check(resolved)
+    again = [r for r in table_records(play, resolved)[len(before) :] if r.is_whole]
+    assert len(again) == 5 and {r.handle for r in again} == {r.handle for r in before}
