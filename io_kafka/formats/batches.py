@@ -66,7 +66,10 @@ def rows_in(form: TableFormat, records: Records) -> pa.Table:
     tables: list[pa.Table] = []
     for at, value in enumerate(records.values):
         try:
+            if not value.is_valid:
+                raise pa.ArrowInvalid("it has no value")
             found = pa.ipc.open_stream(value.as_buffer()).read_all()
+            found.validate()
             if found.schema.names != form.schema.names:
                 raise pa.ArrowInvalid(f"it has the columns {', '.join(found.schema.names)}")
             tables.append(found.cast(form.schema))

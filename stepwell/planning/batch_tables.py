@@ -44,7 +44,7 @@ PATHS_SHOWN_MAX = 2
 
 READ_ONCE = "is read once, at the first start; `stepwell run --full-refresh` reads it anew"
 
-_FROM_OUTSIDE = "Write its rows to files, or send them to a topic. Stepwell reads files (parquet, orc, json, csv, text) and tables of Spark's catalogs."
+_FROM_OUTSIDE = "Write its rows to files (parquet, orc, json, csv or text) or to a table of Spark's catalog, or send them to a topic."
 
 
 @dataclass(frozen=True)

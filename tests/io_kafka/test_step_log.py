@@ -22,6 +22,7 @@ from io_kafka.step_log.records import (
     Refresh,
     Reset,
     StepRecord,
+    TableRecord,
     TakenBack,
     TopicIdentity,
 )
@@ -61,6 +62,12 @@ def complete(v: VersionId) -> CheckpointComplete:
 
 def circuit_record(epoch: int = 0) -> CircuitRecord:
     return CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+
+
+def table(start: int, end: int, *, is_whole: bool = True, topic: str = "in") -> TableRecord:
+    ranges = (InputRange(topic="in", partition=0, start=start, end=end),)
+    identity = TopicIdentity(topic=topic, id="i", partitions=1)
+    return TableRecord(epoch=0, handle="t", topic=identity, ranges=ranges, rows=3, is_whole=is_whole)
 
 
 def folded(*records: Record) -> StepLogState:
@@ -201,6 +208,10 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (STORY, layout(), "step 1 is divided already"),
         ((claim(0), circuit_record()), circuit_record(), "the circuit of generation 0 is recorded already"),
         (STORY, circuit_record(), "step 1 is divided already, and the first circuit must precede step 0"),
+        (STORY, table(0, 5), "step 1 is divided already, and the first table must precede step 0"),
+        ((claim(0), table(0, 5)), table(5, 9), "the table t is loaded already"),
+        ((claim(0),), table(5, 4), "the ranges of the table t are out of order"),
+        ((claim(0),), table(0, 5, topic="other"), "the table t is said to be in several topics"),
     ],
 )
 def test_what_cannot_follow_is_refused_and_changes_nothing(
@@ -380,6 +391,17 @@ def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
     state.apply(division(0, 3, 4, topic_id="recreated"), 50)
     state.apply(step(0, 11), 51)
     state.check()
+
+
+def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_does_not_count() -> None:
+    state = folded(claim(0), table(0, 3, is_whole=False), table(0, 5, is_whole=False), table(7, 9))
+    assert state.tables == {"t": table(7, 9)}
+    copy = StepLogState("log", begin=50)
+    copy.apply(state.snapshot(), 50)
+    assert copy.tables == state.tables and state.fork().tables == state.tables
+    refresh = Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())
+    again = folded(claim(0), table(7, 9), refresh, Reset(epoch=0, generation=1), table(12, 15))
+    assert again.tables == {"t": table(12, 15)}
 
 
 def test_every_generation_has_a_circuit_and_a_layout_of_its_own() -> None:

@@ -15,6 +15,7 @@ from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.storage_breakages import STORAGE
+from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
@@ -27,6 +28,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *KAFKA,
     *TLS,
     *READERS,
+    *TABLE_BREAKAGES,
     *ENGINE,
     *FAULTS,
     *GENERATED,

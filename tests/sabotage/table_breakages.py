@@ -1,0 +1,67 @@
+"""Mistakes in how batch tables are read, written and divided."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+TABLES, LEAVES = "coordinator/batch_tables.py", "stepwell/planning/batch_tables.py"
+TEST_LOADS = "tests/coordinator/test_batch_tables.py"
+TEST_TABLES = "tests/end_to_end/test_batch_tables.py"
+
+TABLE_BREAKAGES = (
+    Breakage(
+        "half-a-table",
+        "A load that was interrupted counts as the whole table.",
+        "the batch answer",
+        (Edit(TABLES, "if known is None or not known.is_whole:", "if known is None:"),),
+        (f"{TEST_LOADS}::test_a_load_that_is_broken_off_begins_anew_behind_what_it_wrote",),
+    ),
+    Breakage(
+        "a-table-twice",
+        "A table that is loaded again begins where its topic begins, so rows of an interrupted load are there twice.",
+        "the batch answer",
+        (
+            Edit(
+                TABLES,
+                "starts = {place.partition: end for place, end in topics.end_offsets([name]).items()}",
+                "starts = dict.fromkeys((place.partition for place in topics.end_offsets([name])), 0)",
+            ),
+        ),
+        (f"{TEST_LOADS}::test_a_load_that_is_broken_off_begins_anew_behind_what_it_wrote",),
+    ),
+    Breakage(
+        "tables-beside-topics",
+        "The steps that read batch tables read topics too, which lack their dimensions for some steps.",
+        "the batch answer",
+        (
+            Edit(
+                "coordinator/inputs.py",
+                "of_tables = {place: self._table_ends.get(place, at) for place, at in positions.items()}",
+                "of_tables = {**ends, **self._table_ends}",
+            ),
+        ),
+        (f"{TEST_LOADS}::test_tables_are_divided_before_everything_else",),
+    ),
+    Breakage(
+        "a-table-of-another-generation",
+        "A full refresh keeps the tables that were read before it.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/step_log/state.py",
+                "        self.tables = {}\n        self.generation,",
+                "        self.generation,",
+            ),
+        ),
+        (
+            "tests/io_kafka/test_step_log.py::test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_does_not_count",
+        ),
+    ),
+    Breakage(
+        "filters-in-a-table",
+        "The optimiser looks into a batch table, and moves filters and columns into what the source holds as a whole.",
+        "the batch answer",
+        (Edit(LEAVES, "        if not self.to_hide:\n", "        if self.to_hide is not None:\n"),),
+        ("tests/stepwell/test_batch_tables.py::test_the_optimiser_does_not_look_into_a_table",),
+    ),
+)
