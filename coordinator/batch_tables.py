@@ -2,10 +2,10 @@
 
     table(t), not whole ----> ... ----> table(t), whole ----> division(0)      one transaction each, with the rows that it counts
          |                                                    all tables are divided completely, then everything else
-         | a crash: the next run begins the table anew, behind what was written
+         | a crash: the next run reads the table again, behind what was written
 
 Guarantees: a row of a table is in the input exactly once, whatever crash there was during the load. A run that finds the table in the step log
-reads nothing of it again, so that replays, checkpoints and layouts depend on the topic alone. A full refresh reads it anew.
+reads nothing of it again, so that replays, checkpoints and layouts depend on the topic alone. A full refresh reads it again.
 
 Messages of a load that was interrupted, and of the generation before, are below the start of the load that counts. They are deleted when a
 transaction of this load has committed: then no older run can have written later, and a run that is fenced meanwhile deletes nothing newer.
@@ -119,7 +119,7 @@ def _check_topic(known: TableRecord, topics: Topics) -> None:
     if found != known.topic.id:
         raise TopicChanged(
             f"topic {name}, which has the rows of {known.handle}, was deleted{' and created again' if found else ''}.",
-            "Read the table anew with `stepwell run --full-refresh`.",
+            "Read the table again with `stepwell run --full-refresh`.",
         )
 
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from stepwell.planning.plans import ResolvedProject, ResolvedView
@@ -112,22 +111,19 @@ def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting
 
 @contextlib.contextmanager
 def _streams_as_tables() -> Iterator[None]:
-    """In a batch, a stream is its table: `spark.readStream.table` and `STREAM(t)` read the rows that are there."""
-    reader_table, statement_parse = DataStreamReader.table, SqlQuery.parse
-
-    def table(self: DataStreamReader, name: str) -> DataFrame:
-        return self._spark.table(name)
+    """In a batch, a stream is its table: `spark.readStream` and `STREAM(t)` read the rows that are there."""
+    read_stream, statement_parse = SparkSession.readStream, SqlQuery.parse
 
     def parse(self: SqlQuery, spark: SparkSession) -> Any:
         plain = re.sub(r"\bSTREAM\s*\(\s*([\w.`]+)\s*\)", r"\1", self.statement, flags=re.IGNORECASE)
         plain = re.sub(r"\bFROM\s+STREAM\s+(?=[\w`])", "FROM ", plain, flags=re.IGNORECASE)
         return self.select(spark._jsparkSession.sessionState().sqlParser().parsePlan(plain))
 
-    DataStreamReader.table, SqlQuery.parse = table, parse  # type: ignore[method-assign]
+    SparkSession.readStream, SqlQuery.parse = property(lambda self: self.read), parse  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
-        DataStreamReader.table, SqlQuery.parse = reader_table, statement_parse  # type: ignore[method-assign]
+        SparkSession.readStream, SqlQuery.parse = read_stream, statement_parse  # type: ignore[method-assign]
 
 
 # Sources

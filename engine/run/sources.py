@@ -155,7 +155,7 @@ def _decoded(
             owner=f"source {table.handle}", place=fault.place, step=step
         ) from None
     except NotRows as fault:
-        what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table anew."
+        what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table again."
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
             owner=f"source {table.handle}", place=fault.place, step=step
         ) from None

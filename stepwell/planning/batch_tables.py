@@ -42,7 +42,7 @@ _STORAGE_PREFIX = "fs."
 PATHS_SHOWN_MAX = 2
 """A handle shows so many paths, and the number of the others."""
 
-READ_ONCE = "is read once, at the first start; `stepwell run --full-refresh` reads it anew"
+READ_ONCE = "is read once, at the first start; `stepwell run --full-refresh` reads it again"
 
 _FROM_OUTSIDE = "Write its rows to files (parquet, orc, json, csv or text) or to a table of Spark's catalog, or send them to a topic."
 
@@ -149,8 +149,10 @@ class BatchTables:
                         java.table(table.get().identifier().quotedString()).queryExecution().analyzed()
                     )
                 else:
-                    relation = leaf.dataSource().resolveRelation(True)
-                    (found,) = leaves_of(java.baseRelationToDataFrame(relation).queryExecution().analyzed())
+                    reader = java.read().format(leaf.dataSource().className()).options(leaf.dataSource().options())
+                    given = leaf.dataSource().userSpecifiedSchema()
+                    reader = reader.schema(given.get()) if given.isDefined() else reader
+                    (found,) = leaves_of(reader.load().queryExecution().analyzed())
         except (PySparkException, Py4JError, ValueError) as error:
             if connection_lost(error):
                 raise

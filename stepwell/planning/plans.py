@@ -42,6 +42,7 @@ from stepwell.errors import (
     raise_all,
 )
 from stepwell.planning.batch_tables import BatchTable, BatchTables, TableLeaves
+from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.leaves import boundary, mark_leaves
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.project import auto_cdc, refusals
@@ -69,6 +70,8 @@ from stepwell.spark.session import connection_lost
 
 # Spark's only name of the error "is not a temp view of streaming logical plan".
 _NOT_STREAMING = "_LEGACY_ERROR_TEMP_1008"
+# Of a name of three parts whose first is no catalog.
+_NO_CATALOG = "REQUIRES_SINGLE_PART_NAMESPACE"
 _STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 
 
@@ -178,6 +181,7 @@ class _Resolver:
         self.schemas: dict[str, StructType] = {}  # of the boundaries resolved so far
         self.sources: list[SourceSpec] = []
         self.tables = BatchTables(project.name, definitions.spark)
+        self.own_names = OwnNames({o.name for o in definitions.outputs if o.kind != "sink"}, definitions.spark)
         self.views: list[ResolvedView] = []
         self.failed: set[str] = set()
         self.errors: list[ProjectError] = []
@@ -321,11 +325,17 @@ class _Resolver:
             self.reads.streaming_now = streaming
             try:
                 with _translated(flow, self.project, flow.target, users_code=True), _conf(self.spark, flow.spark_conf):
-                    return _analyse(flow, self.spark)
+                    query = _analyse(flow, self.spark)
+                    if (name := self.own_names.read_from_catalog(query.analysed)) is not None:
+                        raise _Missing(name, flow.location)
+                    return query
             except _Missing as error:
                 if error.name.lower() in missing:  # it has been registered, but Spark still does not find it
                     raise ProjectError(
-                        f"{error.name} cannot be read here", view=flow.target, location=error.location
+                        f"{error.name} cannot be read here",
+                        f"A view of the project is read by its name alone: write {error.name} without catalog and database.",
+                        view=flow.target,
+                        location=error.location,
                     ) from None
                 missing.add(error.name.lower())
                 self._provide(error.name, streaming, flow, error.location)
@@ -539,6 +549,14 @@ def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code
         if condition == "TABLE_OR_VIEW_NOT_FOUND":
             name = str(parameters["relationName"]).replace("`", "")
             raise _Missing(name, location) from None
+        if condition == _NO_CATALOG:
+            name = str(parameters.get("identifier")).replace("`", "")
+            raise ProjectError(
+                f"{name} is not defined in this project, and Spark has no catalog {name.partition('.')[0]}",
+                f"Put spark.sql.catalog.{name.partition('.')[0]} and its settings under configuration: in {project.spec_file.name}.",
+                view=view,
+                location=location,
+            ) from None
         if condition == _NOT_STREAMING:
             raise NotStreaming(
                 f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
@@ -67,6 +68,7 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
     own = spark.newSession()
     _configure(own, project)
     registry = _Registry(project.root, own)
+    registry.notes += _look_up_in(own, project)
     errors: list[ProjectError] = []
     files = project.definition_files()
     with graph_element_registration_context(registry), in_folder(project.root), active(own):
@@ -97,6 +99,31 @@ def _configure(spark: SparkSession, project: Project) -> None:
                 raise ProjectError(
                     f"{key} = {value}: {refusals.first_line(error)}", location=Location(project.spec_file.name)
                 ) from None
+
+
+def _look_up_in(spark: SparkSession, project: Project) -> list[str]:
+    """Makes the catalog and the database of the project file those of the session. A project that reads no table by a name in them needs
+    neither, so it is only noted that they are not there."""
+    found = []
+    for what, name, choose in (
+        ("catalog", project.catalog, spark.catalog.setCurrentCatalog),
+        ("database", project.database, spark.catalog.setCurrentDatabase),
+    ):
+        try:
+            if name is not None:
+                choose(name)
+        except (
+            PySparkException,
+            Py4JJavaError,
+        ) as error:  # Spark's class of a catalog that is not there is unknown to PySpark
+            if connection_lost(error):
+                raise
+            java = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+            reason = refusals.first_line(Exception(java))
+            found.append(
+                f"{project.spec_file.name}: {what} {name} has no effect, because Spark does not have it: {reason}"
+            )
+    return found
 
 
 @contextlib.contextmanager

@@ -22,7 +22,8 @@ STATE_FOLDER = "stepwell"
 
 @dataclass(frozen=True)
 class Project:
-    """A project file. `root` is absolute, and `libraries` are globs relative to it. `storage` is a local folder, which may not exist yet."""
+    """A project file. `root` is absolute, and `libraries` are globs relative to it. `storage` is a local folder, which may not exist yet.
+    `catalog` and `database`: of Spark, in which tables are looked up that the project does not define; None means Spark's default."""
 
     name: str
     root: Path
@@ -30,6 +31,8 @@ class Project:
     storage: Path
     libraries: tuple[str, ...]
     settings: Settings
+    catalog: str | None = None
+    database: str | None = None
 
     @property
     def state_folder(self) -> Path:
@@ -75,6 +78,8 @@ def load_project(
         storage=_storage(content.storage, root, spec_file),
         libraries=content.globs,
         settings=load_settings(content.configuration, flags),
+        catalog=content.catalog,
+        database=content.database if content.schema_ is None else content.schema_,
     )
 
 

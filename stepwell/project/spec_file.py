@@ -47,15 +47,15 @@ class _Library(BaseModel):
 
 
 class SpecFile(BaseModel):
-    """The content of a project file. Stepwell has no catalog, so that `catalog`, `database` and `schema` change nothing."""
+    """The content of a project file. `catalog` and `database` (or `schema`) say where tables are looked up that the project does not define."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
     name: str
     storage: str
-    catalog: Any = None
-    database: Any = None
-    schema_: Any = Field(None, alias="schema")
+    catalog: str | None = None
+    database: str | None = None
+    schema_: str | None = Field(None, alias="schema")
     configuration: dict[str, Annotated[str, BeforeValidator(_as_text)]] = {}
     libraries: list[_Library] = []
 

@@ -155,7 +155,7 @@ def test_a_topic_that_is_another_one_is_noticed() -> None:
     broker = Broker()
     broker.load(BATCHES)
     broker.topic_id = "j"
-    with pytest.raises(TopicChanged, match=r"has the rows of t, was deleted and created again\. Read the table anew"):
+    with pytest.raises(TopicChanged, match=r"has the rows of t, was deleted and created again\. Read the table again"):
         broker.load(BATCHES)
     broker.ends.clear()
     with pytest.raises(TopicChanged, match=r"has the rows of t, was deleted\. Read"):

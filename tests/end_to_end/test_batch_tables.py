@@ -152,3 +152,44 @@ def _live_after_tables(play: Playground, resolved: Resolved) -> None:
     play.check(resolved)
     again = [r for r in table_records(play, resolved)[len(before) :] if r.is_whole]
     assert len(again) == 5 and {r.handle for r in again} == {r.handle for r in before}
+
+
+HISTORY = """
+dp.create_streaming_table("orders", table_properties={"topic": "@orders"})
+
+@dp.append_flow(target="orders")
+def before() -> DataFrame:
+    return spark.readStream.schema("id BIGINT, city STRING").json("DATA/history")
+
+@dp.append_flow(target="orders")
+def since() -> DataFrame:
+    messages = spark.readStream.format("kafka").option("subscribe", "@live").option("startingOffsets", '{"@live": {"0": 3}}').load()
+    return messages.select(F.from_json(F.col("value").cast("string"), "id BIGINT, city STRING").alias("o")).select("o.*")
+
+@dp.materialized_view(table_properties={"topic": "@cities", "mode": "upsert", "key": "city"})
+def cities() -> DataFrame:
+    messages = spark.read.format("kafka").option("subscribe", "@live").option("startingOffsets", '{"@live": {"0": 3}}').load()
+    live = messages.selectExpr("get_json_object(CAST(value AS STRING), '$.city') AS city")
+    return spark.read.json("DATA/history").select("city").unionAll(live).groupBy("city").count()
+"""
+
+
+def test_history_from_files_goes_on_in_a_topic(play: Playground) -> None:
+    """The files have what the topic had before the offset where its reader begins."""
+    data = play.folder / "data"
+    play.topic("live")
+    rows = [{"id": n, "city": "ABC"[n % 3]} for n in range(10)]
+    play.spark.createDataFrame([(r["id"], r["city"]) for r in rows[:3]], "id BIGINT, city STRING").write.json(
+        str(data / "history")
+    )
+    play.send("live", rows[:5])
+    resolved = project(play, data, "", HISTORY, "")
+    play.run(resolved, threads())
+    first = play.log(resolved).divisions[0].division
+    assert [r.length for r in first.ranges if r.topic.endswith("live")] == [0], "the table is divided before the topic"
+    assert play.check(resolved) == {"orders": 5, "cities": 3}
+    play.send("live", rows[5:])
+    play.run(resolved, threads())
+    assert play.check(resolved) == {"orders": 10, "cities": 3}
+    found = sorted(json.loads(m.value or b"")["id"] for m in play.read("orders"))
+    assert found == list(range(10)), "nothing is there twice"

@@ -1,0 +1,136 @@
+"""How files and tables of catalogs in definitions become sources: what is one source, what is whole, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stepwell.errors import ProjectError, UnsupportedError
+from stepwell.inspection.dry_run import describe
+from stepwell.lowering.driver import lower
+from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.project.loading import load_project
+from tests.stepwell.folder import SPEC, write
+
+IMPORTS = "from pyspark import pipelines as dp\nfrom pyspark.sql import functions as F\n"
+
+
+@pytest.fixture
+def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    name = f"db_{abs(hash(tmp_path))}"
+    spark.sql(f"CREATE DATABASE {name} LOCATION '{tmp_path}/warehouse'")
+    yield name
+    spark.sql(f"DROP DATABASE {name} CASCADE")
+
+
+def resolved(folder: Path, spark: SparkSession, files: dict[str, str], spec: str = SPEC) -> ResolvedProject:
+    texts = {name: IMPORTS * name.endswith(".py") + text.replace("DATA", str(folder)) for name, text in files.items()}
+    return resolve(load_project(write(folder, texts, spec)), spark)
+
+
+def make_files(folder: Path, spark: SparkSession) -> None:
+    rows = spark.range(3).selectExpr("id", "CAST(id AS STRING) AS text", "named_struct('a', id, 'b', id) AS part")
+    rows.write.partitionBy("text").parquet(str(folder / "files"))
+    (folder / "plain.csv").write_text("id,text\n1,a\n")
+
+
+def test_the_optimiser_does_not_look_into_a_table(tmp_path: Path, spark: SparkSession) -> None:
+    """Neither filters of partitions nor nested columns, nor anything in a subquery. All of them read one source, which is whole."""
+    make_files(tmp_path, spark)
+    text = """
+@dp.materialized_view
+def v(): return spark.read.parquet("DATA/files").where("text = '1' AND id > 0").select("part.a")
+@dp.table
+def w(): return spark.readStream.schema("id BIGINT, part STRUCT<a: BIGINT, b: BIGINT>, text STRING").parquet("DATA/files")
+"""
+    sql = "CREATE MATERIALIZED VIEW u AS SELECT (SELECT max(id) FROM parquet.`DATA/files`) AS m FROM parquet.`DATA/files` WHERE text IN ('2');"
+    project = resolved(tmp_path, spark, {"a.py": text, "b.sql": sql})
+    of_views = {view.name: set(view.reads) for view in project.views}
+    assert of_views["v"] == of_views["u"], of_views
+    (handle,) = of_views["v"]
+    source = project.tables[handle].spec
+    assert handle.startswith(f"parquet file:{tmp_path}/files #") and source.schema.names == ["id", "part", "text"]
+    assert source.topics[0].startswith("stepwell.test.table.") and len(source.topics[0]) < 100
+    assert "InMemoryRelation" in project.views[0].flows[0].text + project.views[1].flows[0].text
+    shown = describe(project).text()
+    assert f"parquet file:{tmp_path}/files is read once, at the first start" in shown
+    lower(project)
+
+
+def test_what_is_read_alike_is_one_source(tmp_path: Path, spark: SparkSession) -> None:
+    make_files(tmp_path, spark)
+    readers = [
+        'spark.read.csv("DATA/plain.csv", header=True)',
+        'spark.read.format("csv").option("header", "true").load("DATA/plain.csv")',
+        'spark.read.option("header", True).option("fs.some.key", "secret").csv("DATA/plain.csv")',
+        'spark.read.csv("DATA/plain.csv")',
+        'spark.read.csv("DATA/plain.csv", header=True, schema="id INT, text STRING")',
+        'spark.read.csv("DATA/plain.csv", header=True).select("*", "_metadata.file_name")',
+    ]
+    text = "".join(f"@dp.materialized_view\ndef v{n}(): return {reader}\n" for n, reader in enumerate(readers))
+    project = resolved(tmp_path, spark, {"a.py": text})
+    handles = [view.reads[0] for view in sorted(project.views, key=lambda view: view.name)]
+    assert handles[0] == handles[1] == handles[2] and len(set(handles)) == 4
+    assert not any("secret" in handle for handle in handles)
+
+
+def test_a_name_that_the_project_defines_is_the_projects(tmp_path: Path, spark: SparkSession, database: str) -> None:
+    """Also if the catalog has a table or a view of that name, as Spark's own pipelines leave them. Other names are looked up in the catalog."""
+    for name in ("mine", "theirs"):
+        spark.sql(f"CREATE TABLE {database}.{name} USING parquet AS SELECT 1 AS x")
+    spark.sql(f"CREATE VIEW {database}.seen AS SELECT * FROM {database}.theirs")
+    text = """
+@dp.materialized_view
+def a_reader(): return spark.table("mine").union(spark.read.table("theirs")).union(spark.table("seen"))
+@dp.table
+def stream(): return spark.readStream.table("mine")
+"""
+    sql = """CREATE MATERIALIZED VIEW z AS SELECT x FROM mine;
+CREATE MATERIALIZED VIEW mine AS SELECT 2 AS x;
+CREATE TEMPORARY VIEW seen AS SELECT 3 AS x;"""
+    spec = SPEC + f"catalog: spark_catalog\ndatabase: {database}\n"
+    project = resolved(tmp_path, spark, {"a.py": text, "b.sql": sql}, spec)
+    theirs = f"table spark_catalog.{database}.theirs"
+    reads = {view.name: set(view.reads) for view in project.views}
+    assert reads["a_reader"] == {"mine", theirs} and reads["stream"] == {"mine"}
+    assert [source.handle for source in project.sources] == [theirs]
+    again = sql.replace("FROM mine", f"FROM {database}.mine")
+    with pytest.raises(ProjectError, match=r"b\.sql:1: z: mine cannot be read here\n.*write mine without catalog"):
+        resolved(tmp_path, spark, {"a.py": text, "b.sql": again}, spec)
+
+
+def test_a_catalog_that_spark_does_not_have_is_noted(tmp_path: Path, spark: SparkSession) -> None:
+    spec = SPEC + "catalog: my_catalog\ndatabase: my_db\n"
+    project = resolved(tmp_path, spark, {"a.sql": "CREATE MATERIALIZED VIEW v AS SELECT 1 AS x"}, spec)
+    notes = project.notes[""]
+    assert len(notes) == 2 and "catalog my_catalog has no effect, because Spark does not have it" in notes[0]
+    assert "database my_db has no effect" in notes[1]
+
+
+REFUSED = {
+    'spark.readStream.format("rate").load()': "reads a stream that Stepwell does not read (rate",
+    'spark.read.jdbc("jdbc:derby:memory:x;create=true", "(SELECT 1 AS x FROM sysibm.sysdummy1) t")': "does not read (JDBCRelation)",
+    'spark.read.format("iceberg").load("DATA/x")': "DATA_SOURCE_NOT_FOUND",
+    'spark.read.parquet("DATA/nothing")': "PATH_NOT_FOUND",
+    'spark.read.json("DATA/plain.csv", schema="id VARIANT")': "column id of json",
+    'spark.table("no_catalog.db.t")': "no_catalog.db.t is not defined in this project, and Spark has no catalog no_catalog",
+}
+
+
+@pytest.mark.parametrize("reader", REFUSED)
+def test_what_is_refused_names_file_and_line(tmp_path: Path, spark: SparkSession, reader: str) -> None:
+    make_files(tmp_path, spark)
+    with pytest.raises(ProjectError) as caught:
+        resolved(tmp_path, spark, {"a.py": f"@dp.table\ndef v():\n    return {reader}\n"})
+    assert str(caught.value).startswith("transformations/a.py:") and REFUSED[reader] in str(caught.value)
+
+
+def test_a_view_that_is_no_stream_reads_none(tmp_path: Path, spark: SparkSession) -> None:
+    make_files(tmp_path, spark)
+    text = '@dp.materialized_view\ndef v(): return spark.readStream.text("DATA/plain.csv")'
+    with pytest.raises(ProjectError, match="are read as a stream, and this is not a streaming flow") as caught:
+        resolved(tmp_path, spark, {"a.py": text})
+    assert not isinstance(caught.value, UnsupportedError)
