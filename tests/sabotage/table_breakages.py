@@ -56,6 +56,7 @@ TABLE_BREAKAGES = (
         (
             "tests/io_kafka/test_step_log.py::test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_does_not_count",
         ),
+        tells="the table t is loaded already",
     ),
     Breakage(
         "filters-in-a-table",
