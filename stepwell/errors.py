@@ -65,6 +65,10 @@ class UnsupportedError(ProjectError):
     """A definition is correct in Spark, but Stepwell does not run it (yet)."""
 
 
+class FilesGone(ProjectError):
+    """A definition reads files that are not there. Spark cannot analyse it then, also if their rows were read at an earlier start."""
+
+
 class OwnMistake(ProjectError):
     """Stepwell itself failed on a view with an unexpected exception. It is reported like a refusal of that view, so that it hides none of the
     errors of other views. `__cause__` is the exception."""

@@ -21,7 +21,7 @@ import structlog
 import xxhash
 
 from base.whole_file import write_whole
-from stepwell.errors import StepwellError
+from stepwell.errors import FilesGone, StepwellError
 from stepwell.planning.pipeline import PlannedProject
 from stepwell.project.loading import Project
 
@@ -159,6 +159,8 @@ class PlanCheck:
             return
         try:
             differs = not self._make().is_same(self._kept)
+        except FilesGone as error:  # they were read at the first start, and nothing says that a definition has changed
+            _log.warning("the kept plan could not be compared", reason=str(error)[:500])
         except StepwellError as error:  # the definitions do not even make a plan any more
             self._give_up(error)
         except Exception as error:

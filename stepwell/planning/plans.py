@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
 from stepwell.errors import (
+    FilesGone,
     Location,
     OwnMistake,
     ProjectError,
@@ -70,6 +71,7 @@ from stepwell.spark.session import connection_lost
 
 # Spark's only name of the error "is not a temp view of streaming logical plan".
 _NOT_STREAMING = "_LEGACY_ERROR_TEMP_1008"
+_NO_FILES = "PATH_NOT_FOUND"
 # Of a name of three parts whose first is no catalog.
 _NO_CATALOG = "REQUIRES_SINGLE_PART_NAMESPACE"
 _STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
@@ -549,6 +551,13 @@ def _translated(flow: FlowDefinition, project: Project, view: str, *, users_code
         if condition == "TABLE_OR_VIEW_NOT_FOUND":
             name = str(parameters["relationName"]).replace("`", "")
             raise _Missing(name, location) from None
+        if condition == _NO_FILES:
+            raise FilesGone(
+                refusals.first_line(error),
+                "Their rows are read once, at the first start. Spark needs the files to plan the project, also at a later start: put them back.",
+                view=view,
+                location=location,
+            ) from None
         if condition == _NO_CATALOG:
             name = str(parameters.get("identifier")).replace("`", "")
             raise ProjectError(

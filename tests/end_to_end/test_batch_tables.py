@@ -49,7 +49,7 @@ def lines() -> DataFrame:
 SQL = """
 CREATE STREAMING TABLE rides (zone INT, fare DOUBLE) USING kafka TBLPROPERTIES ('subscribe' = '@rides');
 CREATE MATERIALIZED VIEW enriched TBLPROPERTIES ('topic' = '@enriched', 'mode' = 'changelog') AS
-  SELECT r.zone, r.fare, t.id FROM rides r LEFT JOIN parquet.`DATA/trips` t ON r.zone = t.zone
+  SELECT r.zone, r.fare, t.id FROM rides r LEFT JOIN parquet.`DATA/trips` t ON r.zone = t.id
   WHERE r.zone IN (SELECT zone FROM DATABASE.wanted WHERE fare > 0) OR t.id IS NULL;
 CREATE MATERIALIZED VIEW twice TBLPROPERTIES ('topic' = '@twice', 'mode' = 'changelog') AS
   SELECT a.zone, b.nested.deep AS deep, (SELECT count(*) FROM DATABASE.wanted) AS n
@@ -146,7 +146,6 @@ def _live_after_tables(play: Playground, resolved: Resolved) -> None:
     before = table_records(play, resolved)
     play.send("rides", [{"zone": 3, "fare": -1}, {"zone": 100, "fare": 5}], 1)
     play.run(resolved, threads())
-    play.check(resolved)
     assert table_records(play, resolved) == before
     play.run(resolved, threads(), full_refresh=True)
     play.check(resolved)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from stepwell.commands import serve as command
-from stepwell.errors import ProjectError
+from stepwell.errors import FilesGone, ProjectError
 from stepwell.planning import kept_plan, plans
 from stepwell.planning.kept_plan import (
     FILES_MAX,
@@ -62,7 +62,8 @@ def plan(made: Project, spark: SparkSession) -> PlannedProject:
 
 
 def planned_by(made: Project, spark: SparkSession, *, may_be_kept: bool = True) -> tuple[PlannedProject, object]:
-    return command._plan(made, lambda: spark, Requests(), StatusBoard("test"), may_be_kept=may_be_kept)
+    definitions = command._Definitions(made, lambda: spark)
+    return command._plan(made, definitions, Requests(), StatusBoard("test"), may_be_kept=may_be_kept)
 
 
 def test_a_project_is_planned_once(
@@ -209,8 +210,13 @@ def test_a_check_that_finds_nothing_leaves_the_run_alone(made: Project, plan: Pl
     def breaks() -> PlannedProject:
         raise ConnectionError("the JVM has ended")
 
+    def files_are_gone() -> PlannedProject:
+        """Their rows were read at the first start."""
+        raise FilesGone("no such file")
+
     assert not checked(made, plan, lambda: plan)
     assert not checked(made, plan, breaks)
+    assert not checked(made, plan, files_are_gone)
     assert read_plan(made, content_key(made)) is not None
 
 
