@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +16,9 @@ import pytest
 from coordinator import batch_tables
 from faults.points import Crash, Order, arm
 from io_kafka.step_log.records import TableRecord
+from stepwell.planning.kept_plan import DELAY_SECONDS
 from storage.database import Database
-from tests.end_to_end.harness import Playground, Resolved, renamed
+from tests.end_to_end.harness import Playground, Resolved, renamed, service, wait_until
 from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import threads
 
@@ -57,6 +61,9 @@ CREATE MATERIALIZED VIEW twice TBLPROPERTIES ('topic' = '@twice', 'mode' = 'chan
 """
 
 TRIPS = 2100
+
+SECONDS_OF_THE_CHECK = DELAY_SECONDS + 10.0
+"""A service compares a kept plan with the definitions some seconds after its start, and then ends if they differ."""
 
 
 @pytest.fixture
@@ -192,3 +199,37 @@ def test_history_from_files_goes_on_in_a_topic(play: Playground) -> None:
     assert play.check(resolved) == {"orders": 10, "cities": 3}
     found = sorted(json.loads(m.value or b"")["id"] for m in play.read("orders"))
     assert found == list(range(10)), "nothing is there twice"
+
+
+@pytest.mark.soak
+def test_a_service_that_is_killed_while_it_loads_goes_on(
+    play: Playground, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The first run is killed before the commit of the second table, the next one loads what is missing. The third one has no files any more."""
+    data = tmp_path_factory.mktemp("data")  # files in the project's folder would be part of the project
+    for name in ("one", "two", "three"):
+        (data / f"{name}.csv").write_text("".join(f"{n},{name}\n" for n in range(3000)))
+    text = """
+@dp.materialized_view(table_properties={"topic": "@all", "mode": "upsert", "key": "name"})
+def whole() -> DataFrame:
+    parts = [spark.read.csv(f"DATA/{name}.csv", schema="n INT, name STRING") for name in ("one", "two", "three")]
+    return parts[0].unionAll(parts[1]).unionAll(parts[2]).groupBy("name").agg(F.sum("n").alias("total"), F.count("*").alias("rows"))
+"""
+    resolved = project(play, data, "", text, "", **{"stepwell.workers": 2})
+    log = tmp_path_factory.mktemp("log") / "service.log"
+    with service(resolved, log, "--available-now", STEPWELL_CRASH="output.sent@2=kill") as process:
+        assert process.wait(90) == -signal.SIGKILL, log.read_text()
+    assert sum(record.is_whole for record in table_records(play, resolved)) == 1
+    with service(resolved, log) as process:
+        wait_until(lambda: process.poll() is not None or bool(play.log(resolved).checkpoints))
+        assert play.check(resolved) == {"whole": 3}
+    records = table_records(play, resolved)
+    assert len(records) == 3 and all(record.is_whole and record.rows == 3000 for record in records)
+    shutil.rmtree(data)
+    with service(resolved, log) as process:
+        wait_until(lambda: process.poll() is not None or play.log(resolved).epoch == 2)
+        time.sleep(SECONDS_OF_THE_CHECK)
+        assert process.poll() is None, log.read_text()
+        process.terminate()
+        assert process.wait(90) == 0, log.read_text()
+    assert table_records(play, resolved) == records
