@@ -1,6 +1,6 @@
 """The writer's atomic types -> the table's: which may be read as which, and how.
 
-Each function gives a `Read`. It gives None if no value of the writer's type is one of the column's. Avro's own promotions count, and one more: an
+Each function gives a `Read`, and None if no value of the writer's type is one of the column's. Avro's promotions count, and one more: an
 `int` may stand for SMALLINT and TINYINT, which Avro does not have and our own outputs write so. Each value is checked then.
 """
 
