@@ -1,7 +1,7 @@
 """The writer's atomic types -> the table's: which may be read as which, and how.
 
-Each function gives a `Read`, or None if the writer's type has no values of the column's type. Wider numbers are taken for narrower ones only
-where Avro or our own outputs need it: an `int` may stand for SMALLINT and TINYINT, which Avro does not have, and each value is checked.
+Each function gives a `Read`, and None if no value of the writer's type is one of the column's. Avro's promotions count, and one more: an
+`int` may stand for SMALLINT and TINYINT, which Avro does not have and our own outputs write so. Each value is checked then.
 """
 
 from __future__ import annotations
