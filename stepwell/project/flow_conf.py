@@ -37,6 +37,9 @@ _OF_RUNNING = (
 )  # fmt: skip
 """Settings of these groups say how Spark runs a query and how it stores the result. Circuits do neither."""
 
+_OF_FUNCTIONS = ("spark.sql.execution.pandas.", "spark.sql.execution.pyspark.", "spark.sql.execution.pythonUDF.")
+"""These say how values are converted for functions in Python and back."""
+
 
 def check_conf(conf: Mapping[str, str], **place: Any) -> None:
     """Raises UnsupportedError for a setting that would change answers. `place`: the view and location of the error. The time zone is checked
@@ -75,4 +78,4 @@ def in_force(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_of_running(key: str) -> bool:
-    return key.startswith(_OF_RUNNING) and key not in FIXED_SQL
+    return key.startswith(_OF_RUNNING) and not key.startswith(_OF_FUNCTIONS) and key not in FIXED_SQL
