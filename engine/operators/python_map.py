@@ -11,7 +11,7 @@ from engine.model.circuit import PythonMap
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfInput, Operator
+from engine.operators.descriptor import NoContent, Operator
 from engine.python.calls import results
 from engine.rows import zset
 
@@ -38,7 +38,7 @@ PYTHON_MAP = Operator(
     retraction=lambda node: None,
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: inputs[0],
-    content=ContentOfInput(_mapped),
+    content=NoContent(),  # a view stores the results: a query does not call the functions again
     outputs_without_input=lambda node: False,
     text=lambda node: ", ".join(f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls),
     user_name=lambda node: None,

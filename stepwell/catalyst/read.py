@@ -39,6 +39,19 @@ SESSION_METADATA = "spark.sessionWindow"
 """The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
 _JSON_READERS = frozenset({"JsonToStructs"})
 _PYTHON = frozenset({"PythonUDF", "PythonUDAF"})
+_PYTHON_SETTINGS = frozenset(
+    {
+        "spark.sql.execution.arrow.useLargeVarTypes",
+        "spark.sql.execution.pandas.convertToArrowArraySafely",
+        "spark.sql.execution.pyspark.binaryAsBytes",
+        "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
+        "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype",
+        "spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName",
+        "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
+        "spark.sql.session.timeZone",
+    }
+)
+"""What PySpark's worker reads when it converts values. The circuit holds them, so another one, which Spark sends too, must not change it."""
 _JSON_WRITER = "StructsToJsonEvaluator("  # how the JSON shows the object on which to_json is called
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Fields that toJSON may write as null although they are never null.
@@ -217,7 +230,8 @@ def _python_function(java: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
     pickled = bytes(java.func().command().toArray(jvm.scala.reflect.ClassTag.Byte()))
     conf = jvm.org.apache.spark.sql.internal.SQLConf.get()
     runner = jvm.org.apache.spark.sql.execution.python.ArrowPythonRunner
-    return pickled, tuple(sorted(_pairs(runner.getPythonRunnerConfMap(conf)).items()))
+    sent = _pairs(runner.getPythonRunnerConfMap(conf))
+    return pickled, tuple((key, sent[key]) for key in sorted(_PYTHON_SETTINGS & sent.keys()))
 
 
 def _is_a(value: JavaObject, name: str) -> bool:

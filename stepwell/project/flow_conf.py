@@ -43,6 +43,9 @@ _OF_RUNNING = (
 )  # fmt: skip
 """Settings of these groups say how Spark runs a query and how it stores the result. Circuits do neither."""
 
+_OF_FUNCTIONS = ("spark.sql.execution.pandas.", "spark.sql.execution.pyspark.", "spark.sql.execution.pythonUDF.")
+"""These say how values are converted for functions in Python and back."""
+
 
 def check_conf(conf: Mapping[str, str], **place: Any) -> None:
     """Raises UnsupportedError for a setting that would change answers. `place`: the view and location of the error. The time zone is checked
@@ -81,4 +84,6 @@ def in_force(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_of_running(key: str) -> bool:
-    return key.startswith(_OF_RUNNING) and key not in FIXED_SQL and key != POLICY
+    if key in FIXED_SQL or key == POLICY or key.startswith(_OF_FUNCTIONS):
+        return False
+    return key.startswith(_OF_RUNNING)

@@ -33,6 +33,13 @@ PYTHON = (
         (f"{TEST_CALLS}::test_an_error_names_the_first_row_on_which_the_function_fails",),
     ),
     Breakage(
+        "a-group-of-no-rows",
+        "A function of all rows is called although there is no row, and gives one that Spark does not give.",
+        "the batch answer",
+        (Edit("stepwell/lowering/rules/python_aggregates.py", "    if not keys:", "    if keys and not grouping:"),),
+        ("tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[python: of no rows]",),
+    ),
+    Breakage(
         "a-digest-of-the-code-alone",
         "A changed value that a function reads by a global name leaves the circuit as it was.",
         "the state belongs to the circuit",
