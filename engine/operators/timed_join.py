@@ -29,7 +29,7 @@ from engine.operators.keys import PlacedKey, columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.forgetting import forget, selected
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.trace import HASH, Trace, as_rows, as_zset
 
 ROWS_SLOT, PAIRS_SLOT = 0, 2
 
@@ -133,11 +133,10 @@ class _Side:
         """The rows that the watermark reaches in this step. Some expire as soon as they come: they are punctual, and what could match them is
         late."""
         reached = selected(self.trace, lambda run: passed(run.column(expiry.column), mark, expiry.offset_us))
+        reached = reached.drop_columns([HASH])
         times, valid = times_of(self.rows.column(expiry.column))
         at_once = self.rows.filter(pa.array(valid & (times <= mark.before - expiry.offset_us)))
-        return pa.concat_tables(
-            [reached.drop_columns(["hash"]), as_rows(at_once).cast(reached.drop_columns(["hash"]).schema)]
-        )
+        return pa.concat_tables([reached, as_rows(at_once).cast(reached.schema)])
 
     def _with_nulls(self, rows: pa.Table) -> pa.Table:
         first, width = self._is.first, len(self._types)
@@ -147,7 +146,7 @@ class _Side:
 
 
 def _with_hash(rows: pa.Table, hashes: Hashes) -> pa.Table:
-    return rows.append_column("hash", pa.array(hashes, pa.uint64()))
+    return rows.append_column(HASH, pa.array(hashes, pa.uint64()))
 
 
 def _arrange(node: TimedJoin, inputs: Sequence[Key | None]) -> Arrangement:

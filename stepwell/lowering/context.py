@@ -357,6 +357,8 @@ def _expressions(values: Iterable[Any]) -> Iterable[TreeNode]:
 
 
 def _type_or_null(leaf: TreeNode) -> pa.DataType:
+    if leaf.get("dataType") is None:  # an alias, or what stands for the value of a subquery
+        return pa.null()
     try:
         return arrow_type(leaf["dataType"])
     except (UnsupportedType, KeyError):

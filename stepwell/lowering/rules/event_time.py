@@ -80,6 +80,7 @@ def closing_of(context: Lowering, node: TreeNode) -> Closing | None:
     """Of an Aggregate above a withWatermark; None if there is none below. Its rule calls this before it lowers the child."""
     if not is_above(node):
         return None
+    _refuse_in_subquery(context, node)
     session = node.get("sessionWindow")
     for place, key in enumerate(node["groupingExpressions"]):
         is_time = key.kind == "AttributeReference" and expression_id(key) in context.event_times.delays_ms
@@ -96,12 +97,23 @@ def closing_of(context: Lowering, node: TreeNode) -> Closing | None:
 def watermark_below(context: Lowering, node: TreeNode) -> int:
     """The circuit node that tells the watermark for the operator `node`. Its rule calls this before it lowers its children, so that they use the
     same rows as the watermark."""
+    _refuse_in_subquery(context, node)
     flow = _watermark_of_flow(context)
     lag = max((_lag_us(context, child) for child in node.children), default=0)
     if not lag:
         return flow
     behind = tuple(Expression(f"c{column} - {lag}", pa.int64()) for column in range(len(WATERMARK_TYPES)))
     return context.builder.add(Map((flow,), WATERMARK_TYPES, None, behind))
+
+
+def _refuse_in_subquery(context: Lowering, node: TreeNode) -> None:
+    of_flow = {id(known) for known in context.plan.walk()}
+    if any(below.kind == WATERMARK and id(below) not in of_flow for below in node.walk()):
+        raise UnsupportedPlan(
+            WATERMARK,
+            "a watermark in a subquery that stands for a value is not supported",
+            "Make the subquery a streaming table of its own, and read that; or leave the watermark out",
+        )
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:

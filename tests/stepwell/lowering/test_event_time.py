@@ -24,9 +24,11 @@ from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
+from stepwell.planning.plans import resolve
 from stepwell.project.flow_conf import in_force
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import to_table
+from tests.stepwell.folder import project
 from tests.stepwell.lowering.projects import FILE, Workbench, output
 from tests.stepwell.lowering.streams import Query, SparkStreams, text_of
 
@@ -288,6 +290,17 @@ def test_what_spark_cannot_append_is_refused_with_file_and_line(spark: SparkSess
     errors = survey(bench_of(spark, query).project()).errors
     assert len(errors) == 1 and text in errors[0].message and errors[0].what_to_do
     assert str(errors[0]).startswith(f"{FILE}:1: v: ")
+
+
+def test_a_watermark_in_a_subquery_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    text = """
+    CREATE STREAMING TABLE t (k STRING, ts TIMESTAMP, v BIGINT) USING kafka TBLPROPERTIES ('subscribe' = 't');
+    CREATE STREAMING TABLE v AS SELECT k FROM STREAM t WHERE v >
+      (SELECT max(n) FROM (SELECT count(*) AS n FROM STREAM t WATERMARK ts DELAY OF INTERVAL 1 HOUR GROUP BY window(ts, '1 day')));
+    """
+    errors = survey(resolve(project(tmp_path, {"views.sql": text}), spark)).errors
+    assert any("a watermark in a subquery" in error.message for error in errors)
+    assert all("views.sql:2: v: " in str(error) for error in errors)
 
 
 def test_a_watermark_over_rows_that_can_be_taken_back_is_refused(spark: SparkSession) -> None:
