@@ -60,7 +60,7 @@ CREATE MATERIALIZED VIEW twice TBLPROPERTIES ('topic' = '@twice', 'mode' = 'chan
   FROM DATABASE.wanted a JOIN DATABASE.wanted b ON a.zone < b.zone;
 """
 
-TRIPS = 2100
+TRIPS = 1100
 
 SECONDS_OF_THE_CHECK = DELAY_SECONDS + 10.0
 """A service compares a kept plan with the definitions some seconds after its start, and then ends if they differ."""

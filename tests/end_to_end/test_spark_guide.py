@@ -2,7 +2,8 @@
 named, and the views are asked with SQL.
 
 The tables that the guide reads are in a catalog `samples`, here one over a database in memory. Spark itself cannot read such a catalog as a
-stream, so streams read tables of Spark's own catalog.
+stream, so streams read tables of Spark's own catalog. The guide's flows in SQL insert without BY NAME, which Spark refuses too: here they have
+it.
 """
 
 from __future__ import annotations

@@ -123,6 +123,7 @@ REFUSED = {
 @pytest.mark.parametrize("reader", REFUSED)
 def test_what_is_refused_names_file_and_line(tmp_path: Path, spark: SparkSession, reader: str) -> None:
     make_files(tmp_path, spark)
+    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     with pytest.raises(ProjectError) as caught:
         resolved(tmp_path, spark, {"a.py": f"@dp.table\ndef v():\n    return {reader}\n"})
     assert str(caught.value).startswith("transformations/a.py:") and REFUSED[reader] in str(caught.value)
