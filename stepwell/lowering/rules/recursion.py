@@ -60,6 +60,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     anchor_plan, recursive_plan = node.children
     identifiers = tuple(int(identifier["id"]) for identifier in node["outputAttrIds"])
     anchor = context.settle(context.lower(anchor_plan))
+    if _never(recursive_plan):
+        return context.over(anchor.node, identifiers)
     level = context.fresh()
     carried = _Carrier(context, node["id"], level).carried(recursive_plan)
     if carried is None:
@@ -95,6 +97,11 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
             f"Write MAX RECURSION LEVEL {LEVELS_AT_ALL_MAX} at most",
         )
     return context.add(Recursion((anchor.node, *outside), types, body, levels_max, ROWS_MAX), identifiers)
+
+
+def _never(recursive_plan: TreeNode) -> bool:
+    """Whether Spark has found that the recursive part has no row, as under WHERE false."""
+    return recursive_plan.kind == "LocalRelation" and not recursive_plan["data"].num_rows
 
 
 def lower_reference(context: Lowering, node: TreeNode) -> Relation:

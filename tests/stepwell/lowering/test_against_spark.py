@@ -86,6 +86,8 @@ RECURSIONS = {
         "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT t.b, l + 1 FROM r JOIN t ON r.x = t.a WHERE l < 2) "
         "SELECT p.x, q.l FROM r AS p JOIN r AS q ON p.x = q.x AND p.l = q.l - 1"
     ),
+    "that never begins": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 3 AND 1 = 0) SELECT n FROM r",
+    "with a limit": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT n FROM r ORDER BY n DESC LIMIT 4",
     "as a value": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT a, (SELECT sum(n) FROM r) AS v FROM u",
 }
 
