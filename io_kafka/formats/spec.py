@@ -66,17 +66,17 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 @dataclass(frozen=True)
 class SourceFormat:
     """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
-    pairs of a column's name and the name in records.py. `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n).
-    `encoding`: how values are read; None is JSON. `key_format`: how keys are read."""
+    pairs of a column's name and the name in records.py. `encoding`: how values are read; None is JSON. `key_format`: how keys are read.
+    `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n)."""
 
     handle: str
     schema: pa.Schema
     mode: Mode = "append"
     key: tuple[str, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
-    limits: tuple[TextLimit, ...] = ()
     encoding: Encoding = None
     key_format: KeyFormat = "json"
+    limits: tuple[TextLimit, ...] = ()
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)

@@ -136,9 +136,9 @@ def source_table(source: SourceSpec) -> SourceTable:
         source.mode,
         source.key,
         source.metadata,
-        source.limits,
         source.encoding,
         source.key_format,
+        source.limits,
     )
     return SourceTable(source.handle, source.topics, messages)
 
