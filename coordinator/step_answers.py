@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from engine.analysis.stages import Plan
 from engine.errors import TaskLost
-from engine.model.circuit import Output, Source
+from engine.model.circuit import Output
+from engine.model.rows import Source
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.received import table_of

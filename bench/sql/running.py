@@ -19,9 +19,10 @@ from base.version import EMPTY, VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, Source, View
+from engine.model.circuit import Circuit, View
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
+from engine.model.rows import Source
 from engine.operators.base import StepContext
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage

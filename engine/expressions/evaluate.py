@@ -27,7 +27,7 @@ from engine.expressions import failing_row
 from engine.expressions import functions as expression_functions
 from engine.expressions.failing_row import FailingRow
 from engine.expressions.types import duck_type, inside, relabel
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 
 WEIGHT = "weight"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from engine.expressions.functions.function import shown
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 
 SQL_CHARACTERS_SHOWN_MAX = 300  # of an expression in an error: a long one is known by its beginning
 COLUMNS_SHOWN_MAX = 6  # of a row in an error: the columns that the expression reads

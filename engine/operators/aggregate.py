@@ -27,7 +27,8 @@ from base.arrays import Bools, Int64s
 from base.text.months import type_text
 from engine.accumulators import doubles
 from engine.accumulators.canonical import canonical
-from engine.model.circuit import Aggregate, AggregateCall, Column
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.node import Column
 from engine.operators import words
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
 from engine.operators.aggregate_functions import FUNCTIONS, Values

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.accumulators.order import is_ordered
-from engine.model.circuit import AggregateFunction, ValuesCall
+from engine.model.aggregates import AggregateFunction, ValuesCall
 from engine.operators import aggregate_moments as moments
 from engine.operators import aggregate_values as values
 from engine.operators.aggregate_moments import MomentResult, Spread

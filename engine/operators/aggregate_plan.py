@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from engine.accumulators.integers import width_of
 from engine.accumulators.order import has_codes
-from engine.model.circuit import AggregateCall, Column
+from engine.model.aggregates import AggregateCall
+from engine.model.node import Column
 from engine.operators.aggregate_functions import FUNCTIONS, Moment, Total, Values
 from engine.operators.aggregate_functions import Extreme as ExtremeFunction
 from engine.state.trace import Combine

@@ -15,7 +15,7 @@ from base.arrays import Bools, Float64s, Int64s
 from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import FINITE_BINS, Digits
-from engine.model.circuit import AggregateCall, ValuesCall
+from engine.model.aggregates import AggregateCall, ValuesCall
 from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Values
 from engine.operators.aggregate_moments import Spread
 from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, Feed, Ordered, Plan

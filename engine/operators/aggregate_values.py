@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Float64s, Int64s
 from engine.accumulators import doubles, order, order_bytes
 from engine.errors import DataError
-from engine.model.circuit import ValuesCall
+from engine.model.aggregates import ValuesCall
 from engine.rows import zset
 from engine.rows.hashing import decimal_words
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from engine.model.circuit import Column
+from engine.model.node import Column
 
 Key = tuple[Column, ...]
 

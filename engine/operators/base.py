@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from engine.model.circuit import NodeBase
+from engine.model.node import NodeBase
 from engine.operators.arrangement import Key
 from engine.operators.keys import PlacedKey
 from engine.state.store import Store

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine.model.circuit import ClosingAggregate, ClosingSessions, Sessions
+from engine.model.event_time import ClosingAggregate, ClosingSessions
+from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.aggregate import Batch, check_counts, fresh_totals, keys_of, overflow, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from engine.model.circuit import NodeBase
+from engine.model.node import NodeBase
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext, StepFunction
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine.model.circuit import Deduplicate, Distinct
+from engine.model.rows import Deduplicate, Distinct
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext

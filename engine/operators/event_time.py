@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, filled
-from engine.model.circuit import LatestTime, Watermark
+from engine.model.event_time import LatestTime, Watermark
 from engine.operators.arrangement import Arrangement, on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import as_lists, filled
-from engine.model.circuit import Generate
+from engine.model.rows import Generate
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from engine.expressions.evaluate import ExpressionError, evaluate
-from engine.model.circuit import Expression, Join
+from engine.model.joins import Join
+from engine.model.node import Expression
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext

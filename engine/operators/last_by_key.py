@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.errors import DataError
-from engine.model.circuit import LastByKey
+from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from base.arrays import filled
 from engine.expressions.evaluate import evaluate
-from engine.model.circuit import Constant, Map, Replicate, Union
+from engine.model.rows import Constant, Map, Replicate, Union
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext

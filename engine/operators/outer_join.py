@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
-from engine.model.circuit import OuterJoin
+from engine.model.joins import OuterJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.base import StepContext

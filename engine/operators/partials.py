@@ -22,7 +22,8 @@ from base.arrays import Int64s
 from engine.accumulators import integers
 from engine.accumulators.canonical import canonical
 from engine.errors import DataError
-from engine.model.circuit import FinalAggregate, JoinPartials, PartialAggregate
+from engine.model.aggregates import FinalAggregate, PartialAggregate
+from engine.model.joins import JoinPartials
 from engine.operators import words
 from engine.operators.aggregate import (
     COUNT_MAX,

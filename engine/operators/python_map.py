@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from engine.model.circuit import PythonMap
+from engine.model.rows import PythonMap
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext

@@ -28,21 +28,9 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.errors import DataError
-from engine.model.circuit import (
-    Deduplicate,
-    Distinct,
-    Generate,
-    Join,
-    Map,
-    Node,
-    OuterJoin,
-    Recursion,
-    Replicate,
-    ScalarMap,
-    SemiJoin,
-    Source,
-    Union,
-)
+from engine.model.circuit import Node, Recursion
+from engine.model.joins import Join, OuterJoin, SemiJoin
+from engine.model.rows import Deduplicate, Distinct, Generate, Map, Replicate, ScalarMap, Source, Union
 from engine.operators.arrangement import Key, on_one_worker
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.descriptor import NoContent, Operator

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.expressions.evaluate import evaluate
-from engine.model.circuit import ScalarMap, ScalarValue
+from engine.model.rows import ScalarMap, ScalarValue
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, on_one_worker
 from engine.operators.base import StepContext

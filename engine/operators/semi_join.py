@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Int64s
-from engine.model.circuit import SemiJoin
+from engine.model.joins import SemiJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.base import StepContext

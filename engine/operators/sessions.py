@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
-from engine.model.circuit import Sessions
+from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext

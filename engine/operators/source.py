@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.circuit import Source
+from engine.model.rows import Source
 from engine.operators.arrangement import Arrangement
 from engine.operators.descriptor import NoContent, Operator
 

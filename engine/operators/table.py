@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, cast, get_args
 
-from engine.model.circuit import Node, NodeBase
+from engine.model.circuit import Node
+from engine.model.node import NodeBase
 from engine.operators.aggregate import AGGREGATE
 from engine.operators.closing import CLOSING_AGGREGATE, CLOSING_SESSIONS
 from engine.operators.descriptor import N, Operator

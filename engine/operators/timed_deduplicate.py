@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import filled
-from engine.model.circuit import TimedDeduplicate
+from engine.model.event_time import TimedDeduplicate
 from engine.operators import words
 from engine.operators.arrangement import by_key, told_to_all
 from engine.operators.base import StepContext

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.model.circuit import Column, Expiry, TimedJoin
+from engine.model.event_time import Expiry, TimedJoin
+from engine.model.node import Column
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, told_to_all
 from engine.operators.base import StepContext

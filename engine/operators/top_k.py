@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread
-from engine.model.circuit import Column, TopK
+from engine.model.node import Column
+from engine.model.ordered import TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from base.arrays import Bools, Int64s
 from engine.errors import DataError
-from engine.model.circuit import RANKING, SortKey, Window, WindowCall
+from engine.model.ordered import RANKING, SortKey, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext

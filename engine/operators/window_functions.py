@@ -17,7 +17,9 @@ from base.arrays import Bools, Int64s
 from engine.accumulators import doubles, integers, order
 from engine.accumulators.canonical import canonical
 from engine.accumulators.doubles import Digits
-from engine.model.circuit import AggregateCall, AggregateFunction, Column, Window, WindowCall
+from engine.model.aggregates import AggregateCall, AggregateFunction
+from engine.model.node import Column
+from engine.model.ordered import Window, WindowCall
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import Extreme, Feed, Plan, plan_of
 from engine.operators.aggregate_results import results_of

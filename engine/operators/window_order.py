@@ -20,7 +20,8 @@ from engine.accumulators.canonical import canonical
 from engine.accumulators.sort_bytes import Sorted as SortedBy
 from engine.accumulators.sort_bytes import sort_bytes
 from engine.errors import DataError
-from engine.model.circuit import Column, Frame, SortKey
+from engine.model.node import Column
+from engine.model.ordered import Frame, SortKey
 from engine.rows import zset
 
 Bounds = tuple[Int64s, Int64s]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import AggregateCall, Column, Expression, SortKey
+from engine.model.aggregates import AggregateCall
+from engine.model.node import Column, Expression
+from engine.model.ordered import SortKey
 
 
 def columns(numbers: Sequence[Column]) -> str:

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, Output, Source
+from engine.model.circuit import Circuit, Output
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
+from engine.model.rows import Source
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage

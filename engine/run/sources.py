@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from base.options import OnError
 from engine.errors import DataError
-from engine.model.circuit import Circuit, Source
+from engine.model.circuit import Circuit
 from engine.model.placement import Placement
+from engine.model.rows import Source
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable

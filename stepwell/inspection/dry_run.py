@@ -16,7 +16,8 @@ from rich.text import Text
 
 from engine.analysis.retraction import append_only_inputs, retraction_reason
 from engine.analysis.stages import Channel, Plan, plan
-from engine.model.circuit import Circuit, Constant, Output, View
+from engine.model.circuit import Circuit, Output, View
+from engine.model.rows import Constant
 from engine.operators.table import operator_of
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import Lowered, survey

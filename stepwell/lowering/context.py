@@ -17,7 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Constant, Expression, Map, Node, ScalarMap, ScalarValue
+from engine.model.circuit import Node
+from engine.model.node import Expression
+from engine.model.rows import Constant, Map, ScalarMap, ScalarValue
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.event_time import EventTimes
 from stepwell.catalyst.tree import TreeNode

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from engine.model.circuit import Circuit, Constant, LastByKey, Output, Source, View
+from engine.model.circuit import Circuit, Output, View
+from engine.model.rows import Constant, LastByKey, Source
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type

@@ -20,17 +20,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from engine.analysis.uniqueness import key_of
-from engine.model.circuit import (
-    Aggregate,
-    AggregateCall,
-    Circuit,
-    Column,
-    FinalAggregate,
-    Join,
-    JoinPartials,
-    Map,
-    PartialAggregate,
-)  # fmt: skip
+from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
+from engine.model.circuit import Circuit
+from engine.model.joins import Join, JoinPartials
+from engine.model.node import Column
+from engine.model.rows import Map
 from engine.operators.aggregate_plan import plan_of
 from stepwell.lowering.builder import CircuitBuilder
 

@@ -6,16 +6,8 @@
 from __future__ import annotations
 
 from engine.analysis.retraction import retraction_origins, retraction_reason
-from engine.model.circuit import (
-    Circuit,
-    ClosingAggregate,
-    ClosingSessions,
-    LatestTime,
-    Output,
-    TimedDeduplicate,
-    TimedJoin,
-    View,
-)
+from engine.model.circuit import Circuit, Output, View
+from engine.model.event_time import ClosingAggregate, ClosingSessions, LatestTime, TimedDeduplicate, TimedJoin
 
 
 def append_refusals(circuit: Circuit) -> dict[str, str]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.analysis.stages import plan
-from engine.model.circuit import Aggregate, Circuit, FinalAggregate, Map, PartialAggregate, ScalarValue
+from engine.model.aggregates import Aggregate, FinalAggregate, PartialAggregate
+from engine.model.circuit import Circuit
+from engine.model.rows import Map, ScalarValue
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.eager_aggregation import is_linear, sums_of
 

@@ -16,7 +16,8 @@ from coordinator.errors import CircuitChanged, StateLost, TopicChanged
 from coordinator.inputs import Inputs
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.status import StatusBoard
-from engine.model.circuit import Circuit, Constant
+from engine.model.circuit import Circuit
+from engine.model.rows import Constant
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart

@@ -15,7 +15,8 @@ from coordinator.step_answers import Expected
 from coordinator.step_output import StepResult, gather
 from engine.analysis.stages import plan
 from engine.errors import TaskLost
-from engine.model.circuit import Circuit, Output, Source
+from engine.model.circuit import Circuit, Output
+from engine.model.rows import Source
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.worker import _done

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Aggregate, AggregateCall, ValuesCall
+from engine.model.aggregates import Aggregate, AggregateCall, ValuesCall
 
 Row = tuple[Any, ...]
 WIDE = Context(prec=120, rounding=ROUND_HALF_UP)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.model.circuit import NodeBase
 from engine.model.layout import Fixed, Layout
+from engine.model.node import NodeBase
 from engine.model.placement import Placement
 from engine.operators.arrangement import Everyone
 from engine.operators.base import StepContext

@@ -12,51 +12,41 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.model.circuit import (
-    WATERMARK_TYPES,
+from engine.model.aggregates import (
     Aggregate,
     AggregateCall,
     AggregateFunction,
-    Circuit,
+    FinalAggregate,
+    PartialAggregate,
+    ValuesCall,
+)
+from engine.model.circuit import Circuit, Mode, Node, Output, Recursion, View
+from engine.model.event_time import (
+    WATERMARK_TYPES,
     ClosingAggregate,
     ClosingSessions,
+    Expiry,
+    LatestTime,
+    TimedDeduplicate,
+    TimedJoin,
+    Watermark,
+)
+from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
+from engine.model.node import Expression, NodeBase
+from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
+from engine.model.rows import (
     Constant,
     Deduplicate,
     Distinct,
-    Expiry,
-    Expression,
-    FinalAggregate,
-    Frame,
     Generate,
-    Join,
-    JoinPartials,
     LastByKey,
-    LatestTime,
     Map,
-    Mode,
-    Node,
-    NodeBase,
-    OuterJoin,
-    Output,
-    PartialAggregate,
     PythonMap,
-    Recursion,
     Replicate,
     ScalarMap,
     ScalarValue,
-    SemiJoin,
-    Sessions,
-    SortKey,
     Source,
-    TimedDeduplicate,
-    TimedJoin,
-    TopK,
     Union,
-    ValuesCall,
-    View,
-    Watermark,
-    Window,
-    WindowCall,
 )
 from engine.run.exchange import to_buffer
 from tests.engine.python_calls import python_call

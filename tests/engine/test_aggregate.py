@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.text.months import MONTH
-from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction, ValuesCall
+from engine.model.aggregates import Aggregate, AggregateCall, AggregateFunction, ValuesCall
 from engine.operators.aggregate import step_aggregate
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_functions import FUNCTIONS

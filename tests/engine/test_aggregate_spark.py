@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from engine.model.circuit import Aggregate, AggregateCall, AggregateFunction
+from engine.model.aggregates import Aggregate, AggregateCall, AggregateFunction
 from engine.operators.aggregate import step_aggregate
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.rows import zset

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import get_args
 
-from engine.model.circuit import Node, NodeBase
+from engine.model.circuit import Node
+from engine.model.node import NodeBase
 from tests.engine.every_kind import every_kind
 
 PINNED = Path(__file__).parent / "every_kind.jsonl"

@@ -15,8 +15,9 @@ from base.version import EMPTY, VersionId
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import StaleTask
-from engine.model.circuit import Output, Source, View
+from engine.model.circuit import Output, View
 from engine.model.placement import Placement
+from engine.model.rows import Source
 from engine.rows import zset
 from engine.run.contents import read_views
 from engine.run.cut import PartOfTable, TablePiece, absorb, exported, first_free_numbers, parts_of, piece_of, release

@@ -17,7 +17,9 @@ from engine.analysis.content import content_below, readable
 from engine.analysis.retraction import append_only_inputs, retraction_origins
 from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
-from engine.model.circuit import Distinct, Node, Output, ScalarValue, Source, View, Watermark
+from engine.model.circuit import Node, Output, View
+from engine.model.event_time import Watermark
+from engine.model.rows import Distinct, ScalarValue, Source
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.distinct import DISTINCT
 from engine.operators.keys import hash_keys

@@ -11,19 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.model.circuit import (
+from engine.model.aggregates import AggregateCall, ValuesCall
+from engine.model.event_time import (
     WATERMARK_TYPES,
-    AggregateCall,
     ClosingAggregate,
     ClosingSessions,
     Expiry,
-    Expression,
-    NodeBase,
     TimedDeduplicate,
     TimedJoin,
-    ValuesCall,
     Watermark,
 )
+from engine.model.node import Expression, NodeBase
 from engine.operators.aggregate import keys_of
 from engine.operators.aggregate_plan import plan_of
 from engine.operators.base import TimeReport

@@ -13,7 +13,7 @@ from engine.expressions import evaluate as expressions
 from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.expressions.functions import fdlibm, floats
 from engine.expressions.types import inside, relabel
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 from engine.resident.faults import from_wire, to_wire
 
 INT = pa.int32()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.circuit import Generate
+from engine.model.rows import Generate
 from engine.operators.generate import step_generate
 from engine.rows import zset
 from engine.state.store import DictStore

@@ -7,7 +7,7 @@ import pytest
 
 from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.expressions.generic import Signature, function_name, functions_named
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 
 TEXT = pa.string()
 MOMENT = pa.timestamp("us", "UTC")

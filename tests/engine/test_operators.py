@@ -17,7 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from engine.model.circuit import Deduplicate, Distinct, Expression, Join, LastByKey, Node, Output, SemiJoin, View
+from engine.model.circuit import Node, Output, View
+from engine.model.joins import Join, SemiJoin
+from engine.model.node import Expression
+from engine.model.rows import Deduplicate, Distinct, LastByKey
 from engine.operators.distinct import step_deduplicate, step_distinct
 from engine.operators.join import step_join
 from engine.operators.last_by_key import step_last_by_key

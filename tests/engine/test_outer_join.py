@@ -12,19 +12,11 @@ from hypothesis import strategies as st
 
 from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
-from engine.model.circuit import (
-    Aggregate,
-    AggregateCall,
-    Circuit,
-    Expression,
-    Join,
-    LastByKey,
-    Node,
-    OuterJoin,
-    Output,
-    Source,
-    View,
-)
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.joins import Join, OuterJoin
+from engine.model.node import Expression
+from engine.model.rows import LastByKey, Source
 from engine.operators.outer_join import step_outer_join
 from engine.operators.scalar import TooManyRows
 from engine.operators.table import operator_of

@@ -15,19 +15,11 @@ from hypothesis import strategies as st
 from engine.accumulators.integers import LIMB_MASK
 from engine.analysis.stages import plan
 from engine.errors import DataError
-from engine.model.circuit import (
-    Aggregate,
-    AggregateCall,
-    Circuit,
-    Expression,
-    FinalAggregate,
-    Join,
-    JoinPartials,
-    Map,
-    Node,
-    Source,
-    View,
-)
+from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate
+from engine.model.circuit import Circuit, Node, View
+from engine.model.joins import Join, JoinPartials
+from engine.model.node import Expression
+from engine.model.rows import Map, Source
 from engine.operators.base import StepContext
 from engine.operators.partials import WEIGHT_MAX
 from engine.operators.table import operator_of

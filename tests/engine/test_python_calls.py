@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.model.circuit import PythonMap
 from engine.model.python_call import PythonForm
+from engine.model.rows import PythonMap
 from engine.operators.python_map import _mapped
 from engine.python import calls
 from engine.python.calls import results

@@ -10,7 +10,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from engine.model.circuit import Distinct, Expression, Join, Map, Node, OuterJoin, Recursion, SemiJoin, Source
+from engine.model.circuit import Node, Recursion
+from engine.model.joins import Join, OuterJoin, SemiJoin
+from engine.model.node import Expression
+from engine.model.rows import Distinct, Map, Source
 from engine.operators.recursion import RecursionLimit, step_recursion
 from engine.rows import zset
 from engine.state.store import DictStore

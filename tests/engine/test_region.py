@@ -11,7 +11,10 @@ import pytest
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import DataError
-from engine.model.circuit import Aggregate, AggregateCall, Circuit, Distinct, Join, Output, Source, View
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Output, View
+from engine.model.joins import Join
+from engine.model.rows import Distinct, Source
 from engine.operators.aggregate_errors import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire

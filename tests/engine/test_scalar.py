@@ -15,18 +15,10 @@ from hypothesis import strategies as st
 
 from engine.analysis.stages import Channel, plan
 from engine.errors import DataError
-from engine.model.circuit import (
-    Aggregate,
-    AggregateCall,
-    Circuit,
-    Expression,
-    Output,
-    Replicate,
-    ScalarMap,
-    ScalarValue,
-    Source,
-    View,
-)
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Output, View
+from engine.model.node import Expression
+from engine.model.rows import Replicate, ScalarMap, ScalarValue, Source
 from engine.operators import scalar
 from engine.operators.linear import step_replicate
 from engine.operators.scalar import TooManyRows, step_scalar_map, step_scalar_value

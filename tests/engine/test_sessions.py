@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.circuit import Sessions
+from engine.model.ordered import Sessions
 from engine.operators.sessions import sessions_of, step_sessions
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of

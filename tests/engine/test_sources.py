@@ -14,9 +14,11 @@ import pytest
 
 from base.options import Mode
 from engine.errors import DataError
-from engine.model.circuit import Aggregate, AggregateCall, Circuit, LastByKey, Node, Output, Source, View
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
+from engine.model.rows import LastByKey, Source
 from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources

@@ -13,22 +13,11 @@ from hypothesis import strategies as st
 
 from engine.analysis.stages import plan
 from engine.errors import DataError
-from engine.model.circuit import (
-    Aggregate,
-    AggregateCall,
-    Circuit,
-    Constant,
-    Distinct,
-    Expression,
-    Join,
-    LastByKey,
-    Map,
-    Output,
-    SemiJoin,
-    Source,
-    Union,
-    View,
-)
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Output, View
+from engine.model.joins import Join, SemiJoin
+from engine.model.node import Expression
+from engine.model.rows import Constant, Distinct, LastByKey, Map, Source, Union
 from engine.run.exchange import to_buffer
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical

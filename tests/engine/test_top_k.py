@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.circuit import SortKey, TopK
+from engine.model.ordered import SortKey, TopK
 from engine.operators import top_k
 from engine.operators.top_k import step_top_k
 from engine.rows import zset

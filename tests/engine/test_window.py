@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from engine.model.circuit import Frame, SortKey, Window, WindowCall
+from engine.model.ordered import Frame, SortKey, Window, WindowCall
 from engine.operators import window as window_module
 from engine.operators.aggregate import ResultOverflow
 from engine.operators.descriptor import ContentOfState

@@ -22,7 +22,9 @@ import pyarrow as pa
 
 from base.slots import SlotSet
 from engine.analysis.stages import Plan
-from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Output, View
+from engine.model.rows import Source
 from engine.operators.base import TABLE_FIRST
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, in_order

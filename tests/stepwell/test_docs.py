@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from base.options import OnError
-from engine.model.circuit import Source
+from engine.model.rows import Source
 from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
 from io_kafka.clients.raw import RawBatch, raw_batch

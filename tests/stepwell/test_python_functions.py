@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.model.circuit import PythonMap
 from engine.model.python_call import PythonFunction
+from engine.model.rows import PythonMap
 from stepwell.errors import ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower

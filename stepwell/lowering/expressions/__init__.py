@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from engine.model.circuit import Column, Expression
+from engine.model.node import Column, Expression
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType
 from stepwell.lowering.expressions import (

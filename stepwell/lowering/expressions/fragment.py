@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.expressions.generic import function_name
 from engine.expressions.types import duck_type
-from engine.model.circuit import Column, Expression
+from engine.model.node import Column, Expression
 from stepwell.catalyst.tree import TreeNode
 
 # Some rules write an operand more than once, so the text of nested expressions could explode.

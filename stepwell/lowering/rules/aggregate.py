@@ -25,7 +25,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Aggregate, AggregateCall, ClosingAggregate, Distinct, Types, ValuesCall
+from engine.model.aggregates import Aggregate, AggregateCall, ValuesCall
+from engine.model.event_time import ClosingAggregate
+from engine.model.node import Types
+from engine.model.rows import Distinct
 from engine.operators.aggregate_functions import FUNCTIONS, Values
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from base.text.months import YEAR_TO_MONTH, is_months
 from engine.accumulators.order_bytes import DESCENDING
-from engine.model.circuit import AggregateFunction
+from engine.model.aggregates import AggregateFunction
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.errors import UnsupportedPlan

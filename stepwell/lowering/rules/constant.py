@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.model.circuit import Constant
+from engine.model.rows import Constant
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan

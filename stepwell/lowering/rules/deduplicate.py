@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import Deduplicate, Distinct, TimedDeduplicate
+from engine.model.event_time import TimedDeduplicate
+from engine.model.rows import Deduplicate, Distinct
 from engine.operators.event_time import MS_US
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering

@@ -27,7 +27,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.model.circuit import WATERMARK_TYPES, Expression, LatestTime, Map, Watermark
+from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
+from engine.model.node import Expression
+from engine.model.rows import Map
 from stepwell.catalyst.event_time import WATERMARK
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.model.circuit import Aggregate, AggregateCall
+from engine.model.aggregates import Aggregate, AggregateCall
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation

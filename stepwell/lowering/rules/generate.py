@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Generate
+from engine.model.rows import Generate
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan

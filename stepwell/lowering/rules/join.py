@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.model.circuit import Join, OuterJoin, SemiJoin
+from engine.model.joins import Join, OuterJoin, SemiJoin
 from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.accumulators.sort_bytes import has_order
-from engine.model.circuit import SortKey, TopK
+from engine.model.ordered import SortKey, TopK
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from engine.model.circuit import PythonMap
 from engine.model.python_call import PythonCall
+from engine.model.rows import PythonMap
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering

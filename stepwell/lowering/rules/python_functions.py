@@ -6,8 +6,8 @@ is called with what that one returned, without a conversion between the two, as 
 
 from __future__ import annotations
 
-from engine.model.circuit import PythonMap
 from engine.model.python_call import PythonCall, PythonFunction
+from engine.model.rows import PythonMap
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering

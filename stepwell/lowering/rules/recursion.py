@@ -20,7 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.model.circuit import Node, Recursion, Source
+from engine.model.circuit import Node, Recursion
+from engine.model.rows import Source
 from engine.operators.recursion import BODY_TRACES_MAX, foreign_nodes, traces_of
 from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode

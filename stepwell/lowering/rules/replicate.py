@@ -5,7 +5,7 @@ Spark makes n copies of a row. A Z-set has weights, so the row's weight is multi
 
 from __future__ import annotations
 
-from engine.model.circuit import Replicate
+from engine.model.rows import Replicate
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation

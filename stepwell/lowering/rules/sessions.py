@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import ClosingSessions, Sessions
+from engine.model.event_time import ClosingSessions
+from engine.model.ordered import Sessions
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.circuit import Expiry, TimedJoin
+from engine.model.event_time import Expiry, TimedJoin
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan

@@ -27,7 +27,8 @@ import pyarrow as pa
 from engine.accumulators.order import has_codes, is_ordered
 from engine.accumulators.sort_bytes import has_order
 from engine.analysis.uniqueness import unique_keys
-from engine.model.circuit import RANKING, Circuit, Frame, SortKey, Window, WindowCall, WindowFunction
+from engine.model.circuit import Circuit
+from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type
 from stepwell.lowering.context import Lowering, catalyst_type

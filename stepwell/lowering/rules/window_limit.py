@@ -13,7 +13,9 @@ and only then.
 
 from __future__ import annotations
 
-from engine.model.circuit import Distinct, SemiJoin, SortKey, TopK
+from engine.model.joins import SemiJoin
+from engine.model.ordered import SortKey, TopK
+from engine.model.rows import Distinct
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 from base.text.trimming import JAVA_BLANK as JAVA_BLANK
 from engine.expressions.evaluate import ExpressionError, evaluate
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 from io_kafka.formats.parse import parse_slowly
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.casts import convert

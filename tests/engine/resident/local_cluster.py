@@ -13,8 +13,10 @@ import pyarrow as pa
 from base.term import Term
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Aggregate, AggregateCall, Circuit, Output, Source, View
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Output, View
 from engine.model.placement import Placement
+from engine.model.rows import Source
 from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster

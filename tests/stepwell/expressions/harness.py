@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from engine.expressions.evaluate import UNFORESEEN, ExpressionError, evaluate
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engine.expressions.evaluate import evaluate
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.fragment import Fragment
 from tests.stepwell.expressions.harness import Oracle

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from engine.expressions.evaluate import evaluate
 from engine.expressions.generic import function_name
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 from stepwell.catalyst.types import arrow_type
 from tests.stepwell.expressions import edges
 

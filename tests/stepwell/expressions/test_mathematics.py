@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.expressions.evaluate import evaluate
-from engine.model.circuit import Expression
+from engine.model.node import Expression
 from tests.stepwell.expressions.harness import Oracle
 
 CASES = [

@@ -17,7 +17,10 @@ from pyspark.sql import functions as F
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, FinalAggregate, LastByKey, Node, OuterJoin, Output, SemiJoin, Source, View
+from engine.model.aggregates import FinalAggregate
+from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.joins import OuterJoin, SemiJoin
+from engine.model.rows import LastByKey, Source
 from engine.operators.base import StepContext
 from engine.operators.table import operator_of
 from engine.rows import zset

@@ -22,7 +22,9 @@ from pyspark.sql import SparkSession
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Aggregate, Circuit, Source, View
+from engine.model.aggregates import Aggregate
+from engine.model.circuit import Circuit, View
+from engine.model.rows import Source
 from engine.operators.aggregate_functions import FUNCTIONS
 from engine.operators.base import StepContext
 from engine.operators.table import operator_of

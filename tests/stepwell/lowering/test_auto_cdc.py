@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from engine.errors import DataError
-from engine.model.circuit import Circuit, Source
+from engine.model.circuit import Circuit
+from engine.model.rows import Source
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical

@@ -18,7 +18,10 @@ from pyspark.sql import functions as F
 
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
-from engine.model.circuit import Circuit, ClosingAggregate, Join, Source, TimedJoin, View, Watermark
+from engine.model.circuit import Circuit, View
+from engine.model.event_time import ClosingAggregate, TimedJoin, Watermark
+from engine.model.joins import Join
+from engine.model.rows import Source
 from engine.operators.base import StepContext, TimeReport
 from engine.operators.table import operator_of
 from engine.state.store import DictStore

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.model.circuit import Map, SortKey, Source, TopK
+from engine.model.ordered import SortKey, TopK
+from engine.model.rows import Map, Source
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_schema

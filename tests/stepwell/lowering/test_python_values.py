@@ -14,8 +14,8 @@ from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from engine.model.circuit import PythonMap
 from engine.model.python_call import PythonCall
+from engine.model.rows import PythonMap
 from engine.operators.python_map import _mapped
 from engine.python.calls import results
 from engine.python.errors import FunctionError

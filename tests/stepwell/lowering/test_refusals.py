@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from base.fault import ExitCode, exit_code_of
-from engine.model.circuit import Aggregate, Deduplicate, Recursion
+from engine.model.aggregates import Aggregate
+from engine.model.circuit import Recursion
+from engine.model.rows import Deduplicate
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread
-from engine.model.circuit import TopK
+from engine.model.ordered import TopK
 from engine.state.store import DictStore
 from stepwell.catalyst.types import arrow_schema
 from stepwell.lowering.driver import lower

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.model.circuit import Circuit, Node, Source
+from engine.model.circuit import Circuit, Node
+from engine.model.rows import Source
 from engine.operators import window
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
