@@ -78,7 +78,7 @@ def main() -> None:
 def _lowered(workload: str) -> PipelineSpec:
     from stepwell.lowering.driver import lower
     from stepwell.planning.pipeline import pipeline_spec, planned
-    from stepwell.planning.plans import resolve
+    from stepwell.planning.resolver import resolve
     from stepwell.project.loading import load_project
     from stepwell.spark.session import make_session
 

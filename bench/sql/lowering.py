@@ -14,7 +14,7 @@ from bench.sql.suites import Suite
 from engine.model.circuit import Circuit
 from stepwell.errors import ProjectError
 from stepwell.lowering import driver
-from stepwell.planning import plans
+from stepwell.planning import resolver
 from stepwell.planning.plans import ResolvedProject
 from stepwell.project.loading import load_project
 
@@ -70,7 +70,7 @@ def resolved(suite: Suite, spark: SparkSession) -> Iterator[tuple[ResolvedProjec
     with tempfile.TemporaryDirectory(prefix="stepwell-suite-") as folder:
         root = Path(folder)
         write_project(root, suite)
-        yield plans.survey(load_project(root / "spark-pipeline.yml"), spark)
+        yield resolver.survey(load_project(root / "spark-pipeline.yml"), spark)
 
 
 def write_project(root: Path, suite: Suite) -> None:

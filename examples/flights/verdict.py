@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from examples.batch import TopicMessage, batch_answer, compare, published
 from examples.flights.consumer import Received, read_topic
 from io_kafka.step_log.state import StepLogState
-from stepwell.planning.plans import ResolvedView, resolve
+from stepwell.planning.plans import ResolvedView
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
 
 

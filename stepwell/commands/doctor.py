@@ -18,7 +18,8 @@ from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, lo
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.state import state_checks
 from stepwell.errors import StepwellError
-from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.planning.plans import ResolvedProject
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
 
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}

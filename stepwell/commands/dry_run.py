@@ -13,7 +13,7 @@ from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
 from stepwell.inspection.dry_run import Description, describe
 from stepwell.lowering import driver
 from stepwell.lowering.driver import Lowered
-from stepwell.planning import plans
+from stepwell.planning import resolver
 from stepwell.planning.plans import ResolvedProject
 
 
@@ -22,7 +22,7 @@ def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption
     with reported(as_json):
         project = project_of(spec, conf)
         with spark_session(project) as session:
-            resolved, unresolved = plans.survey(project, session)
+            resolved, unresolved = resolver.survey(project, session)
         lowered = driver.survey(resolved)
         description = _described(resolved, lowered, unresolved)
         show(description.to_json(), as_json=as_json, text=description.renderable())

@@ -21,7 +21,7 @@ from stepwell.commands.common import JsonOption, SpecOption, note, project_of, r
 from stepwell.commands.spark import spark_session
 from stepwell.inspection import query as queries
 from stepwell.lowering.driver import lower
-from stepwell.planning.plans import resolve
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient
 

@@ -117,7 +117,7 @@ class _Definitions:
     def plan(self) -> PlannedProject:
         # A kept plan needs neither, and they take a quarter of a second.
         from stepwell.lowering.driver import lower
-        from stepwell.planning.plans import resolve
+        from stepwell.planning.resolver import resolve
 
         self._resolved = resolve(self._project, self._session())
         return planned(self._resolved, lower(self._resolved))

@@ -46,7 +46,8 @@ from io_kafka.step_log.state import StepLogState
 from stepwell.lowering.driver import lower
 from stepwell.planning.batch_tables import rows_reader
 from stepwell.planning.pipeline import pipeline_spec, planned
-from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.planning.plans import ResolvedProject
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from tests.end_to_end.oracle import Answer, Batch, Ends, Messages, Oracle, Story, Watched
 from tests.end_to_end.threads import ThreadLauncher, threads

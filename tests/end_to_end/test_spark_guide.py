@@ -19,7 +19,7 @@ from examples.batch import batch_answer, compare
 from stepwell.inspection.query import query
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, planned
-from stepwell.planning.plans import resolve
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads

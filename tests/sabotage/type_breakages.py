@@ -34,7 +34,7 @@ TYPES = (
         "the batch answer",
         (
             Edit(
-                "stepwell/planning/plans.py",
+                "stepwell/planning/resolver.py",
                 "query = query.in_order(schema, flow).fitted(declared, flow)",
                 "query = query.in_order(schema, flow).fitted({}, flow)",
             ),

@@ -10,15 +10,15 @@ import psutil
 from pyspark import SparkContext, java_gateway
 
 from stepwell.cli import app
-from stepwell.planning import plans
+from stepwell.planning import plans, resolver
 
 # Where the JVM is killed: just before this function is called for the first time, or just after it (Popen).
 MOMENTS: dict[str, tuple[Any, str]] = {
     "launched": (java_gateway, "Popen"),
     "connected": (java_gateway, "java_import"),
     "context": (SparkContext, "_initialize_context"),
-    "definitions": (plans, "load_definitions"),
-    "analysed": (plans, "flow_plan"),
+    "definitions": (resolver, "load_definitions"),
+    "analysed": (resolver, "flow_plan"),
     "leaves": (plans, "mark_leaves"),
 }
 

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from stepwell.errors import ProjectError, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
-from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.planning.plans import ResolvedProject
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from tests.stepwell.folder import SPEC, write
 

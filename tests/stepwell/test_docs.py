@@ -19,7 +19,7 @@ from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
 from stepwell.lowering.expressions import HIGHER_ORDER, TABLE
 from stepwell.planning.pipeline import pipeline_spec, planned
-from stepwell.planning.plans import resolve
+from stepwell.planning.resolver import resolve
 from tests.stepwell.folder import project
 
 ROOT = Path(__file__).parents[2]

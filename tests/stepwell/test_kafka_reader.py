@@ -11,7 +11,8 @@ from stepwell.errors import Location, ProjectError, ProjectErrors, UnsupportedEr
 from stepwell.lowering.driver import lower
 from stepwell.lowering.driver import survey as lowered
 from stepwell.planning.pipeline import planned
-from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.planning.plans import ResolvedProject
+from stepwell.planning.resolver import resolve
 from stepwell.project.kafka_options import Place, reader_spec
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import SourceSpec

@@ -14,7 +14,7 @@ from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, planned
-from stepwell.planning.plans import resolve
+from stepwell.planning.resolver import resolve
 from stepwell.project.elements import Definitions, OutputDefinition
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec

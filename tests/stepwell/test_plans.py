@@ -16,7 +16,8 @@ from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.planning import plans
-from stepwell.planning.plans import ResolvedProject, ResolvedView, resolve
+from stepwell.planning.plans import ResolvedProject, ResolvedView
+from stepwell.planning.resolver import resolve, survey
 from stepwell.project.loading import load_project
 from tests.stepwell.folder import project
 
@@ -331,7 +332,7 @@ def test_what_no_one_foresaw_is_an_error_of_its_view(
         return known(tree, *rest)
 
     monkeypatch.setattr(plans, "mark_leaves", fail)
-    found, errors = plans.survey(project(tmp_path, {"v.sql": text}), spark)
+    found, errors = survey(project(tmp_path, {"v.sql": text}), spark)
     assert [v.name for v in found.views] == ["good"]
     assert [(type(error), error.view) for error in errors] == [
         (UnsupportedError, "impure"),

@@ -18,7 +18,8 @@ from stepwell.lowering.driver import lower
 from stepwell.planning import python_functions
 from stepwell.planning.kept_plan import content_key, read_plan, write_plan
 from stepwell.planning.pipeline import planned
-from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.planning.plans import ResolvedProject
+from stepwell.planning.resolver import resolve
 from tests.stepwell.folder import project
 
 SOURCE = """

@@ -32,7 +32,8 @@ from stepwell.inspection import query as queries
 from stepwell.inspection.query import NoState, QueryError, query
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, planned
-from stepwell.planning.plans import ResolvedProject, resolve
+from stepwell.planning.plans import ResolvedProject
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from storage.database import Database
 from tests.conftest import Broker

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from io_kafka.formats.text_limits import ELEMENT, TextLimit
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
-from stepwell.planning.plans import ResolvedProject, ResolvedView, resolve
+from stepwell.planning.plans import ResolvedProject, ResolvedView
+from stepwell.planning.resolver import resolve
 from stepwell.project.text_types import declared_as
 from tests.stepwell.folder import project
 

@@ -27,7 +27,7 @@ from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
-from stepwell.planning.plans import resolve
+from stepwell.planning.resolver import resolve
 from stepwell.project.flow_conf import in_force
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import to_table

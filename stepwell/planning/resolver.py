@@ -1,0 +1,309 @@
+"""A project's definitions -> Catalyst's optimised plans, one per flow, in dependency order.
+
+Guarantees: every leaf of a plan is a source (a declared one, or a topic that a definition reads), another view, or rows
+written in the definition, and the tree says which of them it is. No plan holds an expression whose value depends on
+when, where or in which order it runs. Anything else is an error that names view, file and line. One run finds the
+errors of all views.
+
+How it works: queries see a source, materialized view or table as a temporary view over a `LogicalRDD` without rows. The
+optimiser cannot look into it, so it is a boundary between plans, which is shared and not inlined. Temporary views are
+inlined.
+
+What a query reads is known only when it is analysed. Spark reports a missing table, that table is resolved first, and
+the analysis is tried again. So files may be in any order, and a query that needs itself is reported as a cycle.
+
+Each boundary has two forms. The plain form is for the flows of materialized views. The form marked as streaming is for
+the flows of streaming tables and sinks (`spark.readStream.table`, `STREAM(t)`). Catalyst's plans of the two differ only
+in that mark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from stepwell.errors import (
+    Location,
+    OwnMistake,
+    ProjectError,
+    ProjectErrors,
+    StepwellError,
+    did_you_mean,
+    raise_all,
+)
+from stepwell.planning.batch_tables import BatchTables
+from stepwell.planning.catalog_names import OwnNames
+from stepwell.planning.leaves import boundary
+from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
+from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
+from stepwell.planning.reads import NotStreaming, Reads
+from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translated, with_conf
+from stepwell.project import auto_cdc
+from stepwell.project.auto_cdc import AutoCdcQuery
+from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark
+from stepwell.project.elements import KIND_NAMES, FlowDefinition, OutputDefinition
+from stepwell.project.kafka_options import disagreements
+from stepwell.project.kafka_reader import kafka_reads
+from stepwell.project.loading import Project
+from stepwell.project.settings import check_time_zone
+from stepwell.project.tables import (
+    SourceSpec,
+    check_names,
+    check_stored_by,
+    is_source,
+    kept_key,
+    output_notes,
+    output_spec,
+    source_spec,
+)
+from stepwell.spark.fixed import TIME_ZONE_KEY
+from stepwell.spark.session import connection_lost
+
+
+def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
+    """Loads and resolves everything that the project defines. Raises ProjectError, or ProjectErrors for several errors."""
+    resolved, errors = survey(project, spark)
+    raise_all(errors)
+    return resolved
+
+
+def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list[ProjectError]]:
+    """Like `resolve`, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the definitions
+    cannot be read."""
+    reads = Reads(project)
+    with quiet_spark(), kafka_reads(reads.provide):
+        definitions = load_definitions(project, spark)
+        with active(definitions.spark), in_folder(project.root):
+            return _Resolver(project, definitions, reads).run()
+
+
+class _Resolver:
+    """The state of one resolution. Keys are lower-case names."""
+
+    def __init__(self, project: Project, definitions: Definitions, reads: Reads) -> None:
+        self.project = project
+        self.definitions = definitions
+        self.reads = reads
+        reads.view_now = lambda: self.stack[-1].name if self.stack else None
+        self.spark = definitions.spark
+        self.outputs = {output.name.lower(): output for output in definitions.outputs}
+        self.schemas: dict[str, StructType] = {}  # of the boundaries resolved so far
+        self.sources: list[SourceSpec] = []
+        self.tables = BatchTables(project.name, definitions.spark)
+        self.own_names = OwnNames({o.name for o in definitions.outputs if o.kind != "sink"}, definitions.spark)
+        self.views: list[ResolvedView] = []
+        self.failed: set[str] = set()
+        self.errors: list[ProjectError] = []
+        self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> the form that queries see
+        self.shown: dict[str, bool] = {}  # name -> whether the streaming form is registered now
+        self.stack: list[OutputDefinition] = []  # the outputs that are being resolved, outermost first
+
+    def run(self) -> tuple[ResolvedProject, list[ProjectError]]:
+        with error_of_time_zone(self.project):
+            check_time_zone(str(self.spark.conf.get(TIME_ZONE_KEY)))
+        for output in self.definitions.outputs:
+            with contextlib.suppress(Blocked):
+                if output.kind == "temporary_view":
+                    self._check_temporary(output)
+                else:
+                    self._resolve(output)
+        used = {leaf for view in self.views for leaf in view.reads}
+        tables = {handle: table for handle, table in sorted(self.tables.found.items()) if handle in used}
+        sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
+        sources += [table.spec for table in tables.values()]
+        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes(), tables)
+        return resolved, self.errors + disagreements(sources)
+
+    def _notes(self) -> dict[str, tuple[str, ...]]:
+        notes = {"": self.definitions.notes}
+        for output in self.definitions.outputs:
+            flows = self.definitions.flows_of(output.name)
+            of_flows = (note for flow in flows for note in (*flow.notes, *_notes_of_query(flow)))
+            notes[output.name] = tuple(dict.fromkeys((*output_notes(output), *of_flows)))
+        return {name: found for name, found in notes.items() if found}
+
+    def _resolve(self, output: OutputDefinition) -> None:
+        """Resolves the boundary `output`. Raises Blocked if that is impossible."""
+        name = output.name.lower()
+        if name in self.schemas:
+            return
+        if name in self.failed:
+            raise Blocked
+        with self._guard(output):
+            if is_source(output):
+                spec = source_spec(output, self.definitions, self.project.settings, self.project.root)
+                check_stored_by(output, spec.schema)
+                self.sources.append(spec)
+                self.schemas[name] = spec.schema
+            else:
+                view = self._view(output)
+                self.views.append(view)
+                self.schemas[name] = view.schema
+
+    def _check_temporary(self, output: OutputDefinition) -> None:
+        """Analyses a temporary view that nothing reads, because it must be correct too. If it reads streams, it is analysed as streaming."""
+        name = output.name.lower()
+        if (name, False) in self.frames or (name, True) in self.frames or name in self.failed:
+            return
+        flow = self.definitions.flows_of(output.name)[0]
+        with self._guard(output):
+            try:
+                self._evaluate(flow, streaming=False)
+            except NotStreaming:
+                self._evaluate(flow, streaming=True)
+
+    @contextlib.contextmanager
+    def _guard(self, output: OutputDefinition) -> Iterator[None]:
+        """Records an error of `output` once. The outputs that read it are blocked without an error of their own."""
+        name = output.name.lower()
+        self.stack.append(output)
+        try:
+            yield
+        except Blocked:
+            self.failed.add(name)
+            raise
+        except Exception as error:
+            if connection_lost(error) or (isinstance(error, StepwellError) and not isinstance(error, ProjectError)):
+                raise  # not an error of this view
+            self.failed.add(name)
+            match error:
+                case ProjectErrors():
+                    self.errors.extend(error.errors)
+                case ProjectError():
+                    self.errors.append(error)
+                case _:
+                    self.errors.append(OwnMistake.of(error, output.name, output.location))
+            raise Blocked from error
+        finally:
+            self.stack.pop()
+
+    def _view(self, output: OutputDefinition) -> ResolvedView:
+        flows = self.definitions.flows_of(output.name)
+        if not flows:
+            raise ProjectError(
+                f"this {KIND_NAMES[output.kind]} has no flow and is not a source",
+                "Fill it (AS SELECT, CREATE FLOW, @dp.append_flow), or add 'subscribe' = 'topic' and USING kafka.",
+                view=output.name,
+                location=output.location,
+            )
+        streaming = output.kind != "materialized_view"
+        queries = [self._evaluate(flow, streaming) for flow in flows]
+        schema = common_schema(output, queries)
+        declared = columns_to_fit(output, schema)
+        check_names(schema, output.name, output.location)
+        check_stored_by(output, schema)
+        plans = tuple(
+            self._plan(flow, query, schema, declared, output) for flow, query in zip(flows, queries, strict=True)
+        )
+        return ResolvedView(
+            name=output.name,
+            kind=output.kind,
+            schema=schema,
+            flows=plans,
+            reads=tuple(dict.fromkeys(leaf for plan in plans for leaf in plan.leaves)),
+            output=output_spec(output, schema, self.project.settings),
+            key=kept_key(output, schema, self.project.settings),
+            location=output.location,
+        )
+
+    def _plan(
+        self,
+        flow: FlowDefinition,
+        query: Query,
+        schema: StructType,
+        declared: Mapping[str, str],
+        output: OutputDefinition,
+    ) -> FlowPlan:
+        with translated(flow, self.project, output.name, users_code=False), with_conf(self.spark, flow.spark_conf):
+            query = query.in_order(schema, flow).fitted(declared, flow)
+            plan = flow_plan(
+                flow.name,
+                query.analysed,
+                query.optimised,
+                self.spark,
+                output.name,
+                flow.location,
+                self.tables,
+                streaming=output.kind != "materialized_view",
+            )
+            leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
+            return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
+
+    def _declared(self, leaf: str) -> str:
+        """The name of a leaf as it was declared, because Spark ignores case."""
+        is_own = leaf in self.reads.sources or leaf in self.tables.found
+        return leaf if is_own else self.outputs[leaf.lower()].name
+
+    def _evaluate(self, flow: FlowDefinition, streaming: bool) -> Query:
+        """The flow's query, analysed. What it reads is resolved on the way: each attempt registers one more name."""
+        with error_of_time_zone(self.project, flow):
+            check_time_zone(flow.spark_conf.get(TIME_ZONE_KEY, "UTC"))
+        missing: set[str] = set()
+        while True:
+            self._show(streaming)
+            self.reads.streaming_now = streaming
+            try:
+                with (
+                    translated(flow, self.project, flow.target, users_code=True),
+                    with_conf(self.spark, flow.spark_conf),
+                ):
+                    query = analyse(flow, self.spark)
+                    if (name := self.own_names.read_from_catalog(query.analysed)) is not None:
+                        raise Missing(name, flow.location)
+                    return query
+            except Missing as error:
+                if error.name.lower() in missing:  # it has been registered, but Spark still does not find it
+                    raise ProjectError(
+                        f"{error.name} cannot be read here",
+                        f"A view of the project is read by its name alone: write {error.name} without catalog and database.",
+                        view=flow.target,
+                        location=error.location,
+                    ) from None
+                missing.add(error.name.lower())
+                self._provide(error.name, streaming, flow, error.location)
+
+    def _show(self, streaming: bool) -> None:
+        """Registers every known name in the form that this kind of flow sees. Names without that form are unregistered."""
+        for name in [name for name, shown in self.shown.items() if shown != streaming]:
+            frame = self.frames.get((name, streaming))
+            if frame is None:
+                self.spark.catalog.dropTempView(name)
+                del self.shown[name]
+            else:
+                frame.createOrReplaceTempView(name)
+                self.shown[name] = streaming
+
+    def _provide(self, name: str, streaming: bool, reader: FlowDefinition, location: Location) -> None:
+        """Resolves and registers `name` for a flow that reads it."""
+        output = self.outputs.get(name.lower())
+        place: dict[str, Any] = {"view": reader.target, "location": location}
+        if output is None or output.kind == "sink":
+            readable = [known.name for known in self.definitions.outputs if known.kind != "sink"]
+            what = "is a sink, which cannot be read" if output else "is not defined in this project"
+            raise ProjectError(f"{name} {what}", did_you_mean(name, readable, "tables"), **place)
+        if output in self.stack:
+            circle = [known.name for known in self.stack[self.stack.index(output) :]] + [output.name]
+            raise ProjectError(
+                f"a cycle: {' -> '.join(circle)}", "Each reads the next; take one of them out of the circle.", **place
+            )
+        if output.kind == "temporary_view":
+            flow = self.definitions.flows_of(output.name)[0]
+            if output.name.lower() in self.failed:
+                raise Blocked
+            with self._guard(output):
+                frame = self._evaluate(flow, streaming).as_frame(flow)
+        else:
+            self._resolve(output)
+            frame = boundary(output.name, self.schemas[output.name.lower()], streaming, self.spark)
+        self.frames[output.name.lower(), streaming] = frame
+        frame.createOrReplaceTempView(output.name.lower())
+        self.shown[output.name.lower()] = streaming
+
+
+def _notes_of_query(flow: FlowDefinition) -> tuple[str, ...]:
+    return (auto_cdc.NOTES[flow.query.scd_type],) if isinstance(flow.query, AutoCdcQuery) else ()

@@ -1,0 +1,126 @@
+"""Errors of Spark and of the user's code -> Stepwell's errors, with view, file and line; the settings under which a query is analysed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stepwell.errors import (
+    FilesGone,
+    Location,
+    ProjectError,
+    StepwellError,
+    UnsupportedError,
+)
+from stepwell.planning.reads import NotStreaming
+from stepwell.project import refusals
+from stepwell.project.definitions import where_in
+from stepwell.project.elements import FlowDefinition, PythonQuery
+from stepwell.project.flow_conf import in_force
+from stepwell.project.loading import Project
+from stepwell.spark.session import connection_lost
+
+# Spark's only name of the error "is not a temp view of streaming logical plan".
+_NOT_STREAMING = "_LEGACY_ERROR_TEMP_1008"
+_NO_FILES = "PATH_NOT_FOUND"
+# Of a name of three parts whose first is no catalog.
+_NO_CATALOG = "REQUIRES_SINGLE_PART_NAMESPACE"
+STREAMING_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
+
+
+class Blocked(Exception):
+    """A view cannot be resolved because a view that it reads cannot. The error of that other view has been recorded already."""
+
+
+class Missing(Exception):
+    """A query reads a table that Spark does not know yet. `location` is the place of the query's reference."""
+
+    def __init__(self, name: str, location: Location) -> None:
+        super().__init__(name)
+        self.name = name
+        self.location = location
+
+
+@contextlib.contextmanager
+def with_conf(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
+    """Applies the settings of the flow's SET statements while the body runs. A flow's settings of how Spark runs are left out."""
+    conf = in_force(conf)
+    before = {key: spark.conf.get(key, None) for key in conf}
+    try:
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+@contextlib.contextmanager
+def error_of_time_zone(project: Project, flow: FlowDefinition | None = None) -> Iterator[None]:
+    try:
+        yield
+    except StepwellError as error:
+        location = flow.location if flow else Location(project.spec_file.name)
+        raise ProjectError(
+            error.message, error.what_to_do, view=flow.target if flow else None, location=location
+        ) from None
+
+
+@contextlib.contextmanager
+def translated(flow: FlowDefinition, project: Project, view: str, *, users_code: bool) -> Iterator[None]:
+    """Translates errors of Spark and of the user's code into Stepwell's errors, with the line where they arose.
+
+    `users_code` says whether the body runs the user's code. If it does not, then an exception that is not Spark's is a bug in Stepwell,
+    and is not translated."""
+    try:
+        yield
+    except (StepwellError, Missing, Blocked):
+        raise
+    except Exception as error:
+        if connection_lost(error) or not (users_code or isinstance(error, PySparkException)):
+            raise
+        location = flow.location
+        if isinstance(flow.query, PythonQuery):
+            found = where_in(error, project.root / location.file, location.file)
+            location = found if found.line is not None else location
+        condition = error.getCondition() if isinstance(error, PySparkException) else None
+        parameters = (error.getMessageParameters() if isinstance(error, PySparkException) else None) or {}
+        if condition == "TABLE_OR_VIEW_NOT_FOUND":
+            name = str(parameters["relationName"]).replace("`", "")
+            raise Missing(name, location) from None
+        if condition == _NO_FILES:
+            raise FilesGone(
+                refusals.first_line(error),
+                "Their rows are read once, at the first start. Spark needs the files to plan the project, also at a later start: put them back.",
+                view=view,
+                location=location,
+            ) from None
+        if condition == _NO_CATALOG:
+            name = str(parameters.get("identifier")).replace("`", "")
+            raise ProjectError(
+                f"{name} is not defined in this project, and Spark has no catalog {name.partition('.')[0]}",
+                f"Put spark.sql.catalog.{name.partition('.')[0]} and its settings under configuration: in {project.spec_file.name}.",
+                view=view,
+                location=location,
+            ) from None
+        if condition == _NOT_STREAMING:
+            raise NotStreaming(
+                f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",
+                "Read it with spark.read.table(name) or FROM name; or make this a streaming table (@dp.table).",
+                view=view,
+                location=location,
+            ) from None
+        if condition == STREAMING_SUBQUERY:
+            raise UnsupportedError(
+                "a Python query has a subquery over a stream",
+                "Write this flow in SQL, or the subquery as a join: left_semi for IN, left_anti for NOT EXISTS.",
+                view=view,
+                location=location,
+            ) from None
+        raise refusals.python_error(error, location, view) from error
