@@ -11,7 +11,7 @@ from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.test_placement import contents, crash_and_replay
 from tests.end_to_end.threads import threads
 
-WORKERS = (1, 2, 3)
+WORKERS = (1, 3)
 
 IMPORTS = """
 from pyspark import pipelines as dp

@@ -167,7 +167,7 @@ def test_aggregate_equals_the_simple_evaluation_after_every_step(
         assert runner.content == aggregate(node, TYPES, whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(ROWS, max_size=12), st.randoms(use_true_random=False), st.integers(1, 12))
 def test_results_are_the_same_bytes_in_any_order_and_any_batches(rows: list[Row], random: Any, batch: int) -> None:
     node = node_of((STRINGS,), CALLS)

@@ -41,6 +41,7 @@ CIRCUIT = every_kind()
 PLAN = plan(CIRCUIT)
 APPEND_ONLY = append_only_inputs(CIRCUIT)
 WORKERS = 3
+ONE_AND_MORE = [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 1, 3, 4))]
 
 
 def identity(worker: int) -> Identity:
@@ -176,7 +177,7 @@ def expected_of(seed: int) -> list[dict[str, pa.Table]]:
 
 
 @pytest.mark.parametrize("twice", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", ONE_AND_MORE)
 def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: int, twice: bool) -> None:
     chance, moved = Random(seed), 0
     for given, expected in zip(history(seed), expected_of(seed), strict=True):
@@ -186,7 +187,7 @@ def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: 
 
 
 @pytest.mark.parametrize("part", [0.5, 1.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", ONE_AND_MORE)
 def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
     workers: Workers, seed: int, part: float
 ) -> None:

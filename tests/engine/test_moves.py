@@ -212,7 +212,7 @@ def test_all_state_of_a_worker_lies_in_its_slots(workers: int) -> None:
 
 
 @pytest.mark.parametrize("bucket_rows", [3, 1000])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
 def test_a_circuit_goes_on_after_slots_have_moved(seed: int, bucket_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before every step, random shards get other owners, and among them that of the rows without a key."""
     monkeypatch.setattr(trace, "BUCKET_ROWS_MAX", bucket_rows)
