@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
+import xxhash
 
 from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
@@ -62,9 +63,7 @@ def prepare(
     refuse_former(writer.state)
     check_circuit(spec.circuit, writer.state)
     if writer.state.layout is None:
-        circuit = CircuitRecord(
-            epoch=writer.epoch, fingerprint=spec.circuit.fingerprint, circuit=spec.circuit.to_json()
-        )
+        circuit = CircuitRecord.of(writer.epoch, spec.circuit.fingerprint, spec.circuit.to_json())
         writer.append([circuit, first_layout(spec.wanted, writer.epoch)])
     write_owner(spec, writer.state)
     facts = _topics(spec, topics, writer, log_id)
@@ -298,7 +297,7 @@ def first_needed(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
 def check_circuit(circuit: Circuit, state: StepLogState) -> None:
     """Raises CircuitChanged unless `circuit` is the one that the state belongs to."""
     if state.circuit is not None:
-        check_same_circuit(circuit, state.circuit.fingerprint, state.circuit.circuit)
+        check_same_circuit(circuit, state.circuit.fingerprint, state.circuit.text)
 
 
 def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
@@ -316,14 +315,14 @@ def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) ->
     """The views, tables and outputs that differ in their own node or in any node below it."""
 
     def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
-        whole: list[str] = []
+        digests: list[str] = []
         result: dict[str, str] = {}
         for node in nodes:
-            text = json.dumps({**node, "inputs": [whole[i] for i in node["inputs"]]}, sort_keys=True)
-            whole.append(text)
+            text = json.dumps({**node, "inputs": [digests[i] for i in node["inputs"]]}, sort_keys=True)
+            digests.append(xxhash.xxh3_128_hexdigest(text.encode()))
             if node["kind"] in ("View", "Output", "Source"):
                 word = {"View": "view", "Output": "output", "Source": "source"}[node["kind"]]
-                result[f"{word} {node.get('name') or node.get('handle')}"] = text
+                result[f"{word} {node.get('name') or node.get('handle')}"] = digests[-1]
         return result
 
     old, new = named(before), named(after)

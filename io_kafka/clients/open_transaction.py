@@ -7,6 +7,7 @@ that fails makes the whole transaction fail.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from io_kafka.clients import native
 from io_kafka.offsets import TopicPartition
+
+ASK_SECONDS = 1.0
+"""How often a flush that takes longer looks whether the transaction has failed. The largest steps flush for some seconds."""
+
+_PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
+"""Where librdkafka says which partition refused a message. If it says so otherwise one day, the error's own text still has the place."""
 
 
 class OpenTransaction:
@@ -66,12 +73,29 @@ class OpenTransaction:
 
     def flush(self) -> None:
         """Waits until the broker has acknowledged all messages. Raises KafkaException if it refused one, or if it takes too long."""
-        with errors_of_the_client():
-            left = self.producer.flush(self._flush_seconds_max)
+        waited_s, left = 0.0, 1
+        while left and self.error is None and waited_s < self._flush_seconds_max:
+            seconds = min(ASK_SECONDS, self._flush_seconds_max - waited_s)
+            with errors_of_the_client():
+                left = self.producer.flush(seconds)
+            waited_s += seconds
+            if left and self.error is None:
+                self._ask_for_a_refusal()
         if self.error is not None:
             raise KafkaException(self.error)
         if left:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))
+
+    def _ask_for_a_refusal(self) -> None:
+        """Notes the error that has already made the transaction fail, if there is one. Such a client never sends the messages that are left,
+        and its `flush` does not say so. Its answer to a second `begin_transaction` does: while all is well, that is only a wrong state."""
+        try:
+            self.producer.begin_transaction()
+        except KafkaException as error:
+            if error.args[0].txn_requires_abort() or error.args[0].fatal():
+                self.error = error.args[0]
+                if (place := _PLACE.search(self.error.str())) is not None:
+                    self.where = TopicPartition(place["topic"], int(place["partition"]))
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         place = TopicPartition(str(message.topic()), int(message.partition() or 0))

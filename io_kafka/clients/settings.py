@@ -73,6 +73,9 @@ _PRODUCER_DEFAULTS = {
     # All output of a step is queued before it is sent, so the step's limits must bound it and not the queue's.
     "queue.buffering.max.messages": 1_000_000,
     "delivery.report.only.error": True,
+    # The limit of the topic decides, not the client's default of 1 MB. Only a message that is larger by itself is sent in a larger batch,
+    # because `batch.size` stays as it is. The broker's `socket.request.max.bytes` is 100 MiB.
+    "message.max.bytes": 64 * 1024 * 1024,
 }
 _COMMON_DEFAULTS = {
     # A broker restarts in seconds, but the default waits up to 10 s between two tries.

@@ -32,6 +32,10 @@ from io_kafka.step_log.state import StepLogState
 LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """The broker must never remove records by itself: only a truncation at a snapshot may do that."""
 
+NEW_LOG_CONFIG = {**LOG_CONFIG, "max.message.bytes": str(8 * 1024 * 1024)}
+"""A record names every partition that a step reads or writes, at some 150 bytes each: with the default of 1 MiB a pipeline could write seven
+thousand. Hosted services allow 8 MiB. A topic that is there already keeps its own limit."""
+
 READ_SECONDS_MAX = 60.0
 """The time for reading the whole log. A log of a million steps takes seconds, and a broker restarts well within this time."""
 
@@ -81,7 +85,7 @@ class StepLogGone(UnknownTopic):
 
 def ensure_step_log(topics: Topics, topic: str) -> TopicFacts:
     """The facts of the log's topic, which is created if it is missing. Raises UnsuitableStepLog if the topic could lose records."""
-    facts = topics.ensure(topic, 1, LOG_CONFIG)
+    facts = topics.ensure(topic, 1, NEW_LOG_CONFIG)
     if facts.partitions != 1:
         raise UnsuitableStepLog(
             topic, f"it has {facts.partitions} partitions, so its records have no order; it needs one"

@@ -23,6 +23,8 @@ a newer version wrote it, would show as lost or doubled output much later.
 
 from __future__ import annotations
 
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -213,12 +215,34 @@ class CheckpointComplete(RecordBase):
     version: VersionId
 
 
+CIRCUIT_TEXT_MAX = 100_000
+"""The letters of a circuit that the log has as they are. A circuit of a hundred views has a million, which is more than a topic takes in one
+message unless it is set up for that; compressed it has a tenth of them."""
+
+COMPRESSED = "zlib:"
+"""What a compressed circuit begins with: the rest is base64 of what zlib made of it. JSON never begins so."""
+
+
 class CircuitRecord(RecordBase):
-    """`circuit` is the circuit's own JSON, as text, so that its fingerprint can be computed from it again."""
+    """`circuit` is the circuit's own JSON, as text, so that its fingerprint can be computed from it again. A long one is compressed."""
 
     kind: Literal["circuit"] = "circuit"
     fingerprint: str
     circuit: str
+
+    @classmethod
+    def of(cls, epoch: int, fingerprint: str, text: str) -> CircuitRecord:
+        """The record of the circuit with this JSON."""
+        if len(text) > CIRCUIT_TEXT_MAX:
+            text = COMPRESSED + b64encode(zlib.compress(text.encode())).decode()
+        return cls(epoch=epoch, fingerprint=fingerprint, circuit=text)
+
+    @property
+    def text(self) -> str:
+        """The circuit's JSON."""
+        if not self.circuit.startswith(COMPRESSED):
+            return self.circuit
+        return zlib.decompress(b64decode(self.circuit.removeprefix(COMPRESSED))).decode()
 
 
 class TableRecord(RecordBase):

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from coordinator.binding import Bound, Rules
 from coordinator.core import NoCommonVersion
-from coordinator.errors import StateLost
-from coordinator.start import Found, open_latest
+from coordinator.errors import CircuitChanged, StateLost
+from coordinator.start import Found, check_same_circuit, open_latest
 from engine.errors import TaskLost
+from engine.model.circuit import Circuit, Node, View
+from engine.model.node import Expression
+from engine.model.rows import Map, Source, Union
 from io_kafka.step_log.state import StepLogState
 from storage.database import FencedState
 from tests.io_kafka.layouts import layout, owned_by
@@ -77,3 +81,20 @@ def test_a_version_that_the_step_log_does_not_reach_is_not_opened(first: int, st
     with pytest.raises(StateLost):
         opened(crew, (V1,), (V1,), first=first, steps=steps)
     assert crew.opened is None
+
+
+def test_what_differs_is_found_in_a_circuit_whose_parts_are_used_many_times() -> None:
+    """Each node is joined with itself, so there are 2 ** 60 ways from the last one to the source."""
+
+    def circuit(predicate: Expression | None) -> Circuit:
+        types, column = (pa.int64(),), Expression("c0", pa.int64(), 0)
+        nodes: list[Node] = [Source((), types, "in")]
+        for _ in range(60):
+            nodes.append(Union((len(nodes) - 1, len(nodes) - 1), types))
+        nodes.append(Map((0,), types, predicate, (column,)))
+        nodes += [View((60,), types, "deep", ("c",), False), View((61,), types, "flat", ("c",), False)]
+        return Circuit(tuple(nodes))
+
+    recorded = circuit(None)
+    with pytest.raises(CircuitChanged, match=r"what differs: view flat \(changed\)\."):
+        check_same_circuit(circuit(Expression("c0 > 0", pa.bool_())), recorded.fingerprint, recorded.to_json())

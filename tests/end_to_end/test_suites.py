@@ -27,9 +27,12 @@ from tests.end_to_end.test_kill import kill_at
 PARTITIONS = 3
 LOADS, CHANGES = 2, 3
 VIEWS_MAX = 15
-"""Of one project. TPC-DS is seven projects, because the plans of all its queries take minutes."""
+"""Of one project that is killed. TPC-DS is seven of them, because a start that plans all of its queries takes a minute."""
 
 SCALES = {"nexmark": 0.004, "tpch": 0.002, "tpcds": 0.001}
+
+DIVIDES = {("tpcds", "q90"), ("tpcds", "q98")}
+"""Forms that divide by the number of rows of some kind. Where there is none of them yet, Spark raises an error, and so does the step."""
 
 CHANGELOG = " TBLPROPERTIES ('topic' = '@{name}', 'mode' = 'changelog')"
 
@@ -37,18 +40,20 @@ CHANGELOG = " TBLPROPERTIES ('topic' = '@{name}', 'mode' = 'changelog')"
 def _projects() -> list[Any]:
     found = []
     for name in SUITES:
-        mine = sorted(form for of, form in known() if of == name)
+        mine = sorted(form for of, form in known() - DIVIDES if of == name)
         for at in range(0, len(mine), VIEWS_MAX):
-            found.append(pytest.param(name, mine[at : at + VIEWS_MAX], id=f"{name}-{at // VIEWS_MAX}"))
+            found.append(pytest.param(name, mine[at : at + VIEWS_MAX], True, id=f"{name}-{at // VIEWS_MAX}"))
+        found.append(pytest.param(name, mine, False, id=f"{name}-whole"))
     return found
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "chosen"), _projects())
+@pytest.mark.parametrize(("name", "chosen", "kills"), _projects())
 def test_a_suite_is_kept_up_to_date_through_kills(
-    play: Playground, tmp_path: Path, name: str, chosen: list[str]
+    play: Playground, tmp_path: Path, name: str, chosen: list[str], kills: bool
 ) -> None:
-    """The load and then each change is sent; the service is killed at a random record of each, and a run takes what is left."""
+    """The load and then each change is sent; the service is killed at a random record of each, and a run takes what is left. All queries of a
+    suite are one project too."""
     suite, chance = SUITES[name](), random.Random(name + chosen[0])
     tables = {table: _in_ms(rows) for table, rows in feeds.generated(name, SCALES[name], tmp_path / "rows").items()}
     feed = feeds.make(tables, tmp_path / "states", LOADS, CHANGES)
@@ -58,7 +63,7 @@ def test_a_suite_is_kept_up_to_date_through_kills(
     resolved = play.resolve(_files(suite, chosen), conf)
     for number, change in enumerate(feed.changes):
         _send(play, change, tables)
-        if chance.random() < 0.7:
+        if kills and chance.random() < 0.7:
             with service(resolved, tmp_path / "service.log") as process:
                 records = chance.randint(1, 2) if number < LOADS else 1  # a change is one step
                 kill_at(play, resolved, process, chance.choice(["division", "step"]), records)

@@ -15,6 +15,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.former_records import Former
 from io_kafka.step_log.records import (
+    CIRCUIT_TEXT_MAX,
     BadLogRecord,
     CheckpointComplete,
     CheckpointIntent,
@@ -87,6 +88,19 @@ def test_the_written_form_is_frozen() -> None:
     assert encode(CLAIM) == (
         b'{"format":2,"epoch":3,"kind":"claim","pipeline":"p","run_id":"r","host":"h","pid":12,"endpoint":"http://127.0.0.1:1"}'
     )
+
+
+def test_a_large_circuit_is_compressed_and_a_small_one_is_readable() -> None:
+    """A topic takes 1 MiB in a message unless it is set up for more."""
+    small, large = (
+        "[" + " " * (CIRCUIT_TEXT_MAX - 2) + "]",
+        json.dumps([{"kind": "Map", "number": n} for n in range(100_000)]),
+    )
+    assert CircuitRecord.of(3, "f", small) == CircuitRecord(epoch=3, fingerprint="f", circuit=small)
+    record = CircuitRecord.of(3, "f", large)
+    read = decode(encode(record), "log", 0)
+    assert isinstance(read, CircuitRecord) and read.text == large and CircuitRecord.of(3, "f", small).text == small
+    assert len(encode(record)) < 1_000_000 < len(large)
 
 
 def test_a_version_is_written_alike_in_the_log_and_in_a_database() -> None:

@@ -505,6 +505,24 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
     pipe.check_exactly(1)
 
 
+def test_the_limit_of_the_topic_decides_how_large_a_message_may_be(pipe: Pipe) -> None:
+    Topics(pipe.settings).ensure(f"{pipe.prefix}large", 1, {"max.message.bytes": "4000000"})
+    writer = pipe.started()
+    writer.append([pipe.division(0, writer.epoch)])
+    large = table([(0, b"a", b"v"), (0, b"large", bytes(3_000_000)), (0, b"z", b"v")])
+    writer.write_step(0, [StepOutput("large", f"{pipe.prefix}large", 1, large)], encoder=ENCODER)
+    found = [(key, len(value or b"")) for _, key, value in pipe.visible("large", 0)]
+    assert found == [(b"a", 1), (b"large", 3_000_000), (b"z", 1)]
+
+
+def test_a_record_names_thousands_of_partitions(pipe: Pipe) -> None:
+    """Its size grows with the partitions of a pipeline, and must not be what bounds them."""
+    writer = pipe.started()
+    ranges = tuple(InputRange(topic="in" * 50, partition=n, start=0, end=10**12) for n in range(20_000))
+    writer.append([DivisionRecord(epoch=writer.epoch, step=0, ranges=ranges)])
+    assert settled_log(pipe.settings, pipe.log).pending[0].ranges == ranges
+
+
 def test_more_messages_than_the_clients_queue_holds(pipe: Pipe) -> None:
     """The writer waits until the queue has room, and leaves none out."""
     pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "queue.buffering.max.messages": "7"})
