@@ -106,16 +106,14 @@ def _made(
 def name_of(plan: Plan, index: int) -> str:
     """The name for users of the first view, source or output that a node belongs to."""
     nodes = plan.circuit.nodes
+    readers = {index}
     for later in range(index, len(nodes)):
-        if later == index or _reads(plan, later, index):
+        if later == index or not readers.isdisjoint(nodes[later].inputs):
+            readers.add(later)
             name = operator_of(nodes[later]).user_name(nodes[later])
             if name is not None:
                 return name
     return f"node {index}"
-
-
-def _reads(plan: Plan, reader: int, target: int) -> bool:
-    return any(i == target or (i > target and _reads(plan, i, target)) for i in plan.circuit.nodes[reader].inputs)
 
 
 def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:

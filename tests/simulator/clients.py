@@ -103,6 +103,7 @@ class Producer:
         self._epoch: int | None = None
         self._queue: list[_Queued] = []
         self._begun = self._sent = False
+        self._unanswered = False  # what is queued, until the transaction ends
         self._spoilt: KafkaError | None = None
         self._fatal: KafkaError | None = None
         self._fatal_untold = False  # the first call that serves callbacks raises it
@@ -123,9 +124,11 @@ class Producer:
 
     def begin_transaction(self) -> None:
         self._usable()
+        if self._begun and self._spoilt is not None:
+            raise KafkaException(self._spoilt)
         if self._epoch is None or self._begun:
             raise kafka_error(KafkaError._STATE, "not now")
-        self._begun, self._sent = True, False
+        self._begun, self._sent, self._unanswered = True, False, False
 
     def produce(
         self,
@@ -149,9 +152,13 @@ class Producer:
     def flush(self, timeout: float = -1) -> int:
         """The number of messages that were not acknowledged."""
         net = self._net
+        if self._unanswered and self._queue:  # the same wait, in another call
+            net.pass_time(timeout)
+            return len(self._queue)
         net.point("flush")
         fate = net.fate("flush", ("unanswered", "failed", "connection mended")) if self._queue else None
         if fate == "unanswered":
+            self._unanswered = True
             self._send_late()
             net.pass_time(timeout)
             return len(self._queue)
