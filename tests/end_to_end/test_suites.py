@@ -32,8 +32,8 @@ VIEWS_MAX = 15
 SCALES = {"nexmark": 0.004, "tpch": 0.002, "tpcds": 0.001}
 
 DIVIDES = {("tpcds", name) for name in ("q12", "q20", "q90", "q98")}
-"""Forms that divide by a sum or by a number of rows. Over the rows of the first steps that is 0, for which Spark raises an error, and so does the
-step."""
+"""Forms that divide by a sum or by a number of rows. Over the rows of the first steps that is 0, for which Spark raises an error and so does
+the step."""
 
 CHANGELOG = " TBLPROPERTIES ('topic' = '@{name}', 'mode' = 'changelog')"
 
