@@ -15,11 +15,13 @@ from functools import lru_cache
 from pyspark.sql import DataFrame
 
 from tests.fuzz.terms import Expr
-from tests.fuzz.values import DDL, FLOATS, INTEGERS, Value, literal
+from tests.fuzz.values import DDL, FLOATS, INTEGERS, Value, is_comparable, literal
 from tests.stepwell.expressions import edges, random_rows
 
 BOOLEAN = "boolean"
 INTERVAL = "interval day to second"
+MAP = "map<string,int>"
+MAPS = ("map('a', 1)", "map('a', 1, 'b', NULL)", "map('b', 0, 'a', 2)", f"CAST(map() AS {MAP})", f"CAST(NULL AS {MAP})")
 _PIECES = re.compile(r"'(?:[^'\\]|\\.|'')*'|\.?\w+")
 
 
@@ -124,12 +126,12 @@ class Expressions:
             return Expr(column.sql, type_)
         return self._leaf(scope, type_)
 
-    def any(self, scope: Sequence[Column], depth: int = 2) -> Expr:
-        """A column or an expression that an output can hold."""
-        column = self.column(scope)
+    def any(self, scope: Sequence[Column], depth: int = 2, *, compared: bool = True) -> Expr:
+        """A column or an expression that an output can hold. `compared`: whether its values must be comparable."""
+        column = self.column([c for c in scope if not compared or is_comparable(c.type)])
         if column is not None and self.chance.random() < 0.5:
             return Expr(column.sql, column.type)
-        fitting = [t for t in self.templates if _is_output(t.type)]
+        fitting = [t for t in self.templates if _is_output(t.type) and (not compared or is_comparable(t.type))]
         if fitting and self.chance.random() < 0.6:
             return self._filled(self.chance.choice(fitting), scope, depth - 1)
         return self.of_type(scope, self.chance.choice(list(DDL)), depth)
@@ -199,6 +201,8 @@ class Expressions:
             return Expr(
                 "({0} - {1})", type_, (self.of_type(scope, "timestamp", 0), self.of_type(scope, "timestamp", 0))
             )
+        if type_ == MAP:
+            return Expr(self.chance.choice(MAPS), type_)
         if type_ == "interval day":
             return Expr("({0} - {1})", type_, (self.of_type(scope, "date", 0), self.of_type(scope, "date", 0)))
         narrower = [c for c in scope if not c.loose and _widens(c.type, type_)]
@@ -218,4 +222,7 @@ def _widens(source: str, target: str) -> bool:
 
 
 def _is_output(type_: str) -> bool:
-    return not any(word in type_ for word in ("interval", "void", "map<", "variant"))
+    return not any(
+        word in type_
+        for word in ("interval day", "interval hour", "interval minute", "interval second", "void", "variant")
+    )

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from engine.errors import DataError
 from engine.model.circuit import Circuit
@@ -25,11 +23,12 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.project.definitions import quiet_spark
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
-from tests.fuzz import python_functions
+from tests.fuzz import definitions, python_functions
 from tests.fuzz.answers import Answers, Batch, Raised, raised
-from tests.fuzz.cases import Case, View, case_of, without_transients, without_views
+from tests.fuzz.cases import Case, View, without_transients, without_views
 from tests.fuzz.compare import difference, one_of_each
 from tests.fuzz.machine import Machine, Story
+from tests.fuzz.seeds import case_of
 from tests.fuzz.terms import frame
 from tests.stepwell.expressions.edges import DDL
 from tests.stepwell.lowering.projects import Workbench, output
@@ -201,14 +200,14 @@ class Judge:
         bench.spark.conf.set("spark.sql.shuffle.partitions", "1")
         types: dict[str, Mapping[str, str]] = {}
         for source in case.sources:
-            bench.source(source.name, source.ddl, source.mode, source.key)
+            definitions.show_source(bench, source)
         for view in case.views:
             if view.temporary:
-                _frame(view, bench.spark).createOrReplaceTempView(view.name)
+                definitions.frame_of(view.query, view, bench.spark).createOrReplaceTempView(view.name)
                 continue
             made = None if view.mode is None else output(view.name, view.mode, view.key)
             try:
-                bench.view(view.name, partial(_frame, view), output=made)
+                bench.view(view.name, *definitions.flows(view), output=made)
             except AnalysisException:
                 raise
             except PySparkException as error:
@@ -268,13 +267,6 @@ class Judge:
             for name, rows in first.contents[step].items():
                 if sorted(rows) != sorted(other.contents[step][name]):
                     raise Wrong("content", f"{name} after step {step}: {rows} and {other.contents[step][name]}")
-
-
-def _frame(view: View, spark: SparkSession) -> DataFrame:
-    if view.as_frame:
-        made: DataFrame = eval(frame(view.query), {"spark": spark, "F": F})
-        return made
-    return spark.sql(view.query.sql)
 
 
 def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
