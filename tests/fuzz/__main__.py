@@ -21,6 +21,9 @@ from tests.fuzz.reduce import SECONDS_MAX, described, reduced
 TOLD_EACH = 100
 """Seeds between two lines of progress."""
 
+SLOW_SECONDS = 15.0
+"""A project that takes longer is named: most take a second."""
+
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
@@ -44,8 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     for seed in range(int(first), int(last or first) + 1):
         if time.monotonic() > deadline:
             break
+        began = time.monotonic()
         if not _passes(judge, seed, featured, given.reduce_seconds, given.folder):
             failed.append(seed)
+        if (took := time.monotonic() - began) > SLOW_SECONDS:
+            print(f"seed {seed} took {took:.0f} s", flush=True)
         if seed % TOLD_EACH == TOLD_EACH - 1:
             print(f"up to seed {seed}: {judge.tally}", flush=True)
     print(judge.tally)
