@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -103,6 +104,10 @@ class Judge:
                 self._check(case)
             except PySparkException as error:
                 raise Invalid(str(error)) from error
+            except Py4JJavaError as error:
+                if is_of_catalyst(error):
+                    raise Invalid(f"a mistake of Spark's optimiser: {error.java_exception}") from error
+                raise
 
     def _check(self, case: Case) -> None:
         self.tally.cases += 1
@@ -267,6 +272,12 @@ class Judge:
             for name, rows in first.contents[step].items():
                 if sorted(rows) != sorted(other.contents[step][name]):
                     raise Wrong("content", f"{name} after step {step}: {rows} and {other.contents[step][name]}")
+
+
+def is_of_catalyst(error: Py4JJavaError) -> bool:
+    """Whether Spark's optimiser fails with an exception that it does not mean to throw. Then Spark has no answer either."""
+    java = error.java_exception
+    return "NoSuchElementException" in str(java) and any("catalyst.optimizer" in str(at) for at in java.getStackTrace())
 
 
 def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
