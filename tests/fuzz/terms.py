@@ -120,7 +120,7 @@ class Recursive:
 
 @dataclass(frozen=True)
 class Select(Query):
-    """`group`: None without GROUP BY; empty for one group of everything. `shape`: ROLLUP or CUBE. `tail`: ORDER BY and LIMIT."""
+    """`group`: None without GROUP BY; empty for one group of everything. `shape`: ROLLUP, CUBE or GROUPING SETS. `tail`: ORDER BY and LIMIT."""
 
     items: tuple[Item, ...]
     source: Any
@@ -139,10 +139,16 @@ class Select(Query):
             text += f" WHERE {conjunction(self.where)}"
         if self.group:
             keys = ", ".join(key.sql for key in self.group)
-            text += f" GROUP BY {f'{self.shape} ({keys})' if self.shape else keys}"
+            text += f" GROUP BY {self._grouping(keys)}"
         if self.having:
             text += f" HAVING {conjunction(self.having)}"
         return text + "".join(f" {part.sql}" for part in self.tail)
+
+    def _grouping(self, keys: str) -> str:
+        assert self.group
+        if self.shape == "GROUPING SETS":
+            return f"GROUPING SETS (({keys}), ({self.group[-1].sql}), ())"
+        return f"{self.shape} ({keys})" if self.shape else keys
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.fuzz.constructs.maker import Made, Maker
 from tests.fuzz.expressions import BOOLEAN, Column
-from tests.fuzz.terms import Expr
+from tests.fuzz.terms import Derived, Expr, Lateral
 from tests.fuzz.values import FLOATS, INTEGERS, INTERVALS, has_floats, is_comparable
 
 
 def call(m: Maker, scope: Sequence[Column], *, spread: bool = False) -> tuple[Expr, Column]:
     """An aggregate call. `spread`: with DISTINCT, and with FILTER."""
+    if m.maybe(0.3) and (found := other_call(m, scope)) is not None:
+        made, what = found
+        if spread and m.maybe(0.3):
+            made = Expr("{0} FILTER (WHERE {1})", made.type, (made, m.expr.condition(scope, 1)))
+        return made, what
     counted = m.expr.column(scope)
     function = m.chance.choice(("count", "count", "sum", "sum", "avg", "min", "max"))
     if counted is not None and not is_comparable(counted.type) and (spread or function in ("min", "max")):
@@ -34,6 +39,60 @@ def call(m: Maker, scope: Sequence[Column], *, spread: bool = False) -> tuple[Ex
     if spread and m.maybe(0.3):
         made = Expr("{0} FILTER (WHERE {1})", made.type, (made, m.expr.condition(scope, 1)))
     return made, what
+
+
+@dataclass(frozen=True)
+class Other:
+    """A call whose answer the values alone decide. `fits`: the types of its operands. In `type`, TYPE stands for the first one's."""
+
+    text: str
+    fits: tuple[Callable[[str], bool], ...]
+    type: str = "TYPE"
+
+
+def _exact(type_: str) -> bool:
+    return is_comparable(type_) and not has_floats(type_)
+
+
+def _is(*types: str) -> Callable[[str], bool]:
+    return lambda type_: type_ in types
+
+
+_NUMBERS = _is(*INTEGERS)
+_PAIR = "named_struct('a', {0}, 'b', {1})"
+OTHERS = (
+    Other("sort_array(collect_list({0}))", (_exact,), "array<TYPE>"),
+    Other("sort_array(collect_set({0}), false)", (_exact,), "array<TYPE>"),
+    Other("listagg({0}, ',') WITHIN GROUP (ORDER BY {0} DESC)", (_is("string"),)),
+    Other("listagg(DISTINCT {0}) WITHIN GROUP (ORDER BY {0})", (_is("string"),)),
+    Other("percentile_disc(0.5) WITHIN GROUP (ORDER BY {0})", (_is("tinyint", "int"),), "double"),
+    Other("median({0})", (_is("smallint", "int"),), "double"),
+    Other("percentile({0}, 0.25)", (_is("tinyint", "int"),), "double"),
+    Other("mode() WITHIN GROUP (ORDER BY {0})", (_exact,)),
+    *(Other(f"bit_{name}({{0}})", (_NUMBERS,)) for name in ("and", "or", "xor")),
+    Other("bool_and({0})", (_is("boolean"),)),
+    Other("bool_or({0})", (_is("boolean"),)),
+    Other("count_if({0})", (_is("boolean"),), "bigint"),
+    Other("regr_count({0}, {1})", (_NUMBERS, _NUMBERS), "bigint"),
+    Other("count(DISTINCT {0}, {1})", (_exact, _exact), "bigint"),
+    Other("max_by({0}, struct({1}, {0}))", (_exact, _exact)),
+    Other("min_by({0}, struct({1}, {0}))", (_exact, _exact)),
+    Other(f"max({_PAIR})", (_is("int"), _is("string")), "struct<a:int,b:string>"),
+    Other(f"min({_PAIR})", (_is("int"), _is("string")), "struct<a:int,b:string>"),
+)
+
+
+def other_call(m: Maker, scope: Sequence[Column]) -> tuple[Expr, Column] | None:
+    """Any other aggregate function."""
+    chosen = m.chance.choice(OTHERS)
+    operands: list[Column] = []
+    for fits in chosen.fits:
+        column = m.expr.column([c for c in scope if fits(c.type)])
+        if column is None:
+            return None
+        operands.append(column)
+    type_ = chosen.type.replace("TYPE", operands[0].type)
+    return Expr(chosen.text, type_, tuple(Expr(c.sql, c.type) for c in operands)), Column("", type_)
 
 
 def _adds(m: Maker, column: Column, function: str) -> bool:
@@ -98,7 +157,31 @@ def spread_aggregate(m: Maker) -> Made:
 
 def grouping_sets(m: Maker) -> Made:
     source, scope, _ = m.source()
-    return grouped(m, source, scope, spread=m.maybe(0.3), shape=m.chance.choice(("ROLLUP", "CUBE")))
+    shape = m.chance.choice(("ROLLUP", "CUBE", "GROUPING SETS"))
+    return grouped(m, source, scope, spread=m.maybe(0.3), shape=shape)
+
+
+def pivot(m: Maker) -> Made:
+    """A column for each of some values."""
+    source, scope, _ = m.source()
+    by = m.expr.column([c for c in scope if c.type in ("int", "bigint", "string", "boolean", "date")])
+    if by is None:
+        return aggregate(m)
+    keys = [item for item in m.columns_of(scope) if item[0].sql != by.sql][:2]
+    expr, what = call(m, scope)
+    if not keys or what.loose or not expr.operands:
+        return aggregate(m)
+    items = [*keys, (Expr(by.sql, by.type), by), *((o, Column("", o.type)) for o in expr.operands)]
+    inner = m.made(items, source, where=m.where(scope))
+    alias, pivoted = m.name("q"), m.name("p")
+    names = [column.sql for column in inner.columns]
+    argument = expr.text.format(*names[len(keys) + 1 :])
+    values = list(dict.fromkeys(m.expr.literal(by.type).sql for _ in range(2)))
+    listed = ", ".join(f"{value} AS {pivoted}_{n}" for n, value in enumerate(values))
+    text = f" PIVOT ({argument} FOR {names[len(keys)]} IN ({listed})) {pivoted}"
+    found = [Column(f"{pivoted}.{c.sql}", c.type, loose="") for c in inner.columns[: len(keys)]]
+    found += [Column(f"{pivoted}.{pivoted}_{n}", what.type) for n in range(len(values))]
+    return m.made([(Expr(c.sql, c.type), c) for c in found], Lateral(Derived(inner.query, alias), text, ()))
 
 
 def total(m: Maker) -> Made:

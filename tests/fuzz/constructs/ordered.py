@@ -59,3 +59,74 @@ def window_function(m: Maker) -> Made:
         inner = qualified(made.columns, alias)
         return m.made([(Expr(c.sql, c.type), c) for c in inner], Derived(made.query, alias), where=(best,))
     return made
+
+
+PLACES = (
+    "percent_rank()", "cume_dist()", "ntile(3)", "lead({0})", "lag({0}, 2, {0})", "lead({0}, 1) IGNORE NULLS", "first_value({0})",
+    "last_value({0})", "nth_value({0}, 2)", "first_value({0}) IGNORE NULLS", "last_value({0}) IGNORE NULLS",
+)  # fmt: skip
+"""Functions that need an order and have no frame of their own."""
+FRAMED = (
+    "count({0})",
+    "sum({0})",
+    "min({0})",
+    "max({0})",
+    "avg({0})",
+    "first_value({0})",
+    "last_value({0})",
+    "nth_value({0}, 2)",
+)
+ROWS = (
+    "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+)  # fmt: skip
+DISTANCES = {
+    "int": ("1", "2"), "bigint": ("1", "3"), "tinyint": ("1", "2"), "date": ("1", "400"), "decimal(10,2)": ("1.5", "0.01"),
+    "timestamp": ("INTERVAL '1' DAY", "INTERVAL '01:00' HOUR TO MINUTE"),
+}  # fmt: skip
+"""Of RANGE frames, by the type of what they are ordered by."""
+
+
+def framed_window(m: Maker) -> Made:
+    """Functions over frames, and those of places, in a total order; or over a range, in which rows that tie are together."""
+    source, scope, _ = m.source()
+    plain = [c for c in scope if not c.loose and not has_floats(c.type) and is_comparable(c.type)]
+    if not plain:
+        return project(m)
+    by = f"PARTITION BY {m.chance.choice(plain).sql} " if m.maybe(0.85) else ""
+    calls: list[tuple[Expr, Column]] = []
+    for _ in range(m.chance.choice((1, 1, 2))):
+        ranged = m.expr.column([c for c in plain if c.type in DISTANCES])
+        order, frame, function = _order(m, plain), "", m.chance.choice(PLACES)
+        if m.maybe(0.6):
+            function, frame = m.chance.choice(FRAMED), f" {m.chance.choice(ROWS)}"
+            if ranged is not None and m.maybe(0.5):
+                function = m.chance.choice(FRAMED[:5])
+                order = f"{ranged.sql} {m.chance.choice(('ASC', 'DESC'))} NULLS {m.chance.choice(('FIRST', 'LAST'))}"
+                ends = [m.chance.choice(DISTANCES[ranged.type]) for _ in range(2)]
+                frame = (
+                    f" RANGE BETWEEN {ends[0]} PRECEDING AND {m.chance.choice(('CURRENT ROW', f'{ends[1]} FOLLOWING'))}"
+                )
+        adds = function.startswith(("sum", "avg"))
+        column = m.expr.column([c for c in plain if not adds or c.type in INTEGERS[:3]])
+        if column is None:
+            continue
+        operands = (Expr(column.sql, column.type),) if "{0}" in function else ()
+        type_ = _window_type(function, column.type)
+        calls.append((Expr(f"{function} OVER ({by}ORDER BY {order}{frame})", type_, operands), Column("", type_)))
+    if not calls:
+        return project(m)
+    return m.made([*((Expr(c.sql, c.type), c) for c in plain), *calls], source, where=m.where(scope, 0.2))
+
+
+def _window_type(function: str, operand: str) -> str:
+    match function.split("(")[0]:
+        case "percent_rank" | "cume_dist" | "avg":
+            return "double"
+        case "ntile":
+            return "int"
+        case "count" | "sum":
+            return "bigint"
+    return operand

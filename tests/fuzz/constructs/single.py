@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tests.fuzz import python_functions
 from tests.fuzz.constructs.maker import Made, Maker, key_of
-from tests.fuzz.expressions import Column
-from tests.fuzz.terms import Expr, Lateral, Unduplicated
+from tests.fuzz.expressions import MAP, MAPS, Column
+from tests.fuzz.terms import Derived, Expr, Lateral, Unduplicated
+from tests.fuzz.values import is_comparable
 
 
 def project(m: Maker) -> Made:
@@ -55,6 +56,51 @@ def explode(m: Maker) -> Made:
         )
     both = [*scope, element, *more]
     return m.made([(Expr(element.sql, element.type), element), *m.items(both)], Lateral(source, text, (operand,)))
+
+
+def generated(m: Maker) -> Made:
+    """Rows by the other generators."""
+    source, scope, _ = m.read()
+    alias = m.name("x")
+    names = [m.name("e"), m.name("e")]
+    outer = m.chance.choice(("", "OUTER "))
+    kind = m.chance.randrange(4)
+    types = ["int", "string"]
+    if kind == 0:
+        parts = [m.expr.of_type(scope, "int", 1), m.expr.of_type(scope, "string", 1)] * 2
+        call = "stack(2, {0}, {1}, {2}, {3})"
+    elif kind == 1:
+        structs = [m.expr.of_type(scope, "struct<a:int,b:string>", 1) for _ in range(2)]
+        parts, call = structs, "inline(array({0}, {1}))"
+    elif kind == 2:
+        parts, call, types = [m.expr.of_type(scope, "string", 1)], "json_tuple({0}, 'a', 'b')", ["string", "string"]
+    else:
+        parts, call, types = [Expr(m.chance.choice(MAPS), MAP)], "explode({0})", ["string", "int"]
+        own = m.expr.column(scope, MAP)
+        parts = [Expr(own.sql, MAP)] if own else parts
+    found = [Column(f"{alias}.{name}", type_) for name, type_ in zip(names, types, strict=True)]
+    text = f" LATERAL VIEW {outer}{call} {alias} AS {', '.join(names)}"
+    return m.made([*((Expr(c.sql, c.type), c) for c in found), *m.items(scope)], Lateral(source, text, tuple(parts)))
+
+
+def unpivot(m: Maker) -> Made:
+    """Columns of one type become rows."""
+    source, scope, _ = m.source()
+    kinds = [c.type for c in scope if not c.loose and is_comparable(c.type)]
+    twice = [kind for kind in kinds if kinds.count(kind) > 1]
+    if not twice:
+        return project(m)
+    type_ = m.chance.choice(twice)
+    taken = [c for c in scope if c.type == type_ and not c.loose][:3]
+    others = [c for c in scope if c not in taken and not c.loose][:3]
+    inner = m.made([(Expr(c.sql, c.type), c) for c in (*others, *taken)], source, where=m.where(scope))
+    alias, name, value, whole = m.name("q"), m.name("n"), m.name("v"), m.name("u")
+    listed = ", ".join(c.sql for c in inner.columns[len(others) :])
+    nulls = m.chance.choice(("", "INCLUDE NULLS ", "EXCLUDE NULLS "))
+    text = f" UNPIVOT {nulls}({value} FOR {name} IN ({listed})) {whole}"
+    found = [Column(f"{whole}.{c.sql}", c.type, c.summable) for c in inner.columns[: len(others)]]
+    found += [Column(f"{whole}.{name}", "string"), Column(f"{whole}.{value}", type_)]
+    return m.made([(Expr(c.sql, c.type), c) for c in found], Lateral(Derived(inner.query, alias), text, ()))
 
 
 def python_function(m: Maker) -> Made:
