@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--reduce-seconds", type=float, default=SECONDS_MAX, help="how long one failing case is made smaller"
     )
-    parser.add_argument("--featured", help="constructs that are in every project, with commas")
+    parser.add_argument("--featured", default="", help="constructs that are in every project, with commas")
     parser.add_argument("--folder", type=Path, help="also write each failing case into a file there")
     given = parser.parse_args(arguments)
     featured = tuple(given.featured.split(",")) if given.featured else ()

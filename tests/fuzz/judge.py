@@ -275,9 +275,10 @@ class Judge:
 
 
 def is_of_catalyst(error: Py4JJavaError) -> bool:
-    """Whether Spark's optimiser fails with an exception that it does not mean to throw. Then Spark has no answer either."""
+    """Whether Spark's analyser or optimiser fails with an exception that it does not mean to throw. Then Spark has no answer either."""
     java = error.java_exception
-    return "NoSuchElementException" in str(java) and any("catalyst.optimizer" in str(at) for at in java.getStackTrace())
+    meant = not any(kind in str(java) for kind in ("NoSuchElementException", "ClassCastException"))
+    return not meant and any("spark.sql.catalyst." in str(at) for at in java.getStackTrace())
 
 
 def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
