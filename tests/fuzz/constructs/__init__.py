@@ -35,6 +35,7 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "self-join": joins.self_join,
     "sums over a join": joins.sums_over_join,
     "three tables": joins.three_joined,
+    "query read twice": joins.read_twice,
     "recursion": recursions.recursion,
     "values": joins.with_values,
     "constant rows": sets.constant,
@@ -47,6 +48,7 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "in": subqueries.in_subquery,
     "exists": subqueries.exists,
     "scalar subquery": subqueries.scalar_subquery,
+    "subquery anywhere": subqueries.anywhere,
     "lateral": subqueries.lateral,
     "limit": ordered.limit,
     "window function": ordered.window_function,
@@ -59,7 +61,21 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "several flows": changes.several_flows,
 }
 
+_NOT_IN_FROM = ("drop duplicates", "auto cdc", "several flows")
 INNER = (
-    "project", "project", "union all", "union all", "union", "inner join", "aggregate", "distinct", "anti join", "except",
-)  # fmt: skip
-"""Of which the queries in FROM are made."""
+    *(
+        "project",
+        "project",
+        "union all",
+        "union all",
+        "union",
+        "inner join",
+        "aggregate",
+        "distinct",
+        "anti join",
+        "except",
+    )
+    * 3,
+    *(name for name in CONSTRUCTS if name not in _NOT_IN_FROM),
+)
+"""Of which the queries in FROM are made; the first ones more often."""

@@ -75,8 +75,8 @@ OTHERS = (
     Other("count_if({0})", (_is("boolean"),), "bigint"),
     Other("regr_count({0}, {1})", (_NUMBERS, _NUMBERS), "bigint"),
     Other("count(DISTINCT {0}, {1})", (_exact, _exact), "bigint"),
-    Other("max_by({0}, struct({1}, {0}))", (_exact, _exact)),
-    Other("min_by({0}, struct({1}, {0}))", (_exact, _exact)),
+    Other("max_by({0}, named_struct('y', {1}, 'x', {0}))", (_exact, _exact)),
+    Other("min_by({0}, named_struct('y', {1}, 'x', {0}))", (_exact, _exact)),
     Other(f"max({_PAIR})", (_is("int"), _is("string")), "struct<a:int,b:string>"),
     Other(f"min({_PAIR})", (_is("int"), _is("string")), "struct<a:int,b:string>"),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.fuzz.constructs.aggregates import call
-from tests.fuzz.constructs.maker import Made, Maker
+from tests.fuzz.constructs.maker import Made, Maker, qualified
 from tests.fuzz.constructs.sets import constant
 from tests.fuzz.expressions import BOOLEAN, Column
-from tests.fuzz.terms import Expr, Joined, Rows
+from tests.fuzz.terms import Derived, Expr, Joined, Rows
 from tests.fuzz.values import FLOATS, INTEGERS
 
 
@@ -82,6 +82,23 @@ def three_joined(m: Maker) -> Made:
     on = equality(m, both, scope) or m.expr.compare([*both, *scope], 0)
     every = [*both, *scope]
     return m.made(m.items(every), Joined(source, third, "INNER", (on,)), where=m.where(every, 0.2))
+
+
+def read_twice(m: Maker) -> Made:
+    """One query, of which a join reads two copies. Parts of them are one node of the circuit."""
+    m.nested += 1
+    made = m.chance.choice(m.inner)(m)
+    m.nested -= 1
+    sides, scopes = [], []
+    for _ in range(2):
+        alias = m.name("q")
+        sides.append(Derived(made.query, alias))
+        scopes.append(qualified(made.columns, alias))
+    both = [*scopes[0], *scopes[1]]
+    on = equality(m, *scopes) or m.expr.compare(both, 0)
+    kind = m.chance.choice(("INNER", "LEFT", "FULL", "LEFT SEMI", "LEFT ANTI"))
+    shown = scopes[0] if kind in ("LEFT SEMI", "LEFT ANTI") else both
+    return m.made(m.items(shown), Joined(sides[0], sides[1], kind, (on,)), where=m.where(shown, 0.2))
 
 
 def with_values(m: Maker) -> Made:

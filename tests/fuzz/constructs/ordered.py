@@ -84,7 +84,7 @@ ROWS = (
 )  # fmt: skip
 DISTANCES = {
     "int": ("1", "2"), "bigint": ("1", "3"), "tinyint": ("1", "2"), "date": ("1", "400"), "decimal(10,2)": ("1.5", "0.01"),
-    "timestamp": ("INTERVAL '1' DAY", "INTERVAL '01:00' HOUR TO MINUTE"),
+    "timestamp": ("INTERVAL '1' DAY", "INTERVAL '400' DAY"),
 }  # fmt: skip
 """Of RANGE frames, by the type of what they are ordered by."""
 
