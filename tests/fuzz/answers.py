@@ -79,7 +79,7 @@ class Batch:
         """`spread`: all rows of which a view may hold any."""
         query = view.query
         if spread and isinstance(query, Unduplicated) and view.any_of is not None:
-            query = query.query
+            return self.spark.sql(query.query.sql)
         if view.as_frame:
             made: DataFrame = eval(frame(query), {"spark": self.spark, "F": F})
             return made

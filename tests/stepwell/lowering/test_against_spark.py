@@ -148,6 +148,7 @@ QUERIES: dict[str, Query] = {
     ),
     "one count distinct": "SELECT a, count(DISTINCT b) AS n, sum(DISTINCT b) AS total, max(b) AS top FROM t GROUP BY a",
     "count distinct of two columns": "SELECT a, count(DISTINCT b, s) AS n FROM t GROUP BY a",
+    "count distinct of two columns, of no row of some groups": "SELECT a, count(DISTINCT b, nullif(a, 2)) AS n FROM t GROUP BY a",
     "several count distinct": (
         "SELECT a, count(DISTINCT b) AS m, count(DISTINCT s) AS n, count(*) AS k, max(d) AS top FROM t GROUP BY a"
     ),
