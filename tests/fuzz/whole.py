@@ -18,7 +18,7 @@ from tests.end_to_end.threads import threads
 from tests.fuzz import python_functions
 from tests.fuzz.cases import Case, Source, View, without_views
 from tests.fuzz.judge import text_of
-from tests.fuzz.terms import Cdc, Flows
+from tests.fuzz.terms import Cdc, Flows, tables_of
 from tests.fuzz.values import arrow_column
 
 ROWS_MAX = 9
@@ -125,27 +125,39 @@ def _auto_cdc(query: Cdc, name: str, properties: dict[str, str]) -> str:
 
 
 def write_tables(spark: SparkSession, case: Case, folder: Path) -> None:
-    """The files of batch tables."""
+    """The files of batch tables, each of which becomes one message."""
     for source in case.sources:
         if source.read == "files":
             rows = [m.after for step in case.steps for m in step if m.source == source.name and m.after is not None]
             columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in source.columns]
             arrays = [arrow_column(column, type_) for column, type_ in zip(columns, source.types, strict=True)]
             table = pa.Table.from_arrays(arrays, [name for name, _, _ in source.columns])
-            spark.createDataFrame(table, StructType.fromDDL(source.ddl)).write.parquet(str(folder / source.name))
+            spark.createDataFrame(table, StructType.fromDDL(source.ddl)).coalesce(1).write.parquet(
+                str(folder / source.name)
+            )
 
 
 def for_whole(case: Case) -> Case:
-    """The case without what the oracle does not know: a view that holds any row of several, and the time of a record."""
-    times = {
-        name
-        for source in case.sources
-        if source.read == "reader"
-        for name, what, _ in source.record_columns
-        if what == "timestamp"
+    """The case without what the oracle does not know: a view that holds any row of several, the time of a record, and a second batch table, of
+    which steps at the beginning have a part. A changelog without a key is in one partition, because here a step may end between a row and its
+    retraction, and the order of two partitions is not known."""
+    unknown = [
+        name for s in case.sources if s.read == "reader" for name, of, _ in s.record_columns if of == "timestamp"
+    ]
+    more = {source.name for source in [s for s in case.sources if s.read == "files"][1:]}
+    left_out = {
+        view.name
+        for view in case.views
+        if view.any_of is not None or any(name in text_of(view) for name in unknown) or tables_of(view.query) & more
     }
-    unknown = {view.name for view in case.views if view.any_of is not None or any(t in text_of(view) for t in times)}
-    return without_views(case, unknown)
+    case = without_views(case, left_out)
+    apart = {source.name for source in case.sources if source.mode == "changelog" and not source.key}
+    sources = tuple(replace(s, partitions=1) if s.name in apart else s for s in case.sources if s.name not in more)
+    steps = tuple(
+        tuple(replace(m, partition=0) if m.source in apart else m for m in step if m.source not in more)
+        for step in case.steps
+    )
+    return replace(case, sources=sources, steps=steps)
 
 
 def check_whole(play: Playground, case: Case) -> int:
@@ -174,6 +186,8 @@ def check_whole(play: Playground, case: Case) -> int:
                 play.run(resolved, threads(), requests=requests)
             play.run(resolved, threads())
         story = oracle.verify(play.batch(resolved), sample=1, seed=case.seed)
+    if any(source.read == "files" for source in case.sources):  # a twin would load them into topics of its own
+        return len(story.steps)
     oracle.verify_twin(play.twin(resolved, story, workers=case.runs[0].workers[0]))
     return len(story.steps)
 

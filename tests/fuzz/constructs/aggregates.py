@@ -16,7 +16,7 @@ def call(m: Maker, scope: Sequence[Column], *, spread: bool = False) -> tuple[Ex
     """An aggregate call. `spread`: with DISTINCT, and with FILTER."""
     if m.maybe(0.3) and (found := other_call(m, scope)) is not None:
         made, what = found
-        if spread and m.maybe(0.3):
+        if spread and m.maybe(0.3) and not made.text.startswith("sort_array"):
             made = Expr("{0} FILTER (WHERE {1})", made.type, (made, m.expr.condition(scope, 1)))
         return made, what
     counted = m.expr.column(scope)
