@@ -38,6 +38,10 @@ SUM_OVERFLOWS = ("ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGEST
 """Spark raises them also for a sum whose parts are too large in the order in which it adds them. Ours is exact, whatever the order."""
 
 
+SPARKS_MISTAKES = ("java.util.NoSuchElementException", "java.lang.ClassCastException")
+"""What its analyser or optimiser throws without meaning to: then Spark has no answer."""
+
+
 class Wrong(AssertionError):
     """A defect. `kind` says of which sort, so that a smaller case is only taken for the same one if it is of that sort."""
 
@@ -114,6 +118,8 @@ class Judge:
         case, resolved, circuit, first = self._settled(case)
         answers = self.batch.answers(case)
         for view, (step, answer) in raised(answers, case.compared).items():
+            if answer.condition in SPARKS_MISTAKES:
+                raise Invalid(f"a mistake of Spark's in {view}: {answer.text}")
             if answer.condition not in SUM_OVERFLOWS or not _adds(case):
                 raise Wrong("no error", f"{view} after step {step}: Spark raises {answer.condition}, {answer.text}")
         self.tally.nodes |= {type(node) for node in circuit.nodes}
@@ -275,10 +281,10 @@ class Judge:
 
 
 def is_of_catalyst(error: Py4JJavaError) -> bool:
-    """Whether Spark's analyser or optimiser fails with an exception that it does not mean to throw. Then Spark has no answer either."""
+    """Whether Spark's analyser or optimiser makes a mistake."""
     java = error.java_exception
-    meant = not any(kind in str(java) for kind in ("NoSuchElementException", "ClassCastException"))
-    return not meant and any("spark.sql.catalyst." in str(at) for at in java.getStackTrace())
+    of_catalyst = any("spark.sql.catalyst." in str(at) for at in java.getStackTrace())
+    return of_catalyst and any(kind in str(java) for kind in SPARKS_MISTAKES)
 
 
 def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
