@@ -23,11 +23,11 @@ def auto_cdc(m: Maker) -> Made:
     keys_of = [c for c in ordered if "<" not in c.type]
     if len(ordered) < 2 or not keys_of:
         return project(m)
-    keys = m.chance.sample(keys_of, min(len(keys_of) - (len(keys_of) == len(ordered)), m.chance.choice((1, 1, 2))))
+    keys = m.chance.sample(keys_of, min(len(keys_of) - (len(keys_of) == len(ordered)), m.chance.choice((1, 1, 1, 2))))
     if not keys:
         return project(m)
     first = m.chance.choice([c for c in ordered if c not in keys])
-    scd_type, any_of = m.chance.choice((1, 1, 2)), False
+    scd_type, any_of = m.chance.choice((1, 2)), False
     own = {part.sql for part in identity or ()}
     unique = bool(own) and own <= {c.sql for c in ordered} and m.maybe(0.5)
     if unique:  # no two changes have one key of their table
@@ -59,9 +59,9 @@ def _flow(
     chosen = tuple(n for n in (c.sql for c in own) if n in key_names or m.maybe(0.7)) if m.maybe(0.4) else None
     shown = [c for c in own if chosen is None or c.sql in chosen]
     tracked = None
-    if scd_type == 2 and m.maybe(0.5):
-        candidates = [c.sql for c in shown if c.sql not in key_names]
-        tracked = tuple(m.chance.sample(candidates, m.chance.randint(1, len(candidates)))) if candidates else None
+    if scd_type == 2 and m.maybe(0.85):  # of one or two columns, so that changes often agree
+        candidates = [c.sql for c in shown if c.sql not in key_names and c.sql != parts[0]]
+        tracked = tuple(m.chance.sample(candidates, min(len(candidates), m.chance.choice((1, 1, 2))))) or None
     query = Cdc(changes, key_names, Expr(order, ""), deletes, scd_type, chosen, tracked, m.maybe(0.5) and bool(rest),
                 tuple(c.sql for c in own), any_of, unique)  # fmt: skip
     if scd_type == 2:
