@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from tests.fuzz import python_functions
 from tests.fuzz.cases import RECORDS, Case, Source, View, contents, numbered, time_ms
-from tests.fuzz.terms import Recursive, Unduplicated, frame, walk
+from tests.fuzz.terms import Recursive, Unduplicated, frame, frame_or_sql, walk
 from tests.fuzz.values import DDL, INTERVALS, arrow_column, seen
 
 SETTINGS = {
@@ -79,7 +79,8 @@ class Batch:
         """`spread`: all rows of which a view may hold any."""
         query = view.query
         if spread and isinstance(query, Unduplicated) and view.any_of is not None:
-            return self.spark.sql(query.query.sql)
+            rows: DataFrame = eval(frame_or_sql(query.query), {"spark": self.spark, "F": F})
+            return rows
         if view.as_frame:
             made: DataFrame = eval(frame(query), {"spark": self.spark, "F": F})
             return made

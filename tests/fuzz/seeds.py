@@ -42,7 +42,9 @@ def case_of(seed: int, edge: DataFrame, featured: Sequence[str] = ()) -> tuple[C
     expressions = Expressions(chance, {type_: pools[type_] for type_ in DDL}, templates(chance, edge, TEMPLATES))
     maker = Maker(chance, expressions, relations, wild, [CONSTRUCTS[name] for name in INNER])
     drawn = [chance.choice(list(CONSTRUCTS)) for _ in range(chance.randint(1, VIEWS_MAX))]
-    views = tuple(_view(maker, number, name) for number, name in enumerate([*featured, *drawn][:VIEWS_MAX]))
+    views = tuple(
+        _view(maker, number, name) for number, name in enumerate([*featured, *drawn][: max(VIEWS_MAX, len(featured))])
+    )
     steps = tuple(_steps(chance, sources, pools))
     runs = tuple(_runs(chance, len(steps)))
     compared = tuple(sorted({*chance.sample(range(len(steps)), min(2, len(steps))), len(steps) - 1}))

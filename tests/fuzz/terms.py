@@ -267,13 +267,13 @@ def frame(query: Query) -> str:
             text = f"{frame(left)}.{_METHODS[kind]}({frame(right)})"
             return f"{text}.distinct()" if kind == "UNION" else text
         case Unduplicated(inner, key):
-            return f"{_frame_or_sql(inner)}.dropDuplicates({list(key)!r})"
+            return f"{frame_or_sql(inner)}.dropDuplicates({list(key)!r})"
         case Select():
             return _select_frame(query)
     raise NoForm(f"{type(query).__name__} has no DataFrame form")
 
 
-def _frame_or_sql(query: Query) -> str:
+def frame_or_sql(query: Query) -> str:
     """For a query that may have a part without a DataFrame form, and is in one that has no SQL form."""
     try:
         return frame(query)
@@ -340,7 +340,9 @@ def smaller(tree: Any) -> Iterator[Any]:
     for field in fields(tree):
         value = getattr(tree, field.name)
         if isinstance(value, tuple) and value:
-            if not isinstance(tree, Expr | Lateral):  # the text has a place for each operand
+            if not isinstance(
+                tree, Expr | Lateral | Unduplicated
+            ):  # the text has a place for each operand; a view is any_of its key
                 for at in range(len(value)):
                     yield replace(tree, **{field.name: value[:at] + value[at + 1 :]})
             for at, child in enumerate(value):

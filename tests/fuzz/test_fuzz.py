@@ -22,7 +22,7 @@ from tests.fuzz.reduce import described, reduced
 from tests.fuzz.terms import Expr, Item, Named, Select
 from tests.fuzz.whole import check_whole, for_whole
 
-CONSTRUCTS_PER_SEED = 4
+CONSTRUCTS_PER_SEED = 6
 SEEDS = range(-(-len(CONSTRUCTS) // CONSTRUCTS_PER_SEED))
 """In the suite, with which every construct is made once."""
 ROUNDS_MAX = 6

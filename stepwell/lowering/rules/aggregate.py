@@ -209,6 +209,10 @@ def _results(
         known[tree] = column if call.part is None else _field(column, call.part)
 
     def replace(tree: TreeNode) -> TreeNode | None:
+        if tree.kind == "Literal" and tree["dataType"] in ("float", "double"):
+            return (
+                None  # Spark shows a constant key itself. The column has its normal form, in which a zero has no sign.
+            )
         return known.get(canonical(tree))
 
     return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))

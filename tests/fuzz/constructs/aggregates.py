@@ -152,7 +152,15 @@ def aggregate(m: Maker) -> Made:
 
 def spread_aggregate(m: Maker) -> Made:
     source, scope, _ = m.source()
-    return grouped(m, source, scope, spread=True)
+    made = grouped(m, source, scope, spread=True)
+    exact = [c for c in scope if not c.loose and _exact(c.type)]
+    if len(exact) < 2 or m.maybe(0.4):
+        return made
+    # Several DISTINCT arguments, for which Spark multiplies the rows.
+    calls = [Expr("count(DISTINCT {0})", "bigint", (Expr(c.sql, c.type),)) for c in m.chance.sample(exact, 2)]
+    keys = [(expr, replace(column, loose="")) for expr, column in m.columns_of(scope)[:1]]
+    items = [*keys, call(m, scope), *((c, Column("", c.type)) for c in calls)]
+    return m.made(items, source, [keys[0][0]], where=m.where(scope), group=(keys[0][0],))
 
 
 def grouping_sets(m: Maker) -> Made:
@@ -210,12 +218,24 @@ def sessions(m: Maker) -> Made:
     return _by_time(m, "session_window", ("'10 minutes'", "'1 day'", "'400 days'"))
 
 
+def _moment(m: Maker, scope: Sequence[Column]) -> Expr:
+    """A timestamp of the row."""
+    for type_, text in (
+        ("timestamp", "{0}"),
+        ("date", "CAST({0} AS timestamp)"),
+        ("timestamp_ntz", "CAST({0} AS timestamp)"),
+    ):
+        if (column := m.expr.column(scope, type_)) is not None:
+            return Expr(text, "timestamp", (Expr(column.sql, type_),))
+    column = m.expr.column([c for c in scope if c.type in ("tinyint", "smallint", "int")])
+    return Expr(
+        "timestamp_seconds({0})", "timestamp", (Expr(column.sql, column.type) if column else m.expr.literal("int"),)
+    )
+
+
 def _by_time(m: Maker, function: str, sizes: Sequence[str]) -> Made:
     source, scope, _ = m.source()
-    moment = m.expr.column(scope, "timestamp")
-    if moment is None:
-        return aggregate(m)
-    window = Expr(f"{function}({{0}}, {m.chance.choice(sizes)})", "struct", (Expr(moment.sql, moment.type),))
+    window = Expr(f"{function}({{0}}, {m.chance.choice(sizes)})", "struct", (_moment(m, scope),))
     start = Expr("{0}.start", "timestamp", (window,))
     calls = [call(m, scope) for _ in range(2)]
     return m.made([(start, Column("", "timestamp")), *calls], source, [start], group=(window,))

@@ -68,6 +68,10 @@ def self_join(m: Maker) -> Made:
 def sums_over_join(m: Maker) -> Made:
     """Sums of one side, by columns of the other: these are taken before the join."""
     source, left, right = joined(m, "INNER", residual=0.1)
+    for _ in range(3):
+        if " = " in source.on[0].text:
+            break
+        source, left, right = joined(m, "INNER", residual=0.1)
     summed, by = (left, right) if m.maybe(0.5) else (right, left)
     calls = [call(m, summed) for _ in range(m.chance.randint(1, 3))]
     keys = m.columns_of(by)[: m.chance.choice((0, 1, 2))]
