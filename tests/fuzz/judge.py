@@ -221,7 +221,9 @@ class Judge:
                 bench.view(view.name, *definitions.flows(view), output=made)
             except AnalysisException:
                 raise
-            except PySparkException as error:
+            except (PySparkException, Py4JJavaError) as error:
+                if isinstance(error, Py4JJavaError) and is_of_catalyst(error):
+                    raise
                 raise _RaisesAtOnce(view.name) from error
             schema = bench.views[-1].schema
             types[view.name] = {f.name: f.dataType.simpleString() for f in schema.fields}
