@@ -91,7 +91,9 @@ def translated(flow: FlowDefinition, project: Project, view: str, *, users_code:
             found = where_in(error, project.root / location.file, location.file)
             location = found if found.line is not None else location
         if isinstance(error, Py4JJavaError):
-            what_to_do = "Spark itself fails to plan this query. Correct the constants in it, or write it in another way."
+            what_to_do = (
+                "Spark itself fails to plan this query. Correct the constants in it, or write it in another way."
+            )
             raise ProjectError(_of_the_jvm(error), what_to_do, view=view, location=location) from error
         condition = error.getCondition() if isinstance(error, PySparkException) else None
         parameters = (error.getMessageParameters() if isinstance(error, PySparkException) else None) or {}

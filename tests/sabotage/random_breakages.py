@@ -120,4 +120,17 @@ COMBINATIONS = (
             "[SELECT max_by(a, soundex(s)) AS x, min_by(a, struct(b, b)) AS y FROM t]",
         ),
     ),
+    Breakage(
+        "what-sparks-optimiser-throws-is-ours",
+        "An exception that Spark throws while it folds a constant is reported as a mistake of Stepwell's.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/planning/spark_errors.py",
+                "isinstance(error, PySparkException | Py4JJavaError)",
+                "isinstance(error, PySparkException)",
+            ),
+        ),
+        ("tests/stepwell/test_plans.py::test_refused_in_sql",),
+    ),
 )
