@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.fuzz.constructs.aggregates import call
+from tests.fuzz.constructs.aggregates import call, result_of
 from tests.fuzz.constructs.maker import Made, Maker, qualified
 from tests.fuzz.constructs.sets import constant
 from tests.fuzz.expressions import BOOLEAN, Column
 from tests.fuzz.terms import Derived, Expr, Joined, Rows
-from tests.fuzz.values import FLOATS, INTEGERS
+from tests.fuzz.values import FLOATS, INTEGERS, is_comparable
 
 
 def equality(m: Maker, left: Sequence[Column], right: Sequence[Column]) -> Expr | None:
@@ -66,17 +66,35 @@ def self_join(m: Maker) -> Made:
 
 
 def sums_over_join(m: Maker) -> Made:
-    """Sums of one side, by columns of the other: these are taken before the join."""
-    source, left, right = joined(m, "INNER", residual=0.1)
-    for _ in range(3):
-        if " = " in source.on[0].text:
-            break
+    """Sums of one side, by columns of the other: these are taken before the join, if it has equalities alone and no key of a side is a group."""
+    if m.maybe(0.3):
         source, left, right = joined(m, "INNER", residual=0.1)
-    summed, by = (left, right) if m.maybe(0.5) else (right, left)
-    calls = [call(m, summed) for _ in range(m.chance.randint(1, 3))]
-    keys = m.columns_of(by)[: m.chance.choice((0, 1, 2))]
+        sides = [left, right] if m.maybe(0.5) else [right, left]
+        calls = [call(m, sides[0]) for _ in range(m.chance.randint(1, 3))]
+    else:
+        one, first, relation = m.read()
+        other, second, _ = m.read(relation if m.maybe(0.5) else None)
+        pairs = [(a, b) for a in first for b in second if a.type == b.type and not a.loose and not b.loose]
+        equal = [(a, b) for a, b in pairs if is_comparable(a.type)]
+        if not equal:
+            return three_joined(m)
+        a, b = m.chance.choice(equal)
+        source = Joined(one, other, "INNER", (Expr(f"{a.sql} = {b.sql}", BOOLEAN),))
+        sides = [first, second] if m.maybe(0.5) else [second, first]
+        calls = [_linear(m, sides[0]) for _ in range(m.chance.randint(1, 3))]
+    keys = m.columns_of(sides[1])[: m.chance.choice((0, 1, 2))]
     group = tuple(expr for expr, _ in keys)
     return m.made([*keys, *calls], source, list(group), group=group)
+
+
+def _linear(m: Maker, scope: Sequence[Column]) -> tuple[Expr, Column]:
+    """A count, or a sum or average of exact numbers."""
+    column = m.expr.column([c for c in scope if c.type in INTEGERS[:3] or c.type.startswith("decimal(10")])
+    if column is None or m.maybe(0.3):
+        return Expr("count(*)", "bigint"), Column("", "bigint")
+    function = m.chance.choice(("count", "sum", "avg"))
+    what = Column("", "bigint") if function == "count" else result_of(m, function, column)
+    return Expr(f"{function}({{0}})", what.type, (Expr(column.sql, column.type),)), what
 
 
 def three_joined(m: Maker) -> Made:
