@@ -66,7 +66,8 @@ def anywhere(m: Maker) -> Made:
             right, other, _ = m.read()
             on = equality(m, scope, other) or m.expr.compare([*scope, *other], 0)
             both = [*scope, *other]
-            return m.made(m.items(both), Joined(source, right, "INNER", (on, *tests[:1])))
+            test = m.chance.choice((_exists, _in_several))(m, scope)  # Spark has no correlated value there
+            return m.made(m.items(both), Joined(source, right, "INNER", (on, test)))
         case _:
             whole = tests[0] if len(tests) == 1 else Expr("({0}) OR ({1})", BOOLEAN, tuple(tests))
             negated = Expr("NOT ({0})", BOOLEAN, (whole,)) if m.maybe(0.3) else whole
