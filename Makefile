@@ -59,10 +59,11 @@ sabotage: $(STAMP)
 	@mkdir -p build
 	$(BIN)/python -m tests.sabotage --write build/sabotage.md $(NAMES)
 
-# Judges random projects against Spark: SEEDS=FIRST-LAST, for at most SECONDS. A failing one is made smaller and written to build/fuzz.
+# Judges random projects against Spark: SEEDS=FIRST-LAST, for at most SECONDS; FEATURED="auto cdc,pivot" has these constructs in every one.
+# A failing one is made smaller and written to build/fuzz.
 fuzz: $(STAMP)
 	@mkdir -p build/fuzz
-	$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --seconds $(SECONDS) --folder build/fuzz
+	$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --seconds $(SECONDS) --featured "$(FEATURED)" --folder build/fuzz
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -167,7 +167,12 @@ class _Driver:
             context = Lowering(
                 flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf, flow.event_times
             )
-            relations.append(self._flow(context, flow, types))
+            try:
+                relations.append(self._flow(context, flow, types))
+            except Exception:
+                if not context.refusals:
+                    raise
+                # What is refused has the type null from there on, with which a rule above may fail. The refusal is what the user has to know.
             contexts.append(context)
             self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)
             of_sources = [note for leaf in flow.leaves if leaf in self.sources for note in self.sources[leaf].notes]

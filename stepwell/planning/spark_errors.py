@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -83,12 +84,17 @@ def translated(flow: FlowDefinition, project: Project, view: str, *, users_code:
     except (StepwellError, Missing, Blocked):
         raise
     except Exception as error:
-        if connection_lost(error) or not (users_code or isinstance(error, PySparkException)):
+        if connection_lost(error) or not (users_code or isinstance(error, PySparkException | Py4JJavaError)):
             raise
         location = flow.location
         if isinstance(flow.query, PythonQuery):
             found = where_in(error, project.root / location.file, location.file)
             location = found if found.line is not None else location
+        if isinstance(error, Py4JJavaError):
+            what_to_do = (
+                "Spark itself fails to plan this query. Correct the constants in it, or write it in another way."
+            )
+            raise ProjectError(_of_the_jvm(error), what_to_do, view=view, location=location) from error
         condition = error.getCondition() if isinstance(error, PySparkException) else None
         parameters = (error.getMessageParameters() if isinstance(error, PySparkException) else None) or {}
         if condition == "TABLE_OR_VIEW_NOT_FOUND":
@@ -124,3 +130,10 @@ def translated(flow: FlowDefinition, project: Project, view: str, *, users_code:
                 location=location,
             ) from None
         raise refusals.python_error(error, location, view) from error
+
+
+def _of_the_jvm(error: Py4JJavaError) -> str:
+    """The text of an exception that PySpark does not translate: one that Spark throws while it optimises, by design or not."""
+    java = error.java_exception
+    message = str(java.getMessage()).split("\n")[0]
+    return message if message.startswith("[") else f"Spark fails with {java.getClass().getSimpleName()}: {message}"

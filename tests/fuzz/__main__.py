@@ -10,15 +10,19 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
 
 from stepwell.spark.session import make_session
+from tests.fuzz.constructs import CONSTRUCTS
 from tests.fuzz.judge import Invalid, Judge, Wrong
 from tests.fuzz.kept import written
 from tests.fuzz.reduce import SECONDS_MAX, described, reduced
 
 TOLD_EACH = 100
 """Seeds between two lines of progress."""
+
+SLOW_SECONDS = 15.0
+"""A project that takes longer is named: most take a second."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,8 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--reduce-seconds", type=float, default=SECONDS_MAX, help="how long one failing case is made smaller"
     )
+    parser.add_argument("--featured", default="", help="constructs that are in every project, with commas")
     parser.add_argument("--folder", type=Path, help="also write each failing case into a file there")
     given = parser.parse_args(arguments)
+    featured = tuple(given.featured.split(",")) if given.featured else ()
+    if unknown := [name for name in featured if name not in CONSTRUCTS]:
+        parser.error(f"no construct is called {unknown[0]}; they are {', '.join(CONSTRUCTS)}")
     first, _, last = given.seeds.partition("-")
     spark = make_session("stepwell-fuzz", {"spark.sql.shuffle.partitions": "1"})
     spark.sparkContext.setLogLevel("OFF")
@@ -39,8 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     for seed in range(int(first), int(last or first) + 1):
         if time.monotonic() > deadline:
             break
-        if not _passes(judge, seed, given.reduce_seconds, given.folder):
+        began = time.monotonic()
+        if not _passes(judge, seed, featured, given.reduce_seconds, given.folder):
             failed.append(seed)
+        if (took := time.monotonic() - began) > SLOW_SECONDS:
+            print(f"seed {seed} took {took:.0f} s", flush=True)
         if seed % TOLD_EACH == TOLD_EACH - 1:
             print(f"up to seed {seed}: {judge.tally}", flush=True)
     print(judge.tally)
@@ -51,10 +62,10 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _passes(judge: Judge, seed: int, seconds: float, folder: Path | None) -> bool:
+def _passes(judge: Judge, seed: int, featured: tuple[str, ...], seconds: float, folder: Path | None) -> bool:
     case = None
     try:
-        case = judge.case(seed)
+        case = judge.case(seed, featured)
         judge.check(case)
     except Invalid as error:
         judge.tally.invalid += 1

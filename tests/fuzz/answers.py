@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tests.fuzz import python_functions
-from tests.fuzz.cases import Case, Source, View, contents
-from tests.fuzz.terms import Unduplicated, frame
-from tests.fuzz.values import arrow_column
+from tests.fuzz.cases import RECORDS, Case, Source, View, contents, numbered, time_ms
+from tests.fuzz.terms import Recursive, Unduplicated, frame, frame_or_sql, walk
+from tests.fuzz.values import DDL, INTERVALS, arrow_column, seen
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
@@ -61,9 +61,15 @@ class Batch:
         tables = {source.name: self._versions(source, case) for source in case.sources}
         for step in case.compared:
             for source in case.sources:
-                self._at(tables[source.name], source, step).createOrReplaceTempView(source.name)
+                there = _opaque(tables[source.name].where(f"first <= {step} AND {step} < beyond"), self.schema(source))
+                if source.read == "reader":
+                    there.createOrReplaceTempView(source.records)
+                    there = self.spark.sql(source.sql)
+                there.createOrReplaceTempView(source.name)
             for view in case.views:
                 made = self.frame(view, spread=True)
+                if any(isinstance(node, Recursive) for node in walk(view.query)):
+                    made = _run_once(made)
                 made.createOrReplaceTempView(view.name)
                 if not view.temporary:
                     text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
@@ -72,16 +78,24 @@ class Batch:
     def frame(self, view: View, *, spread: bool = False) -> DataFrame:
         """`spread`: all rows of which a view may hold any."""
         query = view.query
-        if spread and view.any_of is not None:
-            assert isinstance(query, Unduplicated)
-            query = query.query
+        if spread and isinstance(query, Unduplicated) and view.any_of is not None:
+            rows: DataFrame = eval(frame_or_sql(query.query), {"spark": self.spark, "F": F})
+            return rows
         if view.as_frame:
             made: DataFrame = eval(frame(query), {"spark": self.spark, "F": F})
             return made
         return self.spark.sql(query.sql)
 
+    def schema(self, source: Source) -> Any:
+        """The columns of the table in the JVM, or of the records. Of a CHAR or VARCHAR it is what Spark itself makes of one in a table."""
+        jvm: Any = self.spark._jvm
+        declared = jvm.org.apache.spark.sql.types.StructType.fromDDL(RECORDS if source.read == "reader" else source.ddl)
+        return jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.replaceCharVarcharWithStringInSchema(declared)
+
     def _versions(self, source: Source, case: Case) -> DataFrame:
         """Every row with the step from which on and the one before which it is there."""
+        if source.read == "reader":
+            return self._records(source, case)
         steps = contents(case)[source.name]
         rows: list[tuple[Any, ...]] = []
         for key in {key for step in steps for key in step}:
@@ -95,15 +109,34 @@ class Batch:
         arrays = [arrow_column(list(c), t) for c, t in zip(columns, source.types, strict=False)]
         arrays += [pa.array(c, pa.int32()) for c in columns[-2:]]
         names = [name for name, _, _ in source.columns]
-        schema = StructType.fromDDL(f"{source.ddl}, first int, beyond int")
-        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, [*names, "first", "beyond"]), schema).coalesce(1)
+        kinds = ["int" if seen(kind) in INTERVALS else seen(kind) for _, kind, _ in source.columns]
+        nulls = ["" if nullable else " NOT NULL" for _, _, nullable in source.columns]
+        ddl = ", ".join(f"{name} {kind}{null}" for name, kind, null in zip(names, kinds, nulls, strict=True))
+        schema = StructType.fromDDL(f"{ddl}, first int, beyond int")
+        table = pa.Table.from_arrays(arrays, [*names, "first", "beyond"])
+        shown = [f"{_of_months(name, kind)} AS {name}" for name, kind, _ in source.columns]
+        return self.spark.createDataFrame(table, schema).coalesce(1).selectExpr(*shown, "first", "beyond")
 
-    def _at(self, versions: DataFrame, source: Source, step: int) -> DataFrame:
-        """The table after a step, of which the optimiser sees as much as Stepwell's does: the types."""
-        names = [name for name, _, _ in source.columns]
-        rows = versions.where(f"first <= {step} AND {step} < beyond").select(*names)._jdf
-        opaque = self.spark._jsparkSession.internalCreateDataFrame(rows.queryExecution().toRdd(), rows.schema(), False)
-        return DataFrame(opaque, self.spark)
+    def _records(self, source: Source, case: Case) -> DataFrame:
+        rows = [
+            (
+                m.key(source),
+                m.value(source),
+                source.name,
+                m.partition,
+                offset,
+                time_ms(offset) * 1000,
+                0,
+                step,
+                len(case.steps),
+            )
+            for step, offset, m in numbered(case, source)
+        ]
+        schema = StructType.fromDDL(f"{RECORDS}, first int, beyond int")
+        types = [pa.binary(), pa.binary(), pa.string(), pa.int32(), pa.int64(), DDL["timestamp"], *[pa.int32()] * 3]
+        columns = list(zip(*rows, strict=True)) or [()] * len(types)
+        arrays = [arrow_column(list(c), t) for c, t in zip(columns, types, strict=True)]
+        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, schema.names), schema).coalesce(1)
 
     def _collected(self, frames: Mapping[tuple[int, str], DataFrame]) -> Answers:
         whole: DataFrame | None = None
@@ -124,6 +157,26 @@ class Batch:
             except (PySparkException, Py4JJavaError) as error:
                 found[key] = Raised(condition_of(error), str(error).split("\n")[0])
         return found
+
+
+def _of_months(name: str, kind: str) -> str:
+    return f"CAST(make_ym_interval(0, {name}) AS {kind})" if kind in INTERVALS else name
+
+
+def _opaque(rows: DataFrame, schema: Any) -> DataFrame:
+    """The table of these rows, of which the optimiser sees as much as Stepwell's does: the types."""
+    found = rows.drop("first", "beyond")._jdf
+    java: Any = rows.sparkSession._jsparkSession
+    return DataFrame(java.internalCreateDataFrame(found.queryExecution().toRdd(), schema, False), rows.sparkSession)
+
+
+def _run_once(frame: DataFrame) -> DataFrame:
+    """The rows of a recursion. Its query in the plans of views over it would run all of its jobs again, and Spark refuses it in another
+    recursion. An error of its rows has to come later, with those of all views."""
+    try:
+        return _opaque(frame, frame._jdf.schema())
+    except (PySparkException, Py4JJavaError):
+        return frame
 
 
 def condition_of(error: Exception) -> str:

@@ -1,51 +1,37 @@
-"""A case: a project, the messages of every step, and how it is run. It is plain data: a seed makes it, and a reducer makes it smaller.
-
-Sources of every mode, with schemas of every type; views over views, published in every mode; streams with insertions, updates, retractions,
-equal rows and nulls; steps without input; runs on changing numbers of workers.
-"""
+"""A case: a project, the messages of every step, and how it is run. It is plain data: a seed
+makes it (seeds.py), and a reducer makes it smaller."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from base.options import Mode
-from tests.fuzz.constructs import CONSTRUCTS, Maker, Relation
-from tests.fuzz.expressions import Column, Expressions, templates
-from tests.fuzz.terms import NoForm, Query, frame, tables_of
-from tests.fuzz.values import DDL, FLOATS, KEYS, Row, Value, json_of, pool
+from tests.fuzz.terms import Query, tables_of
+from tests.fuzz.values import DDL, Row, json_of, seen, stored
 
-SOURCES_MAX = 3
-COLUMNS_MAX = 6
-VIEWS_MAX = 4
-STEPS_MAX = 6
-MESSAGES_MAX = 14
-"""Of one source in one step."""
-WORKERS_MAX = 5
-PARTITIONS_MAX = 4
-TEMPLATES = 14
-"""Of the lowering table's expressions, in one case."""
+Read = Literal["table", "files", "reader"]
 
 
 @dataclass(frozen=True)
 class Source:
-    """`columns`: name, Spark's type, and whether it may be null."""
+    """`columns`: name, the type as declared, and whether it may be null. `read`: as a declared table; as a batch table, whose rows are all in
+    the first step; or by a reader of messages with from_json, whose texts may be damaged. The last two only grow."""
 
     name: str
     columns: tuple[tuple[str, str, bool], ...]
     mode: Mode
     key: tuple[str, ...] = ()
     partitions: int = 1
+    read: Read = "table"
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
-        return tuple(DDL[kind] for _, kind, _ in self.columns)
+        return tuple(DDL[seen(kind)] for _, kind, _ in self.columns)
 
     @property
     def ddl(self) -> str:
@@ -55,6 +41,29 @@ class Source:
         """The row as JSON."""
         cells = (f'"{c[0]}": {json_of(v, t)}' for c, v, t in zip(self.columns, row, self.types, strict=True))
         return "{" + ", ".join(cells) + "}"
+
+    @property
+    def records(self) -> str:
+        """The name of the messages that a reader gives."""
+        return f"{self.name}_records"
+
+    @property
+    def sql(self) -> str:
+        """What a definition makes of the messages of its reader."""
+        columns = ", ".join(f"{name} {kind}" for name, kind, _ in self.columns)
+        parsed = f"from_json(CAST(value AS STRING), '{columns}') AS row"
+        own = ", ".join(f"{column} AS {name}" for name, column, _ in self.record_columns)
+        return f"SELECT row.*, {own} FROM (SELECT {parsed}, * FROM {self.records})"
+
+    @property
+    def record_columns(self) -> tuple[tuple[str, str, str], ...]:
+        """The columns of the record that the definition shows: name, Spark's name, type."""
+        shown = (("p", "partition", "int"), ("o", "offset", "bigint"), ("m", "timestamp", "timestamp"))
+        return tuple((f"{self.name}_{short}", name, kind) for short, name, kind in shown)
+
+    def stored(self, row: Row) -> Row:
+        """The row that the table has if a message has this one."""
+        return tuple(stored(value, column[1]) for value, column in zip(row, self.columns, strict=True))
 
     def key_of(self, row: Row) -> tuple[str, ...]:
         """The texts of the key's values."""
@@ -84,7 +93,8 @@ Form = Literal["row", "tombstone", "c", "r", "u", "d"]
 
 @dataclass(frozen=True)
 class Message:
-    """`form`: a plain row, a tombstone, or Debezium's op. `keyed`: the message has a key; else the value names it."""
+    """`form`: a plain row, a tombstone, or Debezium's op. `keyed`: the message has a key; else the value names it. `damaged`: the text, if it is
+    none of a row."""
 
     source: str
     partition: int
@@ -92,10 +102,13 @@ class Message:
     before: Row | None = None
     after: Row | None = None
     keyed: bool = False
+    damaged: str | None = None
 
     def value(self, source: Source) -> bytes | None:
         if self.form == "tombstone":
             return None
+        if self.damaged is not None:
+            return self.damaged.encode()
         before, after = (None if row is None else source.text_of(row) for row in (self.before, self.after))
         if self.form == "row":
             assert after is not None
@@ -142,9 +155,28 @@ class Case:
 
 # What the messages mean
 
+RECORDS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+"""The columns of Spark's Kafka source."""
+
+
+def time_ms(offset: int) -> int:
+    """The timestamp of a record."""
+    return 1_600_000_000_000 + 1001 * offset
+
+
+def numbered(case: Case, source: Source) -> Iterator[tuple[int, int, Message]]:
+    """The messages of a source, each with its step and its offset."""
+    ends: Counter[int] = Counter()
+    for number, step in enumerate(case.steps):
+        for message in step:
+            if message.source == source.name:
+                yield number, ends[message.partition], message
+                ends[message.partition] += 1
+
 
 def contents(case: Case) -> dict[str, list[Counter[tuple[str, Row]]]]:
-    """The rows of every source after each step, by name. A row is found by its text, because -0.0 equals 0.0 in Python."""
+    """The rows of every source after each step, by name; of a reader those that its messages were made of. A row is found by its text, because
+    -0.0 equals 0.0 in Python."""
     found: dict[str, list[Counter[tuple[str, Row]]]] = {}
     for source in case.sources:
         rows: Counter[tuple[str, Row]] = Counter()
@@ -159,7 +191,7 @@ def contents(case: Case) -> dict[str, list[Counter[tuple[str, Row]]]]:
 
 
 def _take(source: Source, message: Message, rows: Counter[tuple[str, Row]], last: dict[tuple[str, ...], Row]) -> None:
-    before, after = message.before, message.after
+    before, after = (None if row is None else source.stored(row) for row in (message.before, message.after))
     if source.key:
         row = after if after is not None else before
         assert row is not None
@@ -168,195 +200,12 @@ def _take(source: Source, message: Message, rows: Counter[tuple[str, Row]], last
         else:
             last[source.key_of(row)] = row
         return
-    if message.form in ("row", "c", "r", "u"):
+    if message.form in ("row", "c", "r", "u") and message.damaged is None:
         assert after is not None
         rows[source.text_of(after), after] += 1
     if message.form in ("u", "d"):
         assert before is not None
         rows[source.text_of(before), before] -= 1
-
-
-# A case from a seed
-
-
-def case_of(seed: int, edge: DataFrame, featured: Sequence[str] = ()) -> tuple[Case, set[str]]:
-    """The case, and the expressions of the lowering table that are in it. `featured`: constructs that have to be in it; more are drawn. `edge`:
-    see `expressions.templates`."""
-    chance = random.Random(f"{seed} {featured}")
-    wild = chance.random() < 0.3
-    pools = {type_: pool(chance, type_, wild) for type_ in DDL}
-    sources = tuple(_sources(chance))
-    relations = [_relation(source, wild) for source in sources]
-    maker = Maker(chance, Expressions(chance, pools, templates(chance, edge, TEMPLATES)), relations, wild)
-    drawn = [chance.choice(list(CONSTRUCTS)) for _ in range(chance.randint(1, VIEWS_MAX))]
-    views = tuple(_view(maker, number, name) for number, name in enumerate([*featured, *drawn][:VIEWS_MAX]))
-    steps = tuple(_steps(chance, sources, pools))
-    runs = tuple(_runs(chance, len(steps)))
-    compared = tuple(sorted({*chance.sample(range(len(steps)), min(2, len(steps))), len(steps) - 1}))
-    return Case(seed, sources, views, steps, runs, compared, wild), maker.expr.used
-
-
-def _sources(chance: random.Random) -> Iterator[Source]:
-    # A few types in all tables, so that there is something to join.
-    common = [*chance.sample(list(DDL), 5), "bigint", "string"]
-    for number in range(chance.randint(1, SOURCES_MAX)):
-        kinds = [chance.choice(common) for _ in range(chance.randint(2, COLUMNS_MAX - 1))] + [chance.choice(list(DDL))]
-        mode: Mode = chance.choice(("append", "append", "upsert", "changelog", "changelog"))
-        keyed = mode == "upsert" or (mode == "changelog" and chance.random() < 0.5)
-        name = "tuv"[number]
-        key: tuple[str, ...] = ()
-        if keyed:
-            kinds[0] = chance.choice(KEYS)
-            key = (f"{name}0",)
-            if chance.random() < 0.25:
-                kinds[1] = chance.choice(KEYS)
-                key = (f"{name}0", f"{name}1")
-        columns = tuple(
-            (f"{name}{i}", kind, f"{name}{i}" not in key and chance.random() < 0.8) for i, kind in enumerate(kinds)
-        )
-        yield Source(name, columns, mode, key, chance.randint(1, PARTITIONS_MAX))
-
-
-def _relation(source: Source, wild: bool) -> Relation:
-    columns = tuple(Column(name, kind, kind in FLOATS and not wild) for name, kind, _ in source.columns)
-    return Relation(source.name, columns, source.key or None)
-
-
-def _view(maker: Maker, number: int, construct: str) -> View:
-    chance = maker.chance
-    made = CONSTRUCTS[construct](maker)
-    name = f"view{number}"
-    columns = {c.sql: c for c in made.columns}
-    temporary = chance.random() < 0.15 and made.any_of is None
-    mode: Mode | None = None
-    key: tuple[str, ...] = ()
-    if not temporary and chance.random() < 0.9:
-        mode = chance.choice(("append", "changelog", "changelog", "upsert", "upsert"))
-        exact = made.key is not None and not any(columns[n].type in FLOATS or "<" in columns[n].type for n in made.key)
-        if made.key is not None and exact and (mode == "upsert" or (mode == "changelog" and chance.random() < 0.5)):
-            key = made.key
-        mode = "changelog" if mode == "upsert" and not key else mode
-    if made.any_of is None:
-        maker.relations.append(Relation(name, made.columns, made.key))
-    as_frame = made.any_of is not None or "drop" in construct or (chance.random() < 0.4 and _has_frame(made.query))
-    loose = tuple((c.sql, c.loose) for c in made.columns if c.loose)
-    return View(name, made.query, mode, key, temporary, as_frame, chance.randint(1, 3), loose, made.any_of, construct)
-
-
-def _has_frame(query: Query) -> bool:
-    try:
-        frame(query)
-    except NoForm:
-        return False
-    return True
-
-
-class _Writer:
-    """The producer of one source. It knows what is in the table."""
-
-    def __init__(self, chance: random.Random, source: Source, pools: dict[str, list[Value]]) -> None:
-        self.chance, self.source, self.pools = chance, source, pools
-        self.rows: list[Row] = []
-        self.last: dict[tuple[str, ...], Row] = {}
-        self.homes: dict[tuple[str, ...], int] = {}
-        self.nulls = chance.choice((0.0, 0.15, 0.4))
-        self.deletes = chance.choice((0.2, 0.4, 0.7))
-        self.written: list[Message] = []
-
-    def row(self) -> Row:
-        cells = []
-        for _, kind, nullable in self.source.columns:
-            null = nullable and self.chance.random() < self.nulls
-            cells.append(None if null else self.chance.choice(self.pools[kind]))
-        return tuple(cells)
-
-    def messages(self, count: int) -> Iterator[Message]:
-        for _ in range(count):
-            message = self._keyed() if self.source.key else self._keyless()
-            self.written.append(message)
-            yield message
-
-    def _place(self, key: tuple[str, ...] = ()) -> int:
-        """All messages of a key are in one partition: Stepwell refuses others, because their order is not known."""
-        somewhere = self.chance.randrange(self.source.partitions)
-        return self.homes.setdefault(key, somewhere) if key else somewhere
-
-    def _keyless(self) -> Message:
-        new = self.chance.choice(self.rows) if self.rows and self.chance.random() < 0.15 else self.row()
-        name, place = self.source.name, self._place()
-        if self.source.mode == "append":
-            self.rows.append(new)
-            return Message(name, place, "row", after=new)
-        if self.rows and self.chance.random() < self.deletes:
-            old = self.rows.pop(self.chance.randrange(len(self.rows)))
-            if self.chance.random() < 0.5:
-                return Message(name, place, "d", before=old)
-            self.rows.append(new)
-            return Message(name, place, "u", before=old, after=new)
-        self.rows.append(new)
-        return Message(name, place, self.chance.choice(("c", "r")), after=new)
-
-    def _keyed(self) -> Message:
-        source, chance = self.source, self.chance
-        row = self.row()
-        if self.last and chance.random() < 0.4:  # another row of a known key
-            old = chance.choice(list(self.last.values()))
-            row = tuple(
-                old[i] if c[0] in source.key else v for i, (c, v) in enumerate(zip(source.columns, row, strict=True))
-            )
-        key = source.key_of(row)
-        place, keyed = self._place(key), chance.random() < 0.7
-        before = self.last.get(key)
-        if chance.random() < self.deletes and (before is not None or chance.random() < 0.3):
-            self.last.pop(key, None)
-            if source.mode == "upsert" or chance.random() < 0.4:
-                return Message(source.name, place, "tombstone", before=row, keyed=True)
-            return Message(source.name, place, "d", before=before if before is not None else row, keyed=keyed)
-        if before is not None and chance.random() < 0.15:
-            row = before  # says what was said already
-        self.last[key] = row
-        if source.mode == "upsert":
-            return Message(source.name, place, "row", after=row, keyed=keyed)
-        if before is None:
-            return Message(source.name, place, chance.choice(("c", "r", "u")), after=row, keyed=keyed)
-        return Message(source.name, place, "u", before if chance.random() < 0.7 else None, row, keyed)
-
-
-def _steps(chance: random.Random, sources: Sequence[Source], pools: dict[str, list[Value]]) -> Iterator[Step]:
-    writers = [_Writer(chance, source, pools) for source in sources]
-    for _ in range(chance.randint(1, STEPS_MAX)):
-        if chance.random() < 0.12:
-            yield ()
-            continue
-        step: list[Message] = []
-        for writer in writers:
-            if chance.random() < 0.75:
-                step += writer.messages(chance.randint(1, MESSAGES_MAX))
-        yield tuple(step)
-    if chance.random() < 0.3:  # everything is taken back
-        yield tuple(m for writer in writers for m in _taken_back(writer))
-
-
-def _taken_back(writer: _Writer) -> Iterator[Message]:
-    source = writer.source
-    if source.key:
-        for key, row in writer.last.items():
-            yield Message(source.name, writer._place(key), "tombstone", before=row, keyed=True)
-    elif source.mode == "changelog":
-        for row in writer.rows:
-            yield Message(source.name, writer._place(), "d", before=row)
-
-
-def _runs(chance: random.Random, steps: int) -> Iterator[Run]:
-    """One that is quiet, and one in which things happen."""
-    quiet: tuple[Event, ...] = ("",) * steps
-    yield Run((chance.randint(1, WORKERS_MAX),) * steps, quiet, None, chance.randrange(1000))
-    workers = [chance.randint(1, WORKERS_MAX)]
-    events: list[Event] = [""]
-    for _ in range(steps - 1):
-        workers.append(chance.randint(1, WORKERS_MAX) if chance.random() < 0.3 else workers[-1])
-        events.append(chance.choice(("", "restart", "move", "move", "crash")))
-    yield Run(tuple(workers), tuple(events), chance.choice((None, 2, 7)), chance.randrange(1000))
 
 
 def without_views(case: Case, names: set[str]) -> Case:

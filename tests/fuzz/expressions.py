@@ -15,11 +15,13 @@ from functools import lru_cache
 from pyspark.sql import DataFrame
 
 from tests.fuzz.terms import Expr
-from tests.fuzz.values import DDL, FLOATS, INTEGERS, Value, literal
+from tests.fuzz.values import DDL, FLOATS, INTEGERS, Value, is_comparable, literal
 from tests.stepwell.expressions import edges, random_rows
 
 BOOLEAN = "boolean"
 INTERVAL = "interval day to second"
+MAP = "map<string,int>"
+MAPS = ("map('a', 1)", "map('a', 1, 'b', NULL)", "map('b', 0, 'a', 2)", f"CAST(map() AS {MAP})", f"CAST(NULL AS {MAP})")
 _PIECES = re.compile(r"'(?:[^'\\]|\\.|'')*'|\.?\w+")
 
 
@@ -56,7 +58,8 @@ def template_of(case: str, type_: str) -> Template:
     def piece(found: re.Match[str]) -> str:
         word = found[0]
         called = case[found.end() :].lstrip().startswith("(")
-        if word not in EDGE_TYPES or called or word in own:
+        is_alias = case[: found.start()].rstrip().lower().endswith(" as")
+        if word not in EDGE_TYPES or called or word in own or is_alias:
             return word.replace("{", "{{").replace("}", "}}")
         if word not in places:
             places[word] = len(operands)
@@ -66,10 +69,18 @@ def template_of(case: str, type_: str) -> Template:
     return Template(case, _PIECES.sub(piece, case), tuple(operands), type_)
 
 
+_NAMED_BY_OPERANDS = re.compile(r"struct\(|arrays_zip\(|map_from_entries\(")
+
+
 @lru_cache(maxsize=1)
 def cases() -> tuple[str, ...]:
-    """Without window(), which may stand in SELECT alone."""
-    return tuple(c for c in random_rows.EXPRESSIONS if "window(" not in c and "{" not in _PIECES.sub("", c))
+    """Without window(), which may stand in SELECT alone, and without structs whose fields have the names of the operands: with other operands
+    they have another type, and EXCEPT over structs with other names of fields is none of Spark's."""
+    return tuple(
+        case
+        for case in random_rows.EXPRESSIONS
+        if "window(" not in case and "{" not in _PIECES.sub("", case) and not _NAMED_BY_OPERANDS.match(case)
+    )
 
 
 _types: dict[str, str] = {}
@@ -124,12 +135,12 @@ class Expressions:
             return Expr(column.sql, type_)
         return self._leaf(scope, type_)
 
-    def any(self, scope: Sequence[Column], depth: int = 2) -> Expr:
-        """A column or an expression that an output can hold."""
-        column = self.column(scope)
+    def any(self, scope: Sequence[Column], depth: int = 2, *, compared: bool = True) -> Expr:
+        """A column or an expression that an output can hold. `compared`: whether its values must be comparable."""
+        column = self.column([c for c in scope if not compared or is_comparable(c.type)])
         if column is not None and self.chance.random() < 0.5:
             return Expr(column.sql, column.type)
-        fitting = [t for t in self.templates if _is_output(t.type)]
+        fitting = [t for t in self.templates if _is_output(t.type) and (not compared or is_comparable(t.type))]
         if fitting and self.chance.random() < 0.6:
             return self._filled(self.chance.choice(fitting), scope, depth - 1)
         return self.of_type(scope, self.chance.choice(list(DDL)), depth)
@@ -199,6 +210,8 @@ class Expressions:
             return Expr(
                 "({0} - {1})", type_, (self.of_type(scope, "timestamp", 0), self.of_type(scope, "timestamp", 0))
             )
+        if type_ == MAP:
+            return Expr(self.chance.choice(MAPS), type_)
         if type_ == "interval day":
             return Expr("({0} - {1})", type_, (self.of_type(scope, "date", 0), self.of_type(scope, "date", 0)))
         narrower = [c for c in scope if not c.loose and _widens(c.type, type_)]
@@ -218,4 +231,10 @@ def _widens(source: str, target: str) -> bool:
 
 
 def _is_output(type_: str) -> bool:
-    return not any(word in type_ for word in ("interval", "void", "map<", "variant"))
+    """Whether a message can have it. The keys of a map have to be strings there."""
+    if any(
+        word in type_
+        for word in ("interval day", "interval hour", "interval minute", "interval second", "void", "variant")
+    ):
+        return False
+    return type_.count("map<") == type_.count("map<string,")

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from engine.errors import DataError
 from engine.model.circuit import Circuit
@@ -25,17 +24,22 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.project.definitions import quiet_spark
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
-from tests.fuzz import python_functions
+from tests.fuzz import definitions, python_functions
 from tests.fuzz.answers import Answers, Batch, Raised, raised
-from tests.fuzz.cases import Case, View, case_of, without_transients, without_views
+from tests.fuzz.cases import Case, View, without_transients, without_views
 from tests.fuzz.compare import difference, one_of_each
 from tests.fuzz.machine import Machine, Story
+from tests.fuzz.seeds import case_of
 from tests.fuzz.terms import frame
 from tests.stepwell.expressions.edges import DDL
 from tests.stepwell.lowering.projects import Workbench, output
 
 SUM_OVERFLOWS = ("ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION")
 """Spark raises them also for a sum whose parts are too large in the order in which it adds them. Ours is exact, whatever the order."""
+
+
+SPARKS_MISTAKES = ("java.util.NoSuchElementException", "java.lang.ClassCastException")
+"""What its analyser or optimiser throws without meaning to: then Spark has no answer."""
 
 
 class Wrong(AssertionError):
@@ -104,12 +108,18 @@ class Judge:
                 self._check(case)
             except PySparkException as error:
                 raise Invalid(str(error)) from error
+            except Py4JJavaError as error:
+                if is_of_catalyst(error):
+                    raise Invalid(f"a mistake of Spark's optimiser: {error.java_exception}") from error
+                raise
 
     def _check(self, case: Case) -> None:
         self.tally.cases += 1
         case, resolved, circuit, first = self._settled(case)
         answers = self.batch.answers(case)
         for view, (step, answer) in raised(answers, case.compared).items():
+            if answer.condition in SPARKS_MISTAKES:
+                raise Invalid(f"a mistake of Spark's in {view}: {answer.text}")
             if answer.condition not in SUM_OVERFLOWS or not _adds(case):
                 raise Wrong("no error", f"{view} after step {step}: Spark raises {answer.condition}, {answer.text}")
         self.tally.nodes |= {type(node) for node in circuit.nodes}
@@ -201,17 +211,19 @@ class Judge:
         bench.spark.conf.set("spark.sql.shuffle.partitions", "1")
         types: dict[str, Mapping[str, str]] = {}
         for source in case.sources:
-            bench.source(source.name, source.ddl, source.mode, source.key)
+            definitions.show_source(bench, source)
         for view in case.views:
             if view.temporary:
-                _frame(view, bench.spark).createOrReplaceTempView(view.name)
+                definitions.frame_of(view.query, view, bench.spark).createOrReplaceTempView(view.name)
                 continue
             made = None if view.mode is None else output(view.name, view.mode, view.key)
             try:
-                bench.view(view.name, partial(_frame, view), output=made)
+                bench.view(view.name, *definitions.flows(view), output=made)
             except AnalysisException:
                 raise
-            except PySparkException as error:
+            except (PySparkException, Py4JJavaError) as error:
+                if isinstance(error, Py4JJavaError) and is_of_catalyst(error):
+                    raise
                 raise _RaisesAtOnce(view.name) from error
             schema = bench.views[-1].schema
             types[view.name] = {f.name: f.dataType.simpleString() for f in schema.fields}
@@ -270,11 +282,11 @@ class Judge:
                     raise Wrong("content", f"{name} after step {step}: {rows} and {other.contents[step][name]}")
 
 
-def _frame(view: View, spark: SparkSession) -> DataFrame:
-    if view.as_frame:
-        made: DataFrame = eval(frame(view.query), {"spark": spark, "F": F})
-        return made
-    return spark.sql(view.query.sql)
+def is_of_catalyst(error: Py4JJavaError) -> bool:
+    """Whether Spark's analyser or optimiser makes a mistake."""
+    java = error.java_exception
+    of_catalyst = any("spark.sql.catalyst." in str(at) for at in java.getStackTrace())
+    return of_catalyst and any(kind in str(java) for kind in SPARKS_MISTAKES)
 
 
 def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:

@@ -25,11 +25,14 @@ from engine.run.sources import SourceTable, read_sources
 from engine.state import trace
 from engine.state.store import DictStore
 from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.extras import TYPES, Extras
 from io_kafka.formats import OutputFormat, encode
+from io_kafka.formats.batches import messages_of
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical
 from tests.engine.test_moves import move_state
-from tests.fuzz.cases import Case, Run, Step
+from tests.fuzz.cases import Case, Message, Run, Source, Step, time_ms
+from tests.fuzz.values import arrow_column
 
 RANGE_SLOTS = 512
 """Of the ranges that change their owner."""
@@ -131,10 +134,30 @@ class Machine:
                 mine = [m for m in step if (m.source, m.partition) == (source.name, partition)]
                 start = self.offsets.get((source.name, partition), 0)
                 end = self.offsets[source.name, partition] = start + len(mine)
-                keys = pa.array([m.key(source) for m in mine], pa.binary())
-                values = pa.array([m.value(source) for m in mine], pa.binary())
-                offsets = pa.array(range(start, end), pa.int64())
-                yield raw_batch(OffsetRange(source.name, partition, start, end), keys, values, offsets)
+                keys = [m.key(source) for m in mine]
+                values = [m.value(source) for m in mine]
+                if source.read == "files":
+                    values = list(self._of_files(source, mine))
+                    keys = [None] * len(values)
+                    end = self.offsets[source.name, partition] = start + len(values)
+                offsets = range(start, end)
+                times = [{"timestamp": time_ms(offset), "timestamp_type": 0} for offset in offsets]
+                yield raw_batch(
+                    OffsetRange(source.name, partition, start, end),
+                    pa.array(keys, pa.binary()),
+                    pa.array(values, pa.binary()),
+                    pa.array(offsets, pa.int64()),
+                    pa.array(times, TYPES[Extras.TIMESTAMPS]),
+                )
+
+    def _of_files(self, source: Source, messages: list[Message]) -> Iterator[bytes]:
+        """What a load writes of these rows."""
+        form = self.tables[source.name].format
+        rows = [m.after for m in messages if m.after is not None]
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in source.columns]
+        arrays = [arrow_column(values, type_) for values, type_ in zip(columns, source.types, strict=True)]
+        for _, message in messages_of(pa.RecordBatch.from_arrays(arrays, schema=form.schema)):
+            yield message
 
     def _contents(self) -> dict[str, list[bytes]]:
         """What queries read, summed over the workers."""

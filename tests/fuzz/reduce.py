@@ -217,6 +217,8 @@ def described(case: Case) -> str:
     lines = [f"-- seed {case.seed}"]
     for s in case.sources:
         mode = f", 'mode' = '{s.mode}'" + (f", 'key' = '{', '.join(s.key)}'" if s.key else "")
+        if s.read != "table":
+            lines.append(f"-- {s.name} is {s.sql if s.read == 'reader' else 'a batch table'}")
         lines.append(
             f"CREATE STREAMING TABLE {s.name} ({s.ddl}) USING kafka TBLPROPERTIES ('subscribe' = '{s.name}'{mode});"
         )

@@ -1,7 +1,7 @@
 """Queries as trees, which become SQL or DataFrame code, and which a reducer can take apart.
 
-    Query   Select | SetOperation
-    From    Named | Derived | Joined | Lateral | Literal rows
+    Query   Select | SetOperation | Unduplicated, and what fills a table: Flows | Cdc
+    From    Named | Derived | Joined | Lateral | Recursive | Rows
 
 Nodes are plain data. An `Expr` is a text with places for its operands, which are expressions or queries.
 """
@@ -105,30 +105,22 @@ class Lateral:
 
 @dataclass(frozen=True)
 class Recursive:
-    """A recursion in FROM: the rows of `first`, whose last column is the level, and at each further level `items` of those rows joined with
-    `table`."""
+    """A recursion in FROM: the rows of `first`, and those that `following` makes of the rows of the level before, which it reads by `alias`."""
 
     first: Query
-    table: Any
-    on: tuple[Expr, ...]
-    items: tuple[Expr, ...]
+    following: Query
     names: tuple[str, ...]
-    levels: int
     alias: str
 
     @property
     def sql(self) -> str:
-        items = ", ".join(item.sql for item in self.items)
-        level = f"{self.alias}.{self.names[-1]}"
-        joined = f"{self.alias} JOIN {self.table.sql} ON {conjunction(self.on)}"
-        following = f"SELECT {items}, {level} + 1 FROM {joined} WHERE {level} < {self.levels}"
-        whole = f"{self.alias}({', '.join(self.names)}) AS ({self.first.sql} UNION ALL {following})"
+        whole = f"{self.alias}({', '.join(self.names)}) AS (({self.first.sql}) UNION ALL ({self.following.sql}))"
         return f"(WITH RECURSIVE {whole} SELECT * FROM {self.alias}) {self.alias}"
 
 
 @dataclass(frozen=True)
 class Select(Query):
-    """`group`: None without GROUP BY; empty for one group of everything. `shape`: ROLLUP or CUBE. `tail`: ORDER BY and LIMIT."""
+    """`group`: None without GROUP BY; empty for one group of everything. `shape`: ROLLUP, CUBE or GROUPING SETS. `tail`: ORDER BY and LIMIT."""
 
     items: tuple[Item, ...]
     source: Any
@@ -147,10 +139,16 @@ class Select(Query):
             text += f" WHERE {conjunction(self.where)}"
         if self.group:
             keys = ", ".join(key.sql for key in self.group)
-            text += f" GROUP BY {f'{self.shape} ({keys})' if self.shape else keys}"
+            text += f" GROUP BY {self._grouping(keys)}"
         if self.having:
             text += f" HAVING {conjunction(self.having)}"
         return text + "".join(f" {part.sql}" for part in self.tail)
+
+    def _grouping(self, keys: str) -> str:
+        assert self.group
+        if self.shape == "GROUPING SETS":
+            return f"GROUPING SETS (({keys}), ({self.group[-1].sql}), ())"
+        return f"{self.shape} ({keys})" if self.shape else keys
 
 
 @dataclass(frozen=True)
@@ -178,6 +176,74 @@ class Unduplicated(Query):
         raise NoForm("dropDuplicates has no SQL form")
 
 
+@dataclass(frozen=True)
+class Flows(Query):
+    """The queries that fill one table, which have the same columns."""
+
+    queries: tuple[Query, ...]
+
+    @property
+    def sql(self) -> str:
+        return " UNION ALL ".join(f"({query.sql})" for query in self.queries)
+
+
+@dataclass(frozen=True)
+class Cdc(Query):
+    """AUTO CDC over the rows of `changes`. `sequence` and `deletes` read its columns, `names`. `chosen` and `tracked` are columns by name
+    (None: all), which the definition says as the rest of all if `excluded`. `any_of`: the view may have any change of the greatest sequence of a
+    key; otherwise changes of one key with one sequence are equal, or there are none of them if they are `unique`.
+
+    `sql` is what the view must hold, computed in another way than in stepwell/project/auto_cdc.py."""
+
+    changes: Select
+    keys: tuple[str, ...]
+    sequence: Expr
+    deletes: Expr | None
+    scd_type: int
+    chosen: tuple[str, ...] | None
+    tracked: tuple[str, ...] | None
+    excluded: bool
+    names: tuple[str, ...]
+    any_of: bool
+    unique: bool
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return self.names if self.chosen is None else tuple(name for name in self.names if name in self.chosen)
+
+    @property
+    def sql(self) -> str:
+        given = f"SELECT *, {self.sequence.sql} AS s__, {self._deleted()} AS d__ FROM ({self.changes.sql})"
+        return self._history(given) if self.scd_type == 2 else self._current(given)
+
+    def _deleted(self) -> str:
+        missing = " OR ".join(f"{name} IS NULL" for name in (self.sequence.sql, *self.keys))
+        deleted = "false" if self.deletes is None else f"coalesce({self.deletes.sql}, false)"
+        return f"CASE WHEN {missing} THEN raise_error('no key or no sequence') WHEN {deleted} THEN true ELSE false END"
+
+    def _current(self, given: str) -> str:
+        """Every change that no later one of its key follows, unless it is a delete."""
+        newest = f"SELECT *, max(s__) OVER (PARTITION BY {', '.join(self.keys)}) AS n__ FROM ({given})"
+        shown = f"{'' if self.any_of or self.unique else 'DISTINCT '}{', '.join(self.shown)}"
+        return f"SELECT {shown} FROM ({newest}) WHERE NOT d__ AND s__ <=> n__"
+
+    def _history(self, given: str) -> str:
+        """The changes of a key are divided into islands: a delete is one of its own, and so are updates that agree one after the other."""
+        keys, shown = ", ".join(self.keys), [name for name in self.shown if name not in self.keys]
+        tracked = shown if self.tracked is None else self.tracked
+        over = f"OVER (PARTITION BY {keys} ORDER BY s__)"
+        agrees = " AND ".join(
+            ["NOT d__", f"NOT lag(d__, 1, true) {over}", *(f"{n} <=> lag({n}) {over}" for n in tracked)]
+        )
+        different = given if self.unique else f"SELECT DISTINCT * FROM ({given})"
+        marked = f"SELECT *, CASE WHEN {agrees} THEN 0 ELSE 1 END AS m__ FROM ({different})"
+        islands = f"SELECT *, sum(m__) {over} AS i__ FROM ({marked})"
+        last = ", ".join(f"max_by({name}, s__) AS {name}" for name in ["d__", *shown])
+        versions = f"SELECT {keys}, i__, min(s__) AS s__, {last} FROM ({islands}) GROUP BY {keys}, i__"
+        ends = f"SELECT *, lead(s__) OVER (PARTITION BY {keys} ORDER BY i__) AS e__ FROM ({versions})"
+        return f"SELECT {', '.join(self.shown)}, s__ AS __START_AT, e__ AS __END_AT FROM ({ends}) WHERE NOT d__"
+
+
 class NoForm(Exception):
     """A tree has no form of the asked kind."""
 
@@ -201,13 +267,13 @@ def frame(query: Query) -> str:
             text = f"{frame(left)}.{_METHODS[kind]}({frame(right)})"
             return f"{text}.distinct()" if kind == "UNION" else text
         case Unduplicated(inner, key):
-            return f"{_frame_or_sql(inner)}.dropDuplicates({list(key)!r})"
+            return f"{frame_or_sql(inner)}.dropDuplicates({list(key)!r})"
         case Select():
             return _select_frame(query)
     raise NoForm(f"{type(query).__name__} has no DataFrame form")
 
 
-def _frame_or_sql(query: Query) -> str:
+def frame_or_sql(query: Query) -> str:
     """For a query that may have a part without a DataFrame form, and is in one that has no SQL form."""
     try:
         return frame(query)
@@ -269,12 +335,14 @@ def tables_of(tree: Any) -> set[str]:
 def smaller(tree: Any) -> Iterator[Any]:
     """Trees with one part less, the largest parts first. Many of them mean nothing; whoever asks has to try."""
     yield from _alternatives(tree)
-    if not is_dataclass(tree) or isinstance(tree, type):
+    if not is_dataclass(tree) or isinstance(tree, type | Cdc):  # with fewer columns, the order of changes may be open
         return
     for field in fields(tree):
         value = getattr(tree, field.name)
         if isinstance(value, tuple) and value:
-            if not isinstance(tree, Expr | Lateral):  # the text has a place for each operand
+            if not isinstance(
+                tree, Expr | Lateral | Unduplicated
+            ):  # the text has a place for each operand; a view is any_of its key
                 for at in range(len(value)):
                     yield replace(tree, **{field.name: value[:at] + value[at + 1 :]})
             for at, child in enumerate(value):
@@ -291,6 +359,13 @@ def _alternatives(tree: Any) -> Iterator[Any]:
             yield from (left, right)
         case Unduplicated(query, _):
             yield query
+        case Flows(queries):
+            yield from queries
+        case Cdc():
+            yield tree.changes
+            yield from (replace(tree, deletes=None), replace(tree, tracked=None), replace(tree, chosen=None))
+            if tree.changes.where:
+                yield replace(tree, changes=replace(tree.changes, where=tree.changes.where[:-1]))
         case Joined(left, right, kind, _):
             yield from (left, right)
             if kind not in ("INNER", "CROSS"):

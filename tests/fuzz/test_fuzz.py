@@ -13,7 +13,7 @@ from engine.model.circuit import Node
 from engine.model.ordered import Sessions
 from tests.end_to_end.harness import Playground
 from tests.engine.every_kind import OF_EVENT_TIME
-from tests.fuzz.cases import Case, Form, Message, Run, Source, View, without_views
+from tests.fuzz.cases import Case, Form, Message, Run, Source, View
 from tests.fuzz.compare import difference, one_of_each
 from tests.fuzz.constructs import CONSTRUCTS
 from tests.fuzz.expressions import template_of
@@ -21,9 +21,9 @@ from tests.fuzz.judge import Invalid, Judge, Wrong
 from tests.fuzz.kept import kept, read, written
 from tests.fuzz.reduce import described, reduced
 from tests.fuzz.terms import Expr, Item, Named, Select
-from tests.fuzz.whole import check_whole
+from tests.fuzz.whole import check_whole, for_whole
 
-CONSTRUCTS_PER_SEED = 4
+CONSTRUCTS_PER_SEED = 6
 SEEDS = range(-(-len(CONSTRUCTS) // CONSTRUCTS_PER_SEED))
 """In the suite, with which every construct is made once."""
 ROUNDS_MAX = 6
@@ -101,7 +101,7 @@ def test_many_random_projects_have_sparks_answers(judge: Judge) -> None:
 def test_a_random_pipeline_has_sparks_answers_over_a_broker(judge: Judge, play: Playground, seed: int) -> None:
     """The same with topics, databases and a coordinator, of which few are run because each takes seconds."""
     case = judge.runnable(judge.case(seed))
-    case = without_views(case, {view.name for view in case.views if view.any_of is not None})
+    case = for_whole(case)
     if not case.views:
         pytest.skip("nothing of this project runs")
     assert check_whole(play, case) > 0

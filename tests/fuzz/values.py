@@ -1,7 +1,11 @@
 """The values of a project's tables, and how a message, SQL and Arrow write them.
 
-A value is what Arrow takes: a date is its days since 1970, a moment its microseconds. An array is a tuple, a struct too, so that rows can be
-counted. `edges.py` has the values at which engines differ; `TAME` has those of which sums are exact and few expressions fail.
+A value is what Arrow takes: a date is its days since 1970, a moment its microseconds, an interval its months. An array is a tuple, a struct
+too, so that rows can be counted. `edges.py` has the values at which engines differ; `TAME` has those of which sums are exact and few
+expressions fail.
+
+A column of a source may be declared as CHAR(n) or VARCHAR(n). Queries see a STRING, and the value of a message is not the one that the table
+has: see `stored`.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ import base64
 import datetime
 import json
 import random
+import re
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from base.text.months import MONTH, YEAR, YEAR_TO_MONTH, is_months
 from tests.stepwell.expressions import edges
 
 Value = Any
@@ -27,12 +33,28 @@ DDL: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"), "array<int>": pa.list_(pa.field("element", pa.int32())),
     "array<string>": pa.list_(pa.field("element", pa.string())),
     "struct<a:int,b:string>": pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())]),
+    "interval year to month": YEAR_TO_MONTH, "interval month": MONTH, "interval year": YEAR,
 }  # fmt: skip
-"""The types of columns of sources, by Spark's name."""
+"""The types of columns of sources, as queries see them, by Spark's name."""
+
+DECLARED = ("char(2)", "char(4)", "varchar(3)", "array<char(2)>", "struct<a:int,b:varchar(2)>")
+"""The types of such columns that queries see as others."""
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
-KEYS = ("bigint", "string", "int", "date", "decimal(10,2)", "boolean", "timestamp")
+INTERVALS = ("interval year to month", "interval month", "interval year")
+KEYS = (
+    "bigint",
+    "string",
+    "int",
+    "date",
+    "decimal(10,2)",
+    "boolean",
+    "timestamp",
+    "char(2)",
+    "varchar(3)",
+    "interval month",
+)
 """Types of keys of keyed sources: a float in a key is a bad idea in Spark too."""
 
 _DAY_US = 86_400_000_000
@@ -49,14 +71,22 @@ TAME: dict[str, list[Value]] = {
     "timestamp_ntz": [0, -1, 1_600_000_000_000_000, 18321 * _DAY_US],
     "array<int>": [(), (1,), (1, None, 3), (2, 1)], "array<string>": [(), ("a",), ("a", None)],
     "struct<a:int,b:string>": [(1, "a"), (None, "b"), (1, None), (2, "a")],
+    "interval year to month": [0, 1, 14, -13, 24], "interval month": [0, 1, 14, -13, 24], "interval year": [0, 12, -24, 120],
+    "char(2)": ["", "a", "a ", "b", "ab", "é ", "a    "], "char(4)": ["", "a", "a   ", "b", "ab", "abcd", "abcd  "],
+    "varchar(3)": ["", "a", "a ", "ab", "ab  ", "b", "éa"], "array<char(2)>": [(), ("a",), ("a ", None), ("ab   ",)],
+    "struct<a:int,b:varchar(2)>": [(1, "a"), (None, "b"), (1, None), (1, "a   ")],
 }  # fmt: skip
+_MONTHS_EDGES = [(1 << 31) - 1, -(1 << 31), 0, 11, -1, 2_000_000_000]
 
 
 def _edge_values() -> dict[str, list[Value]]:
     by_type: dict[pa.DataType, list[Value]] = {}
     for type_, values, _ in edges.COLUMNS.values():
         by_type.setdefault(type_, []).extend(_hashable(v) for v in values if v is not None)
-    return {name: by_type[type_] for name, type_ in DDL.items()}
+    months = dict.fromkeys(("interval year to month", "interval month"), _MONTHS_EDGES)
+    months["interval year"] = [value - value % 12 for value in _MONTHS_EDGES if value > -(1 << 31)]
+    declared = {name: [*TAME[name], "😀"] if name[-1] == ")" else TAME[name] for name in DECLARED}
+    return {**{name: by_type[type_] for name, type_ in DDL.items() if not is_months(type_)}, **months, **declared}
 
 
 def _hashable(value: Value) -> Value:
@@ -71,11 +101,44 @@ POOL_MAX = 4
 
 
 def pool(chance: random.Random, type_: str, wild: bool) -> list[Value]:
-    """The values of all columns of a type in one project, without null."""
+    """The values of all columns of a type in one project, without null, as messages have them."""
     known = EDGES[type_] if wild and chance.random() < 0.7 else TAME[type_]
     chosen = chance.sample(known, min(len(known), chance.randint(2, POOL_MAX)))
     both = [v for v in TAME[type_] if v == 0 and isinstance(v, float)]
     return chosen + (both if chance.random() < 0.5 else [])
+
+
+# As declared
+
+
+def seen(kind: str) -> str:
+    """The type that queries see of a column that is declared so."""
+    return re.sub(r"(var)?char\(\d+\)", "string", kind)
+
+
+def stored(value: Value, kind: str) -> Value:
+    """The value that a table has in a column of this declared type, if a message has `value`: CHAR is padded, and of what is too long only
+    blanks are lost."""
+    if value is None or "char(" not in kind:
+        return value
+    if kind.startswith("array<"):
+        return tuple(stored(inner, kind[len("array<") : -1]) for inner in value)
+    if kind.startswith("struct<"):
+        kinds = [field.split(":")[1] for field in kind[len("struct<") : -1].split(",")]
+        return tuple(stored(inner, of) for inner, of in zip(value, kinds, strict=True))
+    length = int(kind[kind.index("(") + 1 : -1])
+    text = str(value)
+    while len(text) > length and text.endswith(" "):
+        text = text[:-1]
+    return text.ljust(length) if kind.startswith("char") else text
+
+
+def is_comparable(type_: str) -> bool:
+    return "map<" not in type_
+
+
+def has_floats(type_: str) -> bool:
+    return "float" in type_ or "double" in type_
 
 
 # As JSON
@@ -96,6 +159,8 @@ def json_of(value: Value, type_: pa.DataType) -> str:
         return f"{value:f}"
     if pa.types.is_binary(type_):
         return json.dumps(base64.b64encode(value).decode())
+    if is_months(type_):
+        return json.dumps(_months(value, type_))
     if pa.types.is_date(type_):
         return json.dumps(_date(value))
     if pa.types.is_timestamp(type_):
@@ -109,6 +174,14 @@ def _float(value: float) -> str:
     if value in (float("inf"), -float("inf")):
         return '"Infinity"' if value > 0 else '"-Infinity"'
     return repr(value)
+
+
+def _months(months: int, type_: pa.DataType) -> str:
+    if type_ == MONTH:
+        return f"INTERVAL '{months}' MONTH"
+    years, rest = divmod(abs(months), 12)
+    sign = "-" if months < 0 else ""
+    return f"INTERVAL '{sign}{years}' YEAR" if type_ == YEAR else f"INTERVAL '{sign}{years}-{rest}' YEAR TO MONTH"
 
 
 def _date(days: int) -> str:
@@ -139,6 +212,8 @@ def literal(value: Value, type_: str) -> str:
         return f"X'{value.hex()}'"
     if pa.types.is_boolean(arrow):
         return "true" if value else "false"
+    if is_months(arrow):
+        return _months(value, arrow)
     if pa.types.is_date(arrow):
         return f"DATE'{_date(value)}'"
     if pa.types.is_timestamp(arrow):
@@ -156,6 +231,9 @@ def _character(c: str) -> str:
 
 
 def arrow_column(values: list[Value], type_: pa.DataType) -> pa.Array:
+    """Of months it is the numbers, which PySpark takes: it has no Arrow type for such intervals."""
+    if is_months(type_):
+        return pa.array(values, pa.int32())
     if pa.types.is_struct(type_):
         names = [f.name for f in type_]
         return pa.array([None if v is None else dict(zip(names, v, strict=True)) for v in values], type_)

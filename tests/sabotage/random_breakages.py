@@ -69,4 +69,68 @@ COMBINATIONS = (
         ),
         ("tests/io_kafka/formats/test_encode.py::test_keys_that_differ_by_a_microsecond_have_different_texts",),
     ),
+    Breakage(
+        "a-version-begins-with-its-last-change",
+        "AUTO CDC type 2 gives a version of several changes the start of its last one.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/project/auto_cdc.py",
+                "opened = F.when(F.col(_OPENS), sequence).otherwise(F.lag(sequence).over(in_time))",
+                "opened = sequence",
+            ),
+        ),
+        (f"{KEPT}[versions-that-agree]",),
+    ),
+    Breakage(
+        "groups-without-a-pair-vanish",
+        "A group of which no row has all arguments of count(DISTINCT a, b) is left out.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/rules/aggregate.py",
+                "    if keys:\n        found = [Call(",
+                "    if False:\n        found = [Call(",
+            ),
+            Edit(
+                "stepwell/lowering/rules/aggregate.py",
+                'AggregateCall("count", len(keys) if keys else None, False',
+                'AggregateCall("count", None, False',
+            ),
+        ),
+        (
+            f"{KEPT}[a-group-without-a-pair-of-values]",
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers"
+            "[count distinct of two columns, of no row of some groups]",
+        ),
+    ),
+    Breakage(
+        "a-mistake-hides-a-refusal",
+        "What fails because something below it was refused is reported as a mistake of Stepwell's, in place of the refusal.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/lowering/driver.py",
+                "                if not context.refusals:\n                    raise",
+                "                raise",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_refusals.py::test_a_refusal_names_the_construct_the_view_and_its_line"
+            "[SELECT max_by(a, soundex(s)) AS x, min_by(a, struct(b, b)) AS y FROM t]",
+        ),
+    ),
+    Breakage(
+        "what-sparks-optimiser-throws-is-ours",
+        "An exception that Spark throws while it folds a constant is reported as a mistake of Stepwell's.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/planning/spark_errors.py",
+                "isinstance(error, PySparkException | Py4JJavaError)",
+                "isinstance(error, PySparkException)",
+            ),
+        ),
+        ("tests/stepwell/test_plans.py::test_refused_in_sql",),
+    ),
 )

@@ -282,7 +282,11 @@ SQL = [
     ("CREATE MATERIALIZED VIEW v2 AS SELECT * FROM STREAM(flights)", r"as a stream"),
     ("CREATE STREAMING TABLE v3", r"this streaming table has no flow and is not a source"),
     ("CREATE MATERIALIZED VIEW v4 TBLPROPERTIES ('key' = 'y') AS SELECT 1 AS x", r"key y is not a column"),
-    ("SET spark.sql.session.timeZone = Asia/Tokyo; CREATE MATERIALIZED VIEW v5 AS SELECT 1 AS x", r"UTC only"),
+    (
+        "CREATE MATERIALIZED VIEW v5 AS SELECT from_json('ab', 'x INT', map('mode', 'FAILFAST')) AS j FROM flights",
+        r"MALFORMED_RECORD_IN_PARSING.*\n.*Spark itself fails to plan",
+    ),
+    ("SET spark.sql.session.timeZone = Asia/Tokyo; CREATE MATERIALIZED VIEW v6 AS SELECT 1 AS x", r"UTC only"),
 ]
 
 

@@ -156,16 +156,24 @@ def _count_distinct_rows(
     results: Sequence[Output],
     closing: Closing | None,
 ) -> Relation:
-    """count(DISTINCT a, b): counts the distinct rows of keys and arguments in which no argument is null."""
+    """count(DISTINCT a, b): counts the distinct rows of keys and arguments in which no argument is null. In other rows all arguments become
+    null, so that a group which has only such rows is there. Without keys there is a row in any case."""
     first = next(iter(calls.values()))
     keys = _keys(context, child, grouping)
-    arguments = [Output(context.fresh(), argument) for argument in first.rows]
-    condition = first.condition
-    assert condition is not None
-    below = context.settle(context.project(context.filter(child, condition), (*keys, *arguments)))
+    assert first.condition is not None
+
+    def type_of(tree: TreeNode) -> Any:
+        return catalyst_type(_type_of(context, child, tree))
+
+    if keys:
+        found = [Call("count", row, condition=first.condition).argument(type_of) for row in first.rows]
+    else:
+        child, found = context.filter(child, first.condition), list(first.rows)
+    rows = (*keys, *(Output(context.fresh(), argument) for argument in found if argument is not None))
+    below = context.settle(context.project(child, rows))
     types = context.builder.types(below.node)
     distinct = context.add(_distinct(below.node, types, closing), below.columns)
-    count = AggregateCall("count", None, False, result_type(first, None))
+    count = AggregateCall("count", len(keys) if keys else None, False, result_type(first, None))
     node = _node(distinct.node, (*types[: len(keys)], count.type), tuple(range(len(keys))), (count,), closing)
     relation = context.add(node, [*(key.id for key in keys), context.fresh()])
     return _results(context, relation, grouping, calls, [0], results)
@@ -201,6 +209,10 @@ def _results(
         known[tree] = column if call.part is None else _field(column, call.part)
 
     def replace(tree: TreeNode) -> TreeNode | None:
+        if tree.kind == "Literal" and tree["dataType"] in ("float", "double"):
+            return (
+                None  # Spark shows a constant key itself. The column has its normal form, in which a zero has no sign.
+            )
         return known.get(canonical(tree))
 
     return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))

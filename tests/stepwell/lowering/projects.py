@@ -4,7 +4,7 @@ the optimiser, and plans are read, as in a real project."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -53,6 +53,16 @@ class Workbench:
         place = Location("transformations/sources.sql", len(self.sources) + 1)
         self.sources.append(
             SourceSpec(handle, (handle,), mode, key, schema, "earliest", "fail", None, place, limits=limits)
+        )
+        self._show(handle, schema)
+        return self
+
+    def read(self, handle: str, schema: StructType, format: Literal["record", "table"], topic: str = "") -> Workbench:
+        """The records of a topic that a definition reads, or a batch table."""
+        place = Location("transformations/sources.py", len(self.sources) + 1)
+        topics = (topic or handle,)
+        self.sources.append(
+            SourceSpec(handle, topics, "append", (), schema, "earliest", "fail", None, place, format=format)
         )
         self._show(handle, schema)
         return self

@@ -147,7 +147,9 @@ QUERIES: dict[str, Query] = {
         "SELECT max(b) AS top, min(s) AS low, count(*) AS n FROM t GROUP BY array(a, b % 2), named_struct('x', s, 'y', array(s))"
     ),
     "one count distinct": "SELECT a, count(DISTINCT b) AS n, sum(DISTINCT b) AS total, max(b) AS top FROM t GROUP BY a",
+    "a constant key whose normal form is another number": "SELECT DISTINCT a, CAST('-0.0' AS DOUBLE) AS z FROM t",
     "count distinct of two columns": "SELECT a, count(DISTINCT b, s) AS n FROM t GROUP BY a",
+    "count distinct of two columns, of no row of some groups": "SELECT a, count(DISTINCT b, nullif(a, 2)) AS n FROM t GROUP BY a",
     "several count distinct": (
         "SELECT a, count(DISTINCT b) AS m, count(DISTINCT s) AS n, count(*) AS k, max(d) AS top FROM t GROUP BY a"
     ),

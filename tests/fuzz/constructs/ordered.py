@@ -1,0 +1,132 @@
+"""What is over ordered rows: LIMIT, and functions OVER windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tests.fuzz.constructs.maker import Made, Maker, qualified
+from tests.fuzz.constructs.single import project
+from tests.fuzz.expressions import BOOLEAN, Column
+from tests.fuzz.terms import Derived, Expr, Select
+from tests.fuzz.values import INTEGERS, has_floats, is_comparable
+
+
+def _order(m: Maker, scope: Sequence[Column]) -> str:
+    """By every column, so that rows that tie are equal."""
+    return ", ".join(
+        f"{c.sql} {m.chance.choice(('ASC', 'DESC'))} NULLS {m.chance.choice(('FIRST', 'LAST'))}" for c in scope
+    )
+
+
+def limit(m: Maker) -> Made:
+    source, scope, _ = m.source()
+    items = [i for i in m.columns_of(scope, 2) if not has_floats(i[1].type)]
+    if not items:
+        return project(m)
+    made = m.made(items, source, where=m.where(scope))
+    assert isinstance(made.query, Select)
+    rows = m.chance.choice((0, 1, 2, 3, 5))
+    offset = f" OFFSET {m.chance.choice((1, 2))}" if m.maybe(0.15) else ""
+    tail = Expr(f"ORDER BY {_order(m, made.columns)} LIMIT {rows}{offset}", "")
+    return replace(made, query=replace(made.query, tail=(tail,)), key=None)
+
+
+def window_function(m: Maker) -> Made:
+    source, scope, _ = m.source()
+    plain = [c for c in scope if not c.loose and not has_floats(c.type) and is_comparable(c.type)]
+    if not plain:
+        return project(m)
+    by = ", ".join(c.sql for c in m.chance.sample(plain, min(len(plain), m.chance.choice((1, 1, 2)))))
+    function = m.chance.choice(
+        ("row_number()", "rank()", "dense_rank()", "count(*)", "sum({0})", "max({0})", "lag({0})")
+    )
+    numbers = m.expr.column([c for c in plain if c.type in INTEGERS[:3]])
+    if "{0}" in function and numbers is None:
+        function = "row_number()"
+    operands = (Expr(numbers.sql, numbers.type),) if "{0}" in function and numbers else ()
+    type_ = "int" if function[0] in "rd" else "bigint" if function[0] in "cs" else numbers.type if numbers else "int"
+    order = f" ORDER BY {_order(m, plain)}"
+    if function[0] in "csm" and m.maybe(0.5):
+        order = ""
+    ranked = Expr(f"{function} OVER (PARTITION BY {by}{order})", type_, operands)
+    made = m.made(
+        [*((Expr(c.sql, c.type), c) for c in plain), (ranked, Column("", type_))], source, where=m.where(scope, 0.2)
+    )
+    if function[0] in "rd" and m.maybe(0.5):
+        alias, number = m.name("w"), made.columns[-1]
+        best = Expr(f"{alias}.{number.sql} <= {m.chance.choice((1, 2))}", BOOLEAN)
+        inner = qualified(made.columns, alias)
+        return m.made([(Expr(c.sql, c.type), c) for c in inner], Derived(made.query, alias), where=(best,))
+    return made
+
+
+PLACES = (
+    "percent_rank()", "cume_dist()", "ntile(3)", "lead({0})", "lag({0}, 2, {0})", "lead({0}, 1) IGNORE NULLS", "first_value({0})",
+    "last_value({0})", "nth_value({0}, 2)", "first_value({0}) IGNORE NULLS", "last_value({0}) IGNORE NULLS",
+)  # fmt: skip
+"""Functions that need an order and have no frame of their own."""
+FRAMED = (
+    "count({0})",
+    "sum({0})",
+    "min({0})",
+    "max({0})",
+    "avg({0})",
+    "first_value({0})",
+    "last_value({0})",
+    "nth_value({0}, 2)",
+)
+ROWS = (
+    "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+)  # fmt: skip
+DISTANCES = {
+    "int": ("1", "2"), "bigint": ("1", "3"), "tinyint": ("1", "2"), "date": ("1", "400"), "decimal(10,2)": ("1.5", "0.01"),
+    "timestamp": ("INTERVAL '1' DAY", "INTERVAL '400' DAY"),
+}  # fmt: skip
+"""Of RANGE frames, by the type of what they are ordered by."""
+
+
+def framed_window(m: Maker) -> Made:
+    """Functions over frames, and those of places, in a total order; or over a range, in which rows that tie are together."""
+    source, scope, _ = m.source()
+    plain = [c for c in scope if not c.loose and not has_floats(c.type) and is_comparable(c.type)]
+    if not plain:
+        return project(m)
+    by = f"PARTITION BY {m.chance.choice(plain).sql} " if m.maybe(0.85) else ""
+    calls: list[tuple[Expr, Column]] = []
+    for _ in range(m.chance.choice((1, 1, 2))):
+        ranged = m.expr.column([c for c in plain if c.type in DISTANCES])
+        order, frame, function = _order(m, plain), "", m.chance.choice(PLACES)
+        if m.maybe(0.6):
+            function, frame = m.chance.choice(FRAMED), f" {m.chance.choice(ROWS)}"
+            if ranged is not None and m.maybe(0.5):
+                function = m.chance.choice(FRAMED[:5])
+                order = f"{ranged.sql} {m.chance.choice(('ASC', 'DESC'))} NULLS {m.chance.choice(('FIRST', 'LAST'))}"
+                ends = [m.chance.choice(DISTANCES[ranged.type]) for _ in range(2)]
+                frame = (
+                    f" RANGE BETWEEN {ends[0]} PRECEDING AND {m.chance.choice(('CURRENT ROW', f'{ends[1]} FOLLOWING'))}"
+                )
+        adds = function.startswith(("sum", "avg"))
+        column = m.expr.column([c for c in plain if not adds or c.type in INTEGERS[:3]])
+        if column is None:
+            continue
+        operands = (Expr(column.sql, column.type),) if "{0}" in function else ()
+        type_ = _window_type(function, column.type)
+        calls.append((Expr(f"{function} OVER ({by}ORDER BY {order}{frame})", type_, operands), Column("", type_)))
+    if not calls:
+        return project(m)
+    return m.made([*((Expr(c.sql, c.type), c) for c in plain), *calls], source, where=m.where(scope, 0.2))
+
+
+def _window_type(function: str, operand: str) -> str:
+    match function.split("(")[0]:
+        case "percent_rank" | "cume_dist" | "avg":
+            return "double"
+        case "ntile":
+            return "int"
+        case "count" | "sum":
+            return "bigint"
+    return operand
