@@ -544,4 +544,19 @@ KAFKA = (
         (Edit("io_kafka/formats/parse.py", "batch.filter(pa.array(~declined))", "batch"),),
         ("tests/io_kafka/formats/test_usual.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",),
     ),
+    Breakage(
+        "large-circuits-as-they-are",
+        "The step log has a circuit of any size as plain text, which a topic refuses that takes 1 MiB in a message.",
+        "9 bounded",
+        (Edit("io_kafka/step_log/records.py", "        if len(text) > CIRCUIT_TEXT_MAX:\n", "        if not text:\n"),),
+        ("tests/io_kafka/test_log_records.py::test_a_large_circuit_is_compressed_and_a_small_one_is_readable",),
+    ),
+    Breakage(
+        "the-clients-limit-decides",
+        "A message that its topic would take is refused by the client, whose own limit is 1 MB.",
+        "no silence",
+        (Edit("io_kafka/clients/settings.py", '    "message.max.bytes": 64 * 1024 * 1024,\n', ""),),
+        (f"{TEST_WRITER}::test_the_limit_of_the_topic_decides_how_large_a_message_may_be",),
+        tells="Message size too large",
+    ),
 )
