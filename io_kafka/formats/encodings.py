@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, assert_never
 
+from base.options import OutputKeyFormat
 from io_kafka.registry.address import RegistryAddress
 
 
@@ -61,7 +62,34 @@ these names write them. `none`: it is not read."""
 
 @dataclass(frozen=True)
 class AvroIds:
-    """What the registry has given for an output: the ids of the schemas of its values and of its keys (None without a key)."""
+    """What the registry has given for an output in Avro: the ids of the schemas of its values and of its keys (None if no schema has them)."""
 
     value: int
     key: int | None
+
+
+@dataclass(frozen=True)
+class ProtobufIds:
+    """The same for an output in Protobuf."""
+
+    value: int
+    key: int | None
+
+
+SchemaIds = AvroIds | ProtobufIds
+
+OutputEncoding = AvroIds | ProtobufIds | Csv | Text | None
+"""How the messages of an output are written; None is JSON."""
+
+
+def key_format_of(encoding: OutputEncoding) -> OutputKeyFormat:
+    """How keys are written beside such values, if nothing else is said."""
+    match encoding:
+        case AvroIds():
+            return "avro"
+        case ProtobufIds():
+            return "protobuf"
+        case Csv() | Text() | None:
+            return "json"
+        case _:
+            assert_never(encoding)

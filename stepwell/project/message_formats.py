@@ -1,4 +1,4 @@
-"""The format of a table's messages: which properties each format has, and what they say together.
+"""The format of a source's messages: which properties each format has, and what they say together.
 
 Guarantees: a property of another format than the table's is refused, and so is a schema or a registry that is missing. What is chosen holds no
 password; that is added when a run starts.
@@ -10,18 +10,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol, get_args
+from typing import NoReturn, Protocol, TypeVar, get_args
 
 from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, StringType, StructType
 
-from base.options import Mode, OutputFormatName
+from base.options import Mode
 from io_kafka.formats.avro import schema as avro
-from io_kafka.formats.avro.declare import value_schema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
 from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Protobuf, Text
-from io_kafka.formats.spec import FormatError, OutputFormat
 from io_kafka.registry.address import RegistryAddress
-from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 
@@ -29,11 +26,9 @@ FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.regi
 DEFAULTS = "emit.default.values"
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
 SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
-OUTPUT_FORMATS: tuple[OutputFormatName, ...] = get_args(OutputFormatName)
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
 OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, SEPARATOR, "csv.nullValue")
-OF_OUTPUTS = (FORMAT, REGISTRY)
 
 _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     REGISTRY: ("avro", "protobuf"),
@@ -43,6 +38,10 @@ _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     NULL_VALUE: ("csv",),
 }
 _KEY_TYPES = {"string": StringType, "long": LongType, "int": IntegerType}
+
+
+Name = TypeVar("Name", bound=str)
+"""The name of a format, from those that are possible."""
 
 
 class Properties(Protocol):
@@ -71,7 +70,7 @@ def source_format(
 ) -> FormatOfSource:
     """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
     ProjectError."""
-    name = _chosen(of, SOURCE_FORMATS)
+    name = chosen_format(of, SOURCE_FORMATS)
     if mode == "changelog" and name in ("csv", "text"):
         raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
     encoding: Encoding = None
@@ -79,33 +78,20 @@ def source_format(
         case "avro":
             encoding = _avro(of, schema, root)
         case "protobuf":
-            encoding = Protobuf(_registry(of), _defaults(of))
+            encoding = Protobuf(registry_of(of), _defaults(of))
         case "csv":
             encoding = _csv(of, payload)
         case "text":
             encoding = _text(of, payload, key)
-    return FormatOfSource(name, encoding, _key_format(of, name, schema, key))
+    usual: KeyFormat = "avro" if name == "avro" else "protobuf" if name == "protobuf" else "json"
+    return FormatOfSource(name, encoding, chosen_key_format(of, KEY_FORMATS, usual, name, schema, key))
 
 
-def output_format(
-    of: Properties, schema: StructType, key: tuple[str, ...]
-) -> tuple[OutputFormatName, RegistryAddress | None]:
-    """Raises ProjectError, also for a column that the format cannot have."""
-    if _chosen(of, OUTPUT_FORMATS) != "avro":
-        return "json", None
-    try:
-        form = OutputFormat("this output", arrow_schema(schema), "append" if not key else "upsert", key)
-        value_schema(form)
-    except FormatError as fault:
-        raise of.error(fault.message, fault.what_to_do) from None
-    except UnsupportedType:
-        pass  # the column is refused by its type, whatever the format
-    return "avro", _registry(of)
-
-
-def _chosen(of: Properties, formats: tuple[str, ...]) -> str:
-    name = of.values.get(FORMAT, "json").strip().lower()
-    if name not in formats:
+def chosen_format(of: Properties, formats: tuple[Name, ...]) -> Name:
+    """The table's format, which is one of these. Raises ProjectError, also for a property of another format."""
+    given = of.values.get(FORMAT, "json").strip().lower()
+    name = next((each for each in formats if each == given), None)
+    if name is None:
         raise of.error(f"format = {of.values[FORMAT]} is not known", f"It is one of {', '.join(formats)}.")
     for other, means in _MEANS_SOMETHING_FOR.items():
         if other in of.values and name not in means:
@@ -113,7 +99,7 @@ def _chosen(of: Properties, formats: tuple[str, ...]) -> str:
     return name
 
 
-def _registry(of: Properties) -> RegistryAddress:
+def registry_of(of: Properties) -> RegistryAddress:
     url = (of.values.get(REGISTRY) or of.settings.stepwell.registry_url or "").strip().rstrip("/")
     if not url:
         raise of.error(
@@ -132,7 +118,7 @@ def _registry(of: Properties) -> RegistryAddress:
 def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
     given = of.values.get(AVRO_SCHEMA)
     if given is None:
-        return Avro(_registry(of))
+        return Avro(registry_of(of))
 
     def wrong(why: str) -> NoReturn:
         raise of.error(
@@ -154,7 +140,7 @@ def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
     strange = {field.name for field in parsed.fields} - set(schema.names)
     if strange:
         wrong(f"its field {min(strange)} is not a column of the table")
-    return Avro(_registry(of), text)
+    return Avro(registry_of(of), text)
 
 
 def _defaults(of: Properties) -> bool:
@@ -164,20 +150,25 @@ def _defaults(of: Properties) -> bool:
     return given == "true"
 
 
-def _csv(of: Properties, payload: StructType) -> Csv:
+def csv_options(of: Properties) -> Csv:
     sep = of.values.get(SEPARATOR, ",")
     sep = "\t" if sep == "\\t" else sep
     if not sep or {QUOTE, ESCAPE, "\n", "\r"} & set(sep):
         raise of.error(
             f"{SEPARATOR} = {sep!r} separates no fields", "Write one or more other characters, such as ; or \\t."
         )
+    return Csv(sep, of.values.get(NULL_VALUE, ""))
+
+
+def _csv(of: Properties, payload: StructType) -> Csv:
+    options = csv_options(of)
     for column in payload.fields:
         if not isinstance(column.dataType, AtomicType):
             raise of.error(
                 f"column {column.name} has the type {column.dataType.simpleString()}, which CSV does not have",
                 "Declare a STRING, and read it in a view (from_json).",
             )
-    return Csv(sep, of.values.get(NULL_VALUE, ""))
+    return options
 
 
 def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
@@ -190,13 +181,16 @@ def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
     return Text()
 
 
-def _key_format(of: Properties, name: str, schema: StructType, key: tuple[str, ...]) -> KeyFormat:
+def chosen_key_format(
+    of: Properties, formats: tuple[Name, ...], usual: Name, name: str, schema: StructType, key: tuple[str, ...]
+) -> Name:
+    """The format of keys, which is one of `formats`, and `usual` if nothing is said. `name`: the format of values. Raises ProjectError."""
     given = of.values.get(KEY_FORMAT)
     if given is None:
-        return "avro" if name == "avro" else "protobuf" if name == "protobuf" else "json"
-    chosen = next((each for each in KEY_FORMATS if each == given.strip().lower()), None)
+        return usual
+    chosen = next((each for each in formats if each == given.strip().lower()), None)
     if chosen is None:
-        raise of.error(f"{KEY_FORMAT} = {given} is not known", f"It is one of {', '.join(KEY_FORMATS)}.")
+        raise of.error(f"{KEY_FORMAT} = {given} is not known", f"It is one of {', '.join(formats)}.")
     if not key:
         raise of.error(f"{KEY_FORMAT} means nothing for a table without a key", "Add 'key' = '...', or leave it out.")
     if chosen in ("avro", "protobuf") and name != chosen:

@@ -16,6 +16,7 @@ from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, planned
 from stepwell.planning.resolver import resolve
 from stepwell.project.elements import Definitions, OutputDefinition
+from stepwell.project.output_formats import FormatOfOutput
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
 from tests.stepwell.folder import SPEC, project
@@ -80,8 +81,8 @@ def test_sources_in_csv_and_text(spark: SparkSession) -> None:
 
 def test_an_output_in_avro() -> None:
     found = published({"format": "avro"})
-    assert (found.format, found.registry) == ("avro", RegistryAddress(URL))
-    assert (published({}).format, published({"format": "json"}).registry) == ("json", None)
+    assert (found.written.name, found.written.registry) == ("avro", RegistryAddress(URL))
+    assert (published({}).written, published({"format": "json"}).written) == (FormatOfOutput(), FormatOfOutput())
 
 
 @pytest.mark.parametrize(
@@ -131,8 +132,6 @@ def test_what_is_wrong_with_an_output() -> None:
         published({"format": "avro"}, has_url=False)
     with pytest.raises(ProjectError, match="'a b' is no name in Avro"):
         published({"format": "avro"}, "`a b` INT")
-    with pytest.raises(ProjectError, match=r"key\.format is not a property of an output"):
-        published({"format": "avro", "key.format": "avro"})
 
 
 AVRO = """

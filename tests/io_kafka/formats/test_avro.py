@@ -302,9 +302,7 @@ def test_debeziums_envelope(registry: SchemaRegistry) -> None:
 def test_an_upsert_output_is_read_back(registry: SchemaRegistry) -> None:
     schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
     form = OutputFormat("v", schema, "upsert", ("id",))
-    of_key = key_schema(form)
-    assert of_key is not None
-    ids = AvroIds(registry.add("t-value", value_schema(form)), registry.add("t-key", of_key))
+    ids = AvroIds(registry.add("t-value", value_schema(form)), registry.add("t-key", key_schema(form)))
     table = pa.table({"id": [1, 2], "s": ["a", None], "deleted": [False, True]})
     messages = encode(OutputFormat("v", schema, "upsert", ("id",), ids), table).to_pylist()
     heads = [messages[0]["key"][:5], messages[1]["key"][:5], messages[0]["value"][:5]]
