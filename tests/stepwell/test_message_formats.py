@@ -85,6 +85,19 @@ def test_an_output_in_avro() -> None:
     assert (published({}).written, published({"format": "json"}).written) == (FormatOfOutput(), FormatOfOutput())
 
 
+def test_outputs_in_other_formats() -> None:
+    address = RegistryAddress(URL)
+    assert published({"format": "Protobuf"}).written == FormatOfOutput("protobuf", address)
+    keyed = {"mode": "upsert", "key": "k", "key.format": "string"}
+    assert published({"format": "protobuf"} | keyed).written == FormatOfOutput("protobuf", address, "string")
+    assert published(keyed).written == FormatOfOutput(key_format="string")
+    assert published({"format": "avro"} | keyed | {"key.format": "avro"}).written == FormatOfOutput("avro", address)
+    tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
+    assert published(tabs).written == FormatOfOutput("csv", csv=Csv("\t", "NA"))
+    text = {"format": "text", "mode": "upsert", "key": "n", "key.format": "int"}
+    assert published(text).written == FormatOfOutput("text", key_format="int")
+
+
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
@@ -132,6 +145,50 @@ def test_what_is_wrong_with_an_output() -> None:
         published({"format": "avro"}, has_url=False)
     with pytest.raises(ProjectError, match="'a b' is no name in Avro"):
         published({"format": "avro"}, "`a b` INT")
+    with pytest.raises(ProjectError, match="messages in protobuf need a schema registry"):
+        published({"format": "protobuf"}, has_url=False)
+
+
+@pytest.mark.parametrize(
+    ("properties", "ddl", "expected"),
+    [
+        ({"format": "protobuf"}, "`a b` INT", "'a b' is no name in Protobuf"),
+        ({"format": "protobuf"}, "a ARRAY<ARRAY<INT>>", "column a has a list or a map directly within another one"),
+        ({"format": "csv"}, "a STRUCT<x: INT>", "column a has the type struct<x:int>, which CSV does not have"),
+        ({"format": "csv"}, "a BINARY", "column a has the type binary, which CSV does not have"),
+        ({"format": "csv", "mode": "changelog"}, "a INT", "format csv has no changelog"),
+        ({"format": "csv", "csv.sep": '"'}, "a INT", "separates no fields"),
+        ({"format": "csv", "schema.registry.url": URL}, "a INT", "schema.registry.url means nothing for format csv"),
+        ({"format": "text"}, "a INT", "format text is for one STRING or BINARY column"),
+        (
+            {"format": "text", "mode": "upsert", "key": "a"},
+            "a STRING, b STRING, c STRING",
+            "one STRING or BINARY column",
+        ),
+        ({"key.format": "string"}, "a INT", "key.format means nothing for a table without a key"),
+        (
+            {"key.format": "none", "mode": "upsert", "key": "a"},
+            "a INT",
+            "It is one of json, avro, protobuf, string, long, int",
+        ),
+        ({"key.format": "avro", "mode": "upsert", "key": "a"}, "a INT", "key.format = avro needs format = avro"),
+        (
+            {"key.format": "long", "mode": "upsert", "key": "a"},
+            "a INT",
+            "is one column of type BIGINT, and the key is a INT",
+        ),
+        (
+            {"key.format": "string", "mode": "upsert", "key": "a, b"},
+            "a STRING, b STRING",
+            "the key is a STRING, b STRING",
+        ),
+        ({"emit.default.values": "true"}, "a INT", "emit.default.values is not a property of an output"),
+    ],
+)
+def test_what_no_output_can_be(properties: dict[str, str], ddl: str, expected: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        published(properties, ddl)
+    assert expected in str(caught.value) and "a.sql:3" in str(caught.value)
 
 
 AVRO = """
@@ -159,7 +216,14 @@ def test_a_password_is_in_no_kept_plan(spark: SparkSession, tmp_path: Path) -> N
 def test_another_format_is_another_circuit(spark: SparkSession, tmp_path: Path) -> None:
     """Because a topic has messages in one format."""
     prints = {}
-    for name in ("avro", "json"):
+    for name in (
+        "avro",
+        "json",
+        "protobuf",
+        "csv",
+        "csv', 'csv.sep' = ';",
+        "avro', 'key' = 'id', 'key.format' = 'long",
+    ):
         prints[name] = lower(resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", name)}, CONFIGURED), spark))
-    assert prints["avro"].fingerprint != prints["json"].fingerprint
+    assert len({circuit.fingerprint for circuit in prints.values()}) == len(prints)
     assert '"format"' in prints["avro"].to_json() and '"format"' not in prints["json"].to_json()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import UTC, date
+from decimal import Context, Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
 from io_kafka.formats.encodings import Protobuf
+from io_kafka.formats.protobuf.compile import compiled
 from io_kafka.registry.address import RegistryAddress
 from tests.schema_registry import SchemaRegistry
 
@@ -46,3 +49,33 @@ def framed(number: int, message: bytes, *path: int) -> bytes:
 
 def encoding(registry: SchemaRegistry, *, defaults: bool = False) -> Protobuf:
     return Protobuf(RegistryAddress(registry.url), defaults)
+
+
+@lru_cache
+def message_class(text: str) -> Any:
+    """The class of the first message of a schema that may import what a registry knows."""
+    pool, name = compiled(text, ())
+    return GetMessageClass(next(iter(pool.FindFileByName(name).message_types_by_name.values())))
+
+
+def of_google(value: Any) -> Any:
+    """What Google's library has read, as Arrow has it."""
+    name = None if not hasattr(value, "DESCRIPTOR") else value.DESCRIPTOR.full_name
+    if name == "google.protobuf.Timestamp":
+        return value.ToDatetime(UTC)
+    if name == "google.type.Date":
+        return date(value.year, value.month, value.day)
+    if name == "confluent.type.Decimal":
+        return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, Context(prec=50))
+    if name is None:
+        return value
+    row: dict[str, Any] = {}
+    for field in value.DESCRIPTOR.fields:
+        found = getattr(value, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            row[field.name] = dict(found)
+        elif field.is_repeated:
+            row[field.name] = [of_google(item) for item in found]
+        else:
+            row[field.name] = of_google(found) if value.HasField(field.name) else None
+    return row

@@ -81,7 +81,9 @@ def test_an_upsert_in_csv_and_in_text_has_tombstones() -> None:
 
 def test_a_null_that_would_say_something_else_is_refused() -> None:
     keys = pa.array([1, 2], pa.int64())
-    with pytest.raises(Unwritable, match="column s is NULL in a row, and a message without a value would delete its key"):
+    with pytest.raises(
+        Unwritable, match="column s is NULL in a row, and a message without a value would delete its key"
+    ):
         upsert(Text(), None, keys, ["a", None], [False, False])
     with pytest.raises(Unwritable, match="column id is NULL in a row, and a key in the format string cannot say so"):
         upsert(None, "string", pa.array(["a", None]), ["a", None], [False, False])

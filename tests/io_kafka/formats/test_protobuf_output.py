@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf.message_factory import GetMessageClass
 
 from base.options import Mode
 from io_kafka.formats import FormatError, OutputFormat, SourceFormat, decode, encode
 from io_kafka.formats.encodings import ProtobufIds
-from io_kafka.formats.protobuf import compile as compiler
 from io_kafka.formats.protobuf.declare import key_schema, value_schema
 from io_kafka.formats.spec import Unwritable
 from tests.io_kafka.formats import avro_messages as a
@@ -34,11 +32,6 @@ def registry() -> Any:
 
 def form(schema: pa.Schema, mode: Mode = "append", key: tuple[str, ...] = (), ids: ProtobufIds = IDS) -> OutputFormat:
     return OutputFormat("a view", schema, mode, key, ids)
-
-
-def message_class(text: str) -> Any:
-    pool, name = compiler.compiled(text, ())
-    return GetMessageClass(next(iter(pool.FindFileByName(name).message_types_by_name.values())))
 
 
 def written(values: list[Any], kind: pa.DataType) -> list[bytes]:
@@ -70,29 +63,6 @@ def rows_of(count: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def of_google(value: Any) -> Any:
-    """What Google's library has read, as Arrow has it."""
-    name = None if not hasattr(value, "DESCRIPTOR") else value.DESCRIPTOR.full_name
-    if name == "google.protobuf.Timestamp":
-        return value.ToDatetime(UTC)
-    if name == "google.type.Date":
-        return date(value.year, value.month, value.day)
-    if name == "confluent.type.Decimal":
-        return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, Context(prec=50))
-    if name is None:
-        return value
-    row: dict[str, Any] = {}
-    for field in value.DESCRIPTOR.fields:
-        found = getattr(value, field.name)
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            row[field.name] = dict(found)
-        elif field.is_repeated:
-            row[field.name] = [of_google(item) for item in found]
-        else:
-            row[field.name] = of_google(found) if value.HasField(field.name) else None
-    return row
-
-
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Moments without a zone are Protobuf's in UTC, and FLOAT has fewer digits."""
     made = pa.Table.from_pylist(rows, a.EVERY_TYPE).to_pylist()
@@ -108,8 +78,8 @@ def test_every_type_is_read_by_google_and_by_our_own_source(registry: SchemaRegi
     text = value_schema(form(a.EVERY_TYPE))
     number = registry.add("t-value", text, "PROTOBUF")
     messages = encode(form(a.EVERY_TYPE, ids=ProtobufIds(number, None)), table).column("value").to_pylist()
-    read = message_class(text).FromString
-    found = [of_google(read(message[6:])) for message in messages]
+    read = p.message_class(text).FromString
+    found = [p.of_google(read(message[6:])) for message in messages]
     assert found == plain(rows)
     assert [read(message[6:]).SerializeToString(deterministic=True) for message in messages] == [
         m[6:] for m in messages
@@ -176,7 +146,7 @@ def test_odd_names_compile_and_a_column_at_the_end_changes_no_other_field() -> N
     schema = pa.schema(list(zip(names, kinds, strict=True)))
     for mode in ("append", "changelog"):
         for handle in ("google", "Value", "message", "1st view"):
-            message_class(value_schema(OutputFormat(handle, schema, mode)))  # type: ignore[arg-type]
+            p.message_class(value_schema(OutputFormat(handle, schema, mode)))  # type: ignore[arg-type]
     before = value_schema(form(schema)).splitlines()
     after = value_schema(form(schema.append(pa.field("later", pa.string())))).splitlines()
     assert [line for line in after if line not in before] == ["  optional string later = 7;"]
@@ -188,10 +158,10 @@ def test_an_upsert_output_with_its_keys() -> None:
     output = form(schema, "upsert", ("id",))
     table = pa.table({"s": ["a", None], "id": [1, 0], "deleted": [False, True]})
     first, second = encode(output, table).to_pylist()
-    key = message_class(key_schema(output)).FromString
+    key = p.message_class(key_schema(output)).FromString
     assert [key(each["key"][len(KEY_HEAD) :]).id for each in (first, second)] == [1, 0]
     assert first["key"].startswith(KEY_HEAD) and second["value"] is None
-    value = message_class(value_schema(output)).FromString(first["value"][len(HEAD) :])
+    value = p.message_class(value_schema(output)).FromString(first["value"][len(HEAD) :])
     assert (value.s, value.id) == ("a", 1)
 
 
@@ -200,7 +170,7 @@ def test_a_changelog_is_debeziums_envelope() -> None:
     images = {"before": [None, {"id": 1, "s": None}], "after": [{"id": 1, "s": None}, {"id": 1, "s": "b"}]}
     table = pa.table({name: pa.array(image, pa.struct(list(schema))) for name, image in images.items()})
     messages = encode(form(schema, "changelog"), table).column("value").to_pylist()
-    envelope = message_class(value_schema(form(schema, "changelog"))).FromString
+    envelope = p.message_class(value_schema(form(schema, "changelog"))).FromString
     one, two = [envelope(message[len(HEAD) :]) for message in messages]
     assert (one.op, one.HasField("before"), one.after.id, one.after.HasField("s")) == ("c", False, 1, False)
     assert (two.op, two.before.id, two.after.s) == ("u", 1, "b")
@@ -209,7 +179,7 @@ def test_a_changelog_is_debeziums_envelope() -> None:
 def test_dates_and_decimals_that_no_column_has_are_malformed(registry: SchemaRegistry) -> None:
     schema = pa.schema([("day", pa.date32()), ("price", pa.decimal128(5, 2))])
     text = value_schema(form(schema))
-    number, row = registry.add("t-value", text, "PROTOBUF"), message_class(text)
+    number, row = registry.add("t-value", text, "PROTOBUF"), p.message_class(text)
     made = []
     for parts in ((2024, 2, 29), (2023, 2, 29), (2024, 0, 1), (0, 1, 1), (10_000, 1, 1)):
         message = row()
@@ -244,5 +214,5 @@ def test_moments_before_1970() -> None:
     at = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     text = value_schema(form(pa.schema([("c", pa.timestamp("us", "UTC"))])))
     (message,) = written([at], pa.timestamp("us", "UTC"))
-    found = message_class(text).FromString(message).c
+    found = p.message_class(text).FromString(message).c
     assert (found.seconds, found.nanos) == (-1, 999_999_000)
