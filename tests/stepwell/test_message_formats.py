@@ -197,6 +197,9 @@ CREATE MATERIALIZED VIEW v TBLPROPERTIES ('topic' = 'out', 'format' = 'FORMAT') 
 """
 
 
+MORE = ("csv', 'csv.sep' = ';", "avro', 'key' = 'id", "avro', 'key' = 'id', 'key.format' = 'long")
+"""What stands for FORMAT, with properties behind it."""
+
 CONFIGURED = f"{SPEC}configuration:\n  stepwell.registry.url: {URL}\n"
 
 
@@ -216,14 +219,7 @@ def test_a_password_is_in_no_kept_plan(spark: SparkSession, tmp_path: Path) -> N
 def test_another_format_is_another_circuit(spark: SparkSession, tmp_path: Path) -> None:
     """Because a topic has messages in one format."""
     prints = {}
-    for name in (
-        "avro",
-        "json",
-        "protobuf",
-        "csv",
-        "csv', 'csv.sep' = ';",
-        "avro', 'key' = 'id', 'key.format' = 'long",
-    ):
+    for name in ("avro", "json", "protobuf", "csv", *MORE):
         prints[name] = lower(resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", name)}, CONFIGURED), spark))
     assert len({circuit.fingerprint for circuit in prints.values()}) == len(prints)
     assert '"format"' in prints["avro"].to_json() and '"format"' not in prints["json"].to_json()
