@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, assert_never
 
@@ -53,7 +53,17 @@ class Protobuf:
     defaults: bool = False
 
 
-Encoding = Avro | Csv | Text | Protobuf | None
+@dataclass(frozen=True)
+class DescribedProtobuf:
+    """Nothing but the message. `descriptor`: the bytes of a FileDescriptorSet; `message`: the full name of the type in it, or how that ends.
+    `defaults`: as above."""
+
+    descriptor: bytes = field(repr=False)
+    message: str
+    defaults: bool = False
+
+
+Encoding = Avro | Csv | Text | Protobuf | DescribedProtobuf | None
 
 KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of

@@ -16,9 +16,10 @@ from io_kafka.formats.avro.read import parse_avro
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.delimited import parse_csv, parse_text
-from io_kafka.formats.encodings import Avro, Csv, KeyFormat, Part, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, KeyFormat, Part, Protobuf, Text
 from io_kafka.formats.keys import Keys, keys_of, read_keys
 from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.protobuf.described import parse_described
 from io_kafka.formats.protobuf.read import parse_protobuf
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.whole import without_faults
@@ -35,6 +36,8 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             return parse_avro(values, schema, source.encoding, part)
         case Protobuf():
             return parse_protobuf(values, schema, source.encoding)
+        case DescribedProtobuf():
+            return parse_described(values, schema, source.encoding)
         case Csv():
             return parse_csv(values, schema, source.encoding)
         case Text():

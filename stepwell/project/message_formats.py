@@ -12,27 +12,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar, get_args
 
+import pyarrow as pa
 from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, StringType, StructType
 
 from base.options import Mode
 from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
-from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, KeyFormat, Protobuf, Text
+from io_kafka.formats.protobuf.described import reader_of
 from io_kafka.registry.address import RegistryAddress
+from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 
 FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
-DEFAULTS = "emit.default.values"
+DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "protobuf.message"
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
 SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
-OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, SEPARATOR, "csv.nullValue")
+OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, DESCRIPTOR, MESSAGE, SEPARATOR, "csv.nullValue")
 
 _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     REGISTRY: ("avro", "protobuf"),
     DEFAULTS: ("protobuf",),
+    DESCRIPTOR: ("protobuf",),
+    MESSAGE: ("protobuf",),
     AVRO_SCHEMA: ("avro",),
     SEPARATOR: ("csv",),
     NULL_VALUE: ("csv",),
@@ -78,13 +84,16 @@ def source_format(
         case "avro":
             encoding = _avro(of, schema, root)
         case "protobuf":
-            encoding = Protobuf(registry_of(of), _defaults(of))
+            encoding = _protobuf(of, payload, mode, root)
         case "csv":
             encoding = _csv(of, payload)
         case "text":
             encoding = _text(of, payload, key)
-    usual: KeyFormat = "avro" if name == "avro" else "protobuf" if name == "protobuf" else "json"
-    return FormatOfSource(name, encoding, chosen_key_format(of, KEY_FORMATS, usual, name, schema, key))
+    usual: KeyFormat = "avro" if name == "avro" else "protobuf" if isinstance(encoding, Protobuf) else "json"
+    key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema, key)
+    if key_format == "protobuf" and not isinstance(encoding, Protobuf):
+        raise of.error(f"{KEY_FORMAT} = protobuf needs a schema registry", "Choose another format for the keys.")
+    return FormatOfSource(name, encoding, key_format)
 
 
 def chosen_format(of: Properties, formats: tuple[Name, ...]) -> Name:
@@ -141,6 +150,38 @@ def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
     if strange:
         wrong(f"its field {min(strange)} is not a column of the table")
     return Avro(registry_of(of), text)
+
+
+def _protobuf(of: Properties, payload: StructType, mode: Mode, root: Path | None) -> Protobuf | DescribedProtobuf:
+    """With a registry, or with a file that has the one type of all messages."""
+    if DESCRIPTOR not in of.values and MESSAGE not in of.values:
+        return Protobuf(registry_of(of), _defaults(of))
+    if DESCRIPTOR not in of.values or MESSAGE not in of.values:
+        raise of.error(
+            f"{DESCRIPTOR} and {MESSAGE} belong together", "Name the file and the message in it, or leave both out."
+        )
+    if REGISTRY in of.values:
+        raise of.error(
+            f"{REGISTRY} and {DESCRIPTOR} exclude each other", "With a descriptor, messages have no schema's id."
+        )
+    path = of.values[DESCRIPTOR].strip()
+    if root is None or not (root / path).is_file():
+        raise of.error(
+            f"{DESCRIPTOR}: there is no file {path}", "Write the path of a descriptor file in the project's folder."
+        )
+    encoding = DescribedProtobuf((root / path).read_bytes(), of.values[MESSAGE].strip(), _defaults(of))
+    try:
+        columns = arrow_schema(payload)
+        rows = columns if mode != "changelog" else pa.schema([("after", pa.struct(list(columns)))])
+        reader_of(encoding, rows)
+    except BadSchema as fault:
+        raise of.error(
+            f"{DESCRIPTOR} = {path}: {fault}",
+            "Make the file with `protoc --include_imports --descriptor_set_out=FILE`, and declare columns as its message has them.",
+        ) from None
+    except UnsupportedType:
+        pass  # the column is refused by its type, whatever the format
+    return encoding
 
 
 def _defaults(of: Properties) -> bool:

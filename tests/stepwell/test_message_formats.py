@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import Avro, Csv, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Protobuf, Text
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
@@ -19,6 +19,7 @@ from stepwell.project.elements import Definitions, OutputDefinition
 from stepwell.project.output_formats import FormatOfOutput
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
+from tests.io_kafka.formats import protobuf_messages as p
 from tests.stepwell.folder import SPEC, project
 from tests.stepwell.test_tables import PLACE
 
@@ -68,6 +69,26 @@ def test_a_source_in_protobuf(spark: SparkSession) -> None:
     assert (found.encoding, found.key_format) == (Protobuf(RegistryAddress(URL), False), "protobuf")
     zeros = source(spark, {"format": "protobuf", "emit.default.values": "TRUE"})
     assert zeros.encoding == Protobuf(RegistryAddress(URL), True)
+
+
+def test_a_source_in_protobuf_without_a_registry(spark: SparkSession, tmp_path: Path) -> None:
+    descriptor = p.descriptors('syntax = "proto3"; package a; message M { string k = 1; int64 n = 2; }')
+    (tmp_path / "m.desc").write_bytes(descriptor)
+    given = {"format": "protobuf", "protobuf.descriptor": "m.desc", "protobuf.message": "M"}
+    keyed = {"mode": "upsert", "key": "k"}
+    found = source(spark, given | keyed, tmp_path, has_url=False, ddl="k STRING, n BIGINT")
+    assert (found.encoding, found.key_format) == (DescribedProtobuf(descriptor, "M"), "json")
+    for more, ddl, expected in (
+        ({"protobuf.descriptor": "x"}, "k STRING", "protobuf.descriptor: there is no file x"),
+        ({"protobuf.message": "X"}, "k STRING", "protobuf.descriptor = m.desc: it has no message X; it has a.M"),
+        ({}, "k STRING, n STRING", "column n: the field's type is int64, which is not read as string"),
+        ({"schema.registry.url": URL}, "k STRING", "schema.registry.url and protobuf.descriptor exclude each other"),
+        (keyed | {"key.format": "protobuf"}, "k STRING", "key.format = protobuf needs a schema registry"),
+    ):
+        with pytest.raises(ProjectError, match=expected):
+            source(spark, given | more, tmp_path, ddl=ddl)
+    with pytest.raises(ProjectError, match=r"protobuf\.descriptor and protobuf\.message belong together"):
+        source(spark, {"format": "protobuf", "protobuf.message": "M"}, tmp_path)
 
 
 def test_sources_in_csv_and_text(spark: SparkSession) -> None:

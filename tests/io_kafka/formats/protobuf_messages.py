@@ -22,16 +22,29 @@ from tests.schema_registry import SchemaRegistry
 
 
 @lru_cache
-def classes(text: str) -> Any:
-    """A function from the full name of a message to its class."""
+def descriptors(text: str, *options: str) -> bytes:
+    """The descriptor file of a schema, as `protoc` writes it."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "t.proto").write_text(text)
         result, google = Path(folder) / "out", Path(grpc_tools.__file__).parent / "_proto"
         status = protoc.main(
-            ["protoc", f"-I{folder}", f"-I{google}", "--include_imports", f"--descriptor_set_out={result}", "t.proto"]
+            [
+                "protoc",
+                f"-I{folder}",
+                f"-I{google}",
+                *(options or ("--include_imports",)),
+                f"--descriptor_set_out={result}",
+                "t.proto",
+            ]
         )
         assert status == 0
-        files = FileDescriptorSet.FromString(result.read_bytes())
+        return result.read_bytes()
+
+
+@lru_cache
+def classes(text: str) -> Any:
+    """A function from the full name of a message to its class."""
+    files = FileDescriptorSet.FromString(descriptors(text))
     pool = DescriptorPool()
     for file in files.file:
         pool.Add(file)
