@@ -63,7 +63,14 @@ class DescribedProtobuf:
     defaults: bool = False
 
 
-Encoding = Avro | Csv | Text | Protobuf | DescribedProtobuf | None
+@dataclass(frozen=True)
+class PlainAvro:
+    """Nothing but the datum. `writer`: the text of the schema with which all messages were written."""
+
+    writer: str
+
+
+Encoding = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | None
 
 KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from io_kafka.formats.avro.read import parse_avro
+from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.delimited import parse_csv, parse_text
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, KeyFormat, Part, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, KeyFormat, Part, PlainAvro, Protobuf, Text
 from io_kafka.formats.keys import Keys, keys_of, read_keys
 from io_kafka.formats.parse import Parsed, parse
 from io_kafka.formats.protobuf.described import parse_described
@@ -34,6 +34,8 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
+        case PlainAvro():
+            return parse_plain_avro(values, schema, source.encoding)
         case Protobuf():
             return parse_protobuf(values, schema, source.encoding)
         case DescribedProtobuf():

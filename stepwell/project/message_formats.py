@@ -7,7 +7,7 @@ password; that is added when a run starts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar, get_args
@@ -17,9 +17,10 @@ from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, Str
 
 from base.options import Mode
 from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.read import plain_columns
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, KeyFormat, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, KeyFormat, PlainAvro, Protobuf, Text
 from io_kafka.formats.protobuf.described import reader_of
 from io_kafka.registry.address import RegistryAddress
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
@@ -27,12 +28,24 @@ from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 
 FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
+FRAMING = "avro.framing"
 DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "protobuf.message"
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
 SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
-OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, DESCRIPTOR, MESSAGE, SEPARATOR, "csv.nullValue")
+OF_SOURCES = (
+    FORMAT,
+    KEY_FORMAT,
+    REGISTRY,
+    AVRO_SCHEMA,
+    FRAMING,
+    DEFAULTS,
+    DESCRIPTOR,
+    MESSAGE,
+    SEPARATOR,
+    "csv.nullValue",
+)
 
 _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     REGISTRY: ("avro", "protobuf"),
@@ -40,6 +53,7 @@ _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     DESCRIPTOR: ("protobuf",),
     MESSAGE: ("protobuf",),
     AVRO_SCHEMA: ("avro",),
+    FRAMING: ("avro",),
     SEPARATOR: ("csv",),
     NULL_VALUE: ("csv",),
 }
@@ -82,17 +96,19 @@ def source_format(
     encoding: Encoding = None
     match name:
         case "avro":
-            encoding = _avro(of, schema, root)
+            encoding = _avro(of, schema, payload, mode, root)
         case "protobuf":
             encoding = _protobuf(of, payload, mode, root)
         case "csv":
             encoding = _csv(of, payload)
         case "text":
             encoding = _text(of, payload, key)
-    usual: KeyFormat = "avro" if name == "avro" else "protobuf" if isinstance(encoding, Protobuf) else "json"
+    usual: KeyFormat = (
+        "avro" if isinstance(encoding, Avro) else "protobuf" if isinstance(encoding, Protobuf) else "json"
+    )
     key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema, key)
-    if key_format == "protobuf" and not isinstance(encoding, Protobuf):
-        raise of.error(f"{KEY_FORMAT} = protobuf needs a schema registry", "Choose another format for the keys.")
+    if key_format in ("avro", "protobuf") and not isinstance(encoding, Avro | Protobuf):
+        raise of.error(f"{KEY_FORMAT} = {key_format} needs a schema registry", "Choose another format for the keys.")
     return FormatOfSource(name, encoding, key_format)
 
 
@@ -124,7 +140,15 @@ def registry_of(of: Properties) -> RegistryAddress:
     return RegistryAddress(url)
 
 
-def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
+def _avro(of: Properties, schema: StructType, payload: StructType, mode: Mode, root: Path | None) -> Avro | PlainAvro:
+    framing = of.values.get(FRAMING, "registry").strip().lower()
+    if framing not in ("registry", "none"):
+        raise of.error(f"{FRAMING} = {framing} is not known", "It is registry or none.")
+    if framing == "none" and (REGISTRY in of.values or AVRO_SCHEMA not in of.values):
+        raise of.error(
+            f"{FRAMING} = none needs {AVRO_SCHEMA} and no {REGISTRY}",
+            "Then no message says its schema: name the one with which all were written.",
+        )
     given = of.values.get(AVRO_SCHEMA)
     if given is None:
         return Avro(registry_of(of))
@@ -146,6 +170,12 @@ def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
         wrong(str(fault))
     if not isinstance(parsed, avro.Record):
         wrong(f"it is {avro.shown(parsed)}, and no record")
+    if framing == "none":
+        try:
+            _check_columns(payload, mode, lambda columns: plain_columns(PlainAvro(text), columns))
+        except avro.BadSchema as fault:
+            wrong(str(fault))
+        return PlainAvro(text)
     strange = {field.name for field in parsed.fields} - set(schema.names)
     if strange:
         wrong(f"its field {min(strange)} is not a column of the table")
@@ -171,17 +201,22 @@ def _protobuf(of: Properties, payload: StructType, mode: Mode, root: Path | None
         )
     encoding = DescribedProtobuf((root / path).read_bytes(), of.values[MESSAGE].strip(), _defaults(of))
     try:
-        columns = arrow_schema(payload)
-        rows = columns if mode != "changelog" else pa.schema([("after", pa.struct(list(columns)))])
-        reader_of(encoding, rows)
+        _check_columns(payload, mode, lambda columns: reader_of(encoding, columns))
     except BadSchema as fault:
         raise of.error(
             f"{DESCRIPTOR} = {path}: {fault}",
             "Make the file with `protoc --include_imports --descriptor_set_out=FILE`, and declare columns as its message has them.",
         ) from None
-    except UnsupportedType:
-        pass  # the column is refused by its type, whatever the format
     return encoding
+
+
+def _check_columns(payload: StructType, mode: Mode, read: Callable[[pa.Schema], object]) -> None:
+    """Compiles what reads the columns, as a worker will. Raises BadSchema."""
+    try:
+        columns = arrow_schema(payload)
+    except UnsupportedType:
+        return  # the column is refused by its type, whatever the format
+    read(columns if mode != "changelog" else pa.schema([("after", pa.struct(list(columns)))]))
 
 
 def _defaults(of: Properties) -> bool:

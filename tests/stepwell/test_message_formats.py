@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, PlainAvro, Protobuf, Text
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
@@ -69,6 +69,23 @@ def test_a_source_in_protobuf(spark: SparkSession) -> None:
     assert (found.encoding, found.key_format) == (Protobuf(RegistryAddress(URL), False), "protobuf")
     zeros = source(spark, {"format": "protobuf", "emit.default.values": "TRUE"})
     assert zeros.encoding == Protobuf(RegistryAddress(URL), True)
+
+
+def test_a_source_in_avro_without_a_registry(spark: SparkSession) -> None:
+    given = {"format": "avro", "avro.framing": "none", "avro.schema": RECORD}
+    found = source(spark, given | {"mode": "upsert", "key": "n"}, has_url=False, ddl="n INT, other STRING")
+    assert (found.encoding, found.key_format) == (PlainAvro(RECORD), "json")
+    for properties, expected in (
+        ({"format": "avro", "avro.framing": "none"}, r"avro\.framing = none needs avro\.schema and no schema"),
+        (given | {"schema.registry.url": URL}, r"avro\.framing = none needs avro\.schema and no schema"),
+        (given | {"avro.framing": "confluent"}, r"avro\.framing = confluent is not known\n  It is registry or none"),
+        (given, "column n: the writer's type is int, which is not read as string"),
+        ({"avro.framing": "none"}, r"avro\.framing means nothing for format json"),
+    ):
+        with pytest.raises(ProjectError, match=expected):
+            source(spark, properties, ddl="n STRING")
+    with pytest.raises(ProjectError, match=r"key\.format = avro needs a schema registry"):
+        source(spark, given | {"mode": "upsert", "key": "n", "key.format": "avro"}, ddl="n INT")
 
 
 def test_a_source_in_protobuf_without_a_registry(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from base.options import Mode
 from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, decode, encode
 from io_kafka.formats.avro.declare import key_schema, value_schema
-from io_kafka.formats.encodings import AvroIds, KeyFormat
+from io_kafka.formats.encodings import AvroIds, KeyFormat, PlainAvro
 from tests.io_kafka.formats import avro_messages as a
 from tests.schema_registry import SchemaRegistry, schema_registry
 
@@ -226,6 +226,19 @@ def test_messages_of_several_writers_stay_in_their_order(registry: SchemaRegistr
     ]  # fmt: skip
     assert [found for found, want in zip(reasons(found), expected, strict=True) if not found.startswith(want)] == []
     assert [rejected.offset for rejected in found.rejected] == [102, *range(104, 112)]
+
+
+def test_messages_without_an_id(registry: SchemaRegistry) -> None:
+    writer = a.record(("n", "int"), ("other", "string"))
+    messages = [message[5:] for message in a.written(registry, writer, [{"n": n, "other": "x"} for n in range(3)])]
+    source = SourceFormat("t", pa.schema([("n", pa.int64())]), encoding=PlainAvro(json.dumps(writer)))
+    values = pa.array([messages[0], None, messages[1] + b"!", b"", messages[2]], pa.binary())
+    every = pa.array(range(5), pa.int64())
+    found = decode(source, pa.nulls(5, pa.binary()), values, every.cast(pa.int32()), every)
+    assert [row["c0"] for row in found.rows.to_pylist()] == [0, 2]
+    assert [(rejected.offset, rejected.reason) for rejected in found.rejected] == [
+        (1, "empty"), (2, "1 bytes are left behind its value"), (3, "it ends within a value")
+    ]  # fmt: skip
 
 
 def test_types_of_other_subjects(registry: SchemaRegistry) -> None:
