@@ -7,8 +7,11 @@ from typing import Literal
 Mode = Literal["append", "upsert", "changelog"]
 """What a message means for the rows of a table: of a source when it is read, of an output when it is written."""
 
-OutputFormatName = Literal["json", "avro"]
+OutputFormatName = Literal["json", "avro", "protobuf", "csv", "text"]
 """What the messages of an output are written as."""
+
+OutputKeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int"]
+"""How the key of a message is written: as a source with the same `key.format` reads it."""
 
 OnError = Literal["fail", "skip", "dead-letter"]
 """What is done with a malformed message of a source."""

@@ -46,7 +46,7 @@ class InputTopic:
 @dataclass(frozen=True)
 class OutputTopic:
     """The topic of an output handle. If the topic is missing, it is created with `partitions` partitions, and compacted if `compacted`.
-    `registry`: the one that has the schemas of its messages, if they are Avro."""
+    `registry`: the one that has the schemas of its messages, if they are Avro or Protobuf."""
 
     handle: str
     topic: str

@@ -77,7 +77,7 @@ def prepare(
         partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         place=spec.place,
         append_only=append_only_inputs(spec.circuit),
-        avro=registered(spec),
+        schema_ids=registered(spec),
     )
     return setup, identities
 

@@ -22,7 +22,8 @@ FIRST_ID = 100_001  # of more than one byte
 
 @dataclass
 class SchemaRegistry:
-    """`busy`: how many of the next requests get 503. `asked`: method and path of every request."""
+    """`busy`: how many of the next requests get 503. `asked`: method and path of every request. `incompatible`: subjects, and why
+    whatever is compared with them is not compatible."""
 
     url: str = ""
     auth: str | None = None
@@ -32,6 +33,8 @@ class SchemaRegistry:
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    kinds: tuple[str, ...] = ("JSON", "PROTOBUF", "AVRO")
+    incompatible: dict[str, str] = field(default_factory=dict)
 
     def add(self, subject: str, schema: Any, kind: str = "AVRO", references: Any = ()) -> int:
         """The id of a schema, which is the same for the same schema."""
@@ -62,6 +65,10 @@ class SchemaRegistry:
             return JSONResponse({"message": "who are you"}, 401)
         if self.refuse is not None:
             return JSONResponse({"message": self.refuse[1]}, self.refuse[0])
+        if request.url.path == "/schemas/types":
+            return JSONResponse(list(self.kinds))
+        if request.url.path.startswith("/compatibility/"):
+            return self._compared(request.path_params["subject"])
         match request.path_params:
             case {"id": number}:
                 return self._shown(number)
@@ -72,6 +79,12 @@ class SchemaRegistry:
                 body = await request.json()
                 return JSONResponse({"id": self.add(subject, body["schema"], body.get("schemaType", "AVRO"))})
         raise AssertionError(request.url)
+
+    def _compared(self, subject: str) -> JSONResponse:
+        if subject not in self.subjects:
+            return JSONResponse({"error_code": 40401, "message": "Subject not found"}, 404)
+        reason = self.incompatible.get(subject)
+        return JSONResponse({"is_compatible": reason is None, "messages": [] if reason is None else [reason]})
 
     def _shown(self, number: int) -> JSONResponse:
         if number not in self.schemas:
@@ -85,6 +98,8 @@ def schema_registry(auth: str | None = None) -> Iterator[SchemaRegistry]:
     app = Starlette(
         routes=[
             Route("/schemas/ids/{id:int}", registry.answer),
+            Route("/schemas/types", registry.answer),
+            Route("/compatibility/subjects/{subject}/versions/latest", registry.answer, methods=["POST"]),
             Route("/subjects/{subject}/versions/{version:int}", registry.answer),
             Route("/subjects/{subject}/versions", registry.answer, methods=["POST"]),
         ]

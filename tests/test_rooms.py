@@ -52,7 +52,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "lowering": {"planning", "catalyst"},
         "inspection": {"project", "planning", "lowering"},
         "service": set(),
-        "doctor": {"project", "service"},
+        "doctor": {"project", "service", "catalyst", "planning"},
         "dev_cluster": set(),
         "commands": {"project", "spark", "planning", "lowering", "inspection", "service", "doctor", "dev_cluster"},
     },

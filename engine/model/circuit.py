@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
-from base.options import Mode, OutputFormatName
+from base.options import Mode, OutputFormatName, OutputKeyFormat
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.event_time import (
     ClosingAggregate,
@@ -98,13 +98,17 @@ class View(NodeBase):
 class Output(NodeBase):
     """An output handle: the change of its input, encoded as messages. `types` is empty, because no node reads an output.
 
-    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `format`: that of the messages."""
+    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `format`: that of the messages.
+    `key_format`: that of their keys, if it is not as it belongs to the format. `csv_separator`, `csv_null`: see Csv in the formats."""
 
     handle: str
     mode: Mode
     names: tuple[str, ...]
     key: tuple[Column, ...] = ()
     format: OutputFormatName = field(default="json", metadata=LATER)
+    key_format: OutputKeyFormat | None = field(default=None, metadata=LATER)
+    csv_separator: str = field(default=",", metadata=LATER)
+    csv_null: str = field(default="", metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs

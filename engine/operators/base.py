@@ -17,7 +17,7 @@ from engine.operators.arrangement import Key
 from engine.operators.keys import PlacedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
-from io_kafka.formats.encodings import AvroIds
+from io_kafka.formats.encodings import SchemaIds
 from storage.keys import TABLE_FIRST
 
 N = TypeVar("N", bound=NodeBase)
@@ -55,8 +55,8 @@ class StepContext:
     grown: frozenset[str] = frozenset()
     """The sources whose topic has more partitions than when the state began, as the step's division recorded them."""
     report: TimeReport = field(default_factory=TimeReport)
-    avro: Mapping[str, AvroIds] = field(default_factory=dict)
-    """The ids of the schemas of the outputs that are written as Avro, by handle."""
+    schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
+    """The ids of the schemas of the outputs that are written as Avro or Protobuf, by handle."""
     first_slot: int = 0
     """The number of the node's traces before those of this operator, which is one within a Recursion."""
 

@@ -14,6 +14,7 @@ changes of one message key. Otherwise the messages would depend on the number of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from engine.operators.keys import net_rows_by_key
 from engine.rows import zset
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
+from io_kafka.formats.encodings import Csv, OutputEncoding, Text
+from io_kafka.formats.spec import Unwritable
 
 OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
@@ -37,15 +40,32 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     delta = inputs[0]
     types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
-    avro = context.avro[node.handle] if node.format == "avro" else None
-    form = OutputFormat(node.handle, schema, node.mode, tuple(node.names[c] for c in node.key), avro)
+    key = tuple(node.names[c] for c in node.key)
+    form = OutputFormat(node.handle, schema, node.mode, key, _encoding(node, context), node.key_format)
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()
-    encoded = encode(form, rows)
+    try:
+        encoded = encode(form, rows)
+    except Unwritable as fault:
+        raise DataError(f"{fault.message}.", fault.what_to_do) from None
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
     partitions = partitions_of(key, value, context.partitions[node.handle])
     return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
+
+
+def _encoding(node: Output, context: StepContext) -> OutputEncoding:
+    match node.format:
+        case "json":
+            return None
+        case "avro" | "protobuf":
+            return context.schema_ids[node.handle]
+        case "csv":
+            return Csv(node.csv_separator, node.csv_null)
+        case "text":
+            return Text()
+        case _:
+            assert_never(node.format)
 
 
 def _appended(node: Output, change: pa.Table) -> pa.Table:
@@ -129,6 +149,7 @@ OUTPUT = Operator(
         f"{node.handle} {node.mode}"
         + (f" by {words.columns(node.key)}" if node.key else "")
         + ("" if node.format == "json" else f" as {node.format}")
+        + ("" if node.key_format is None else f", its key as {node.key_format}")
     ),
     user_name=lambda node: f"output {node.handle}",
 )

@@ -21,13 +21,13 @@ from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage, in_order
 from engine.state.store import Store
-from io_kafka.formats.encodings import AvroIds
+from io_kafka.formats.encodings import SchemaIds
 
 
 @dataclass(frozen=True)
 class StageTask:
     """What one worker has to do in one stage. `partitions`: the number of partitions of each output topic, by handle.
-    `append_only[node][slot]`: whether that input of the node only inserts. `grown`, `avro`: see StepContext."""
+    `append_only[node][slot]`: whether that input of the node only inserts. `grown`, `schema_ids`: see StepContext."""
 
     plan: Plan
     placement: Placement
@@ -37,7 +37,7 @@ class StageTask:
     partitions: Mapping[str, int]
     append_only: Mapping[int, tuple[bool, ...]]
     grown: frozenset[str] = frozenset()
-    avro: Mapping[str, AvroIds] = field(default_factory=dict)
+    schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _made(
         dict(task.partitions),
         task.grown,
         report=times,
-        avro=task.avro,
+        schema_ids=task.schema_ids,
     )
     result = step(node, inputs, context)
     if isinstance(node, Output):

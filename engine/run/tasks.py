@@ -26,7 +26,7 @@ from engine.state.store import DictStore
 from faults.points import reached
 from io_kafka.clients.raw import RawBatch
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats.encodings import AvroIds
+from io_kafka.formats.encodings import SchemaIds
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
@@ -36,7 +36,7 @@ from storage.keys import TABLE_FIRST
 @dataclass(frozen=True)
 class TaskSetup:
     """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `place`: where each
-    host keeps the databases. `append_only`, `avro`: see StageTask."""
+    host keeps the databases. `append_only`, `schema_ids`: see StageTask."""
 
     plan: Plan
     kafka: KafkaSettings
@@ -44,7 +44,7 @@ class TaskSetup:
     partitions: Mapping[str, int]
     place: StatePlace
     append_only: Mapping[int, tuple[bool, ...]]
-    avro: Mapping[str, AvroIds] = field(default_factory=dict)
+    schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
 
     def task(
         self, placement: Placement, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class TaskSetup:
         """`grown`: the input topics that have more partitions than when the state began."""
         handles = frozenset(handle for handle, table in self.tables.items() if not grown.isdisjoint(table.topics))
         return StageTask(
-            self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles, self.avro
+            self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles, self.schema_ids
         )
 
     def owner_of_table(self, table: int) -> str:

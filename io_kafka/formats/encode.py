@@ -5,18 +5,25 @@ append: one message per row. upsert: the value is the row, or null if the key ha
 `{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns, or null if no key is
 declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic.
 
-This module has the shapes and JSON; avro/write.py has the same shapes in Avro.
+This module has the shapes and JSON; avro/write.py and protobuf/write.py have the same shapes in their formats. The key has a format of its own.
 """
 
 from __future__ import annotations
+
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from io_kafka.formats.avro.write import change_messages, key_messages, value_messages
+from base.arrays import filled
+from io_kafka.formats.avro import write as avro
+from io_kafka.formats.delimited_write import csv_values, text_values
+from io_kafka.formats.encodings import AvroIds, Csv, ProtobufIds, Text
+from io_kafka.formats.pieces import matrix
+from io_kafka.formats.protobuf import write as protobuf
 from io_kafka.formats.render import fragment, record
-from io_kafka.formats.spec import OutputFormat
+from io_kafka.formats.spec import OutputFormat, Unwritable
 
 # Part of every digest. Another id must be given whenever any byte of any message changes, in whichever format.
 ENCODER_ID = "json-2"
@@ -27,18 +34,33 @@ def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
     """Columns `key` and `value` (binary), one message per row, in the order of `rows`.
 
     `rows` has the columns in the schema's order; later columns are ignored. upsert: also `deleted` (bool), and a deleted row needs only its
-    key columns. changelog: `before` and `after`, structs in the schema's order, null if there is none."""
+    key columns. changelog: `before` and `after`, structs in the schema's order, null if there is none. Raises Unwritable."""
     columns = [_one(column) for column in rows.columns]
     if output.mode == "changelog":
         return _changelog(output, _one(rows.column("before")), _one(rows.column("after")))
     columns_of_value = columns[: len(output.schema)]
-    if output.avro is None:
-        value = record(output.schema.names, columns_of_value)
-    else:
-        value = value_messages(columns_of_value, output.avro)
-    if output.mode == "upsert":
-        value = pc.if_else(_one(rows.column("deleted")), pa.scalar(None, value.type), value)
-    return _messages(_key(output, columns), value)
+    if output.mode == "append":
+        return _messages(output, _key(output, columns), _values(output, columns_of_value))
+    deleted = _one(rows.column("deleted"))
+    value = _values(output, columns_of_value, deleted)
+    return _messages(output, _key(output, columns), pc.if_else(deleted, pa.scalar(None, value.type), value))
+
+
+def _values(output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None = None) -> pa.Array:
+    """`deleted`: the rows of which the value is not written; None in mode append."""
+    match output.encoding:
+        case None:
+            return record(output.schema.names, columns)
+        case AvroIds():
+            return avro.value_messages(columns, output.encoding)
+        case ProtobufIds():
+            return protobuf.value_messages(columns, output.schema.names, output.encoding)
+        case Csv():
+            return csv_values(columns, output.schema.names, output.encoding, deleted)
+        case Text():
+            return text_values(columns, output.schema.names, output.key, deleted)
+        case _:
+            assert_never(output.encoding)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
@@ -49,12 +71,37 @@ def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
     if not output.key:
         return pa.nulls(len(columns[0]), pa.string())
     key = [columns[output.schema.get_field_index(name)] for name in output.key]
-    if output.avro is not None:
-        return key_messages(key, output.avro)
-    return record(list(output.key), key, micros=True)
+    match output.keys_as:
+        case "json":
+            return record(list(output.key), key, micros=True)
+        case "avro":
+            assert isinstance(output.encoding, AvroIds), "the project was checked"
+            return avro.key_messages(key, output.encoding)
+        case "protobuf":
+            assert isinstance(output.encoding, ProtobufIds), "the project was checked"
+            return protobuf.key_messages(key, list(output.key), output.encoding)
+        case "string":
+            return key[0]
+        case "long" | "int":
+            return _big_endian(key[0])
+        case _:
+            assert_never(output.keys_as)
 
 
-def _messages(key: pa.Array, value: pa.Array) -> pa.Table:
+def _big_endian(numbers: pa.Array) -> pa.Array:
+    """As Kafka's LongSerializer and IntegerSerializer write them."""
+    own = filled(numbers, 0).to_numpy(zero_copy_only=False)
+    written = matrix(own.astype(own.dtype.newbyteorder(">")).view(np.uint8).reshape(len(own), -1))
+    return pc.if_else(pc.is_null(numbers), pa.scalar(None, pa.binary()), written) if numbers.null_count else written
+
+
+def _messages(output: OutputFormat, key: pa.Array, value: pa.Array) -> pa.Table:
+    """A message without a key belongs to no row of a table with one, and a compacted topic does not take it."""
+    if output.key and key.null_count:
+        raise Unwritable(
+            f"column {output.key[0]} is NULL in a row, and a key in the format {output.keys_as} cannot say so",
+            "Leave such rows out of the view, or leave key.format out: then the key is an object that has the NULL.",
+        )
     return pa.Table.from_arrays([key.cast(pa.binary()), value.cast(pa.binary())], schema=ENCODED)
 
 
@@ -63,14 +110,23 @@ def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArr
     images = [_named(image, names) for image in (before, after)]
     absent = [np.asarray(pc.is_null(image).to_numpy(zero_copy_only=False)) for image in images]
     assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
-    if output.avro is None:
+    if output.encoding is None:
         op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
         parts = ['{"before":', fragment(images[0]), ',"after":', fragment(images[1]), ',"op":', op, "}", ""]
         value = pc.binary_join_element_wise(*parts)
     else:
-        value = change_messages(images[0], images[1], np.select(absent, ["c", "d"], "u").tolist(), output.avro)
+        ops = np.select(absent, ["c", "d"], "u").tolist()
+        match output.encoding:
+            case AvroIds():
+                value = avro.change_messages(images[0], images[1], ops, output.encoding)
+            case ProtobufIds():
+                value = protobuf.change_messages(images[0], images[1], ops, output.encoding)
+            case Csv() | Text():
+                raise AssertionError(f"{output.handle}: the project was checked")
+            case _:
+                assert_never(output.encoding)
     keys = [_key(output, image.flatten()) for image in images]
-    return _messages(pc.if_else(pa.array(absent[1]), *keys), value)
+    return _messages(output, pc.if_else(pa.array(absent[1]), *keys), value)
 
 
 def _named(image: pa.StructArray, names: list[str]) -> pa.StructArray:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Literal, assert_never
 
+from base.options import OutputKeyFormat
 from io_kafka.registry.address import RegistryAddress
 
 
@@ -52,7 +53,24 @@ class Protobuf:
     defaults: bool = False
 
 
-Encoding = Avro | Csv | Text | Protobuf | None
+@dataclass(frozen=True)
+class DescribedProtobuf:
+    """Nothing but the message. `descriptor`: the bytes of a FileDescriptorSet; `message`: the full name of the type in it, or how that ends.
+    `defaults`: as above."""
+
+    descriptor: bytes = field(repr=False)
+    message: str
+    defaults: bool = False
+
+
+@dataclass(frozen=True)
+class PlainAvro:
+    """Nothing but the datum. `writer`: the text of the schema with which all messages were written."""
+
+    writer: str
+
+
+Encoding = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | None
 
 KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of
@@ -61,7 +79,34 @@ these names write them. `none`: it is not read."""
 
 @dataclass(frozen=True)
 class AvroIds:
-    """What the registry has given for an output: the ids of the schemas of its values and of its keys (None without a key)."""
+    """What the registry has given for an output in Avro: the ids of the schemas of its values and of its keys (None if no schema has them)."""
 
     value: int
     key: int | None
+
+
+@dataclass(frozen=True)
+class ProtobufIds:
+    """The same for an output in Protobuf."""
+
+    value: int
+    key: int | None
+
+
+SchemaIds = AvroIds | ProtobufIds
+
+OutputEncoding = AvroIds | ProtobufIds | Csv | Text | None
+"""How the messages of an output are written; None is JSON."""
+
+
+def key_format_of(encoding: OutputEncoding) -> OutputKeyFormat:
+    """How keys are written beside such values, if nothing else is said."""
+    match encoding:
+        case AvroIds():
+            return "avro"
+        case ProtobufIds():
+            return "protobuf"
+        case Csv() | Text() | None:
+            return "json"
+        case _:
+            assert_never(encoding)

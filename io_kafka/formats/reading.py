@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from io_kafka.formats.avro.read import parse_avro
+from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.delimited import parse_csv, parse_text
-from io_kafka.formats.encodings import Avro, Csv, KeyFormat, Part, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, KeyFormat, Part, PlainAvro, Protobuf, Text
 from io_kafka.formats.keys import Keys, keys_of, read_keys
 from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.protobuf.described import parse_described
 from io_kafka.formats.protobuf.read import parse_protobuf
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.whole import without_faults
@@ -33,8 +34,12 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
+        case PlainAvro():
+            return parse_plain_avro(values, schema, source.encoding)
         case Protobuf():
             return parse_protobuf(values, schema, source.encoding)
+        case DescribedProtobuf():
+            return parse_described(values, schema, source.encoding)
         case Csv():
             return parse_csv(values, schema, source.encoding)
         case Text():

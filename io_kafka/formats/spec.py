@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from base.fault import ExitCode, Fault
-from base.options import Mode
+from base.options import Mode, OutputKeyFormat
 from base.text.months import is_months
-from io_kafka.formats.encodings import AvroIds, Encoding, KeyFormat
+from io_kafka.formats.encodings import Csv, Encoding, KeyFormat, OutputEncoding, Text, key_format_of
 from io_kafka.formats.text_limits import TextLimit
 
 
@@ -98,16 +98,31 @@ class SourceFormat:
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """How the rows of one output handle become messages. `avro`: the ids of its schemas if they are in Avro; otherwise they are JSON."""
+    """How the rows of one output handle become messages. `encoding`: how values are written; None is JSON. `key_format`: how keys are
+    written; None is as it belongs to the encoding."""
 
     handle: str
     schema: pa.Schema
     mode: Mode = "append"
     key: tuple[str, ...] = ()
-    avro: AvroIds | None = None
+    encoding: OutputEncoding = None
+    key_format: OutputKeyFormat | None = None
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)
+        assert self.mode != "changelog" or not isinstance(self.encoding, Csv | Text), "the project was checked"
+
+    @property
+    def keys_as(self) -> OutputKeyFormat:
+        return self.key_format or key_format_of(self.encoding)
+
+
+class Unwritable(Exception):
+    """A row of an output is none in its format. `message` names the column; `what_to_do` is for users."""
+
+    def __init__(self, message: str, what_to_do: str) -> None:
+        super().__init__(message)
+        self.message, self.what_to_do = message, what_to_do
 
 
 class Rejected(NamedTuple):

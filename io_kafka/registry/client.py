@@ -35,6 +35,10 @@ REFERENCES_MAX = 200
 _REASON_CHARACTERS_MAX = 300
 
 
+_QUESTIONS = "/compatibility/"
+"""What is posted there changes nothing, and may be about a subject that does not exist."""
+
+
 class UnknownSchema(Exception):
     """The registry has no schema of this id."""
 
@@ -57,8 +61,10 @@ class _Busy(Exception):
 
 
 class Registry:
-    def __init__(self, address: RegistryAddress) -> None:
+    def __init__(self, address: RegistryAddress, patience_s: float | None = None) -> None:
+        """`patience_s`: how long a registry that does not answer is asked again; None is RETRY_SECONDS_MAX."""
         self.address = address
+        self._patience_s = patience_s
         self._known: dict[int, RegisteredSchema | None] = {}
         self._lock = threading.Lock()
 
@@ -75,13 +81,32 @@ class Registry:
     def register(self, subject: str, text: str, kind: str = "AVRO") -> int:
         """The id of a schema under a subject. The registry gives the same id for the same text. Raises RegistryRefused if it is not compatible
         with what the subject has."""
-        body: dict[str, Any] = {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
         doing = f"registering the schema of subject {subject}"
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", doing, body)
+        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", doing, _body(text, kind))
         number = answer.get("id") if isinstance(answer, dict) else None
         if not isinstance(number, int):
             raise RegistryRefused(self.address.url, doing, f"its answer has no id: {answer}"[:_REASON_CHARACTERS_MAX])
         return number
+
+    def kinds(self) -> frozenset[str]:
+        """The kinds of schemas that the registry has, as it calls them. Raises RegistryUnreachable and RegistryRefused."""
+        try:
+            answer = self._ask("GET", "/schemas/types", "asking for its kinds of schemas")
+        except _Missing:
+            return frozenset({"AVRO"})  # a registry from before there were others
+        return frozenset(answer)
+
+    def why_incompatible(self, subject: str, text: str, kind: str) -> str | None:
+        """Why a schema would be refused under a subject; None if it would not be, or if the subject has none yet. Nothing is registered."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        doing = f"comparing a schema with those of subject {subject}"
+        try:
+            answer = self._ask("POST", path, doing, _body(text, kind))
+        except _Missing:
+            return None
+        if answer.get("is_compatible", True):
+            return None
+        return "; ".join(answer.get("messages") or ["it is incompatible"])[:_REASON_CHARACTERS_MAX]
 
     def _look_up(self, number: int) -> RegisteredSchema | None:
         doing = f"looking up schema id {number}"
@@ -118,7 +143,7 @@ class Registry:
 
     def _ask(self, method: str, path: str, doing: str, body: Any = None) -> Any:
         attempts = tenacity.Retrying(
-            stop=tenacity.stop_after_delay(RETRY_SECONDS_MAX),
+            stop=tenacity.stop_after_delay(RETRY_SECONDS_MAX if self._patience_s is None else self._patience_s),
             wait=tenacity.wait_exponential(multiplier=0.1, max=RETRY_WAIT_SECONDS_MAX),
             retry=tenacity.retry_if_exception_type(_Busy),
             reraise=True,
@@ -145,7 +170,7 @@ class Registry:
             raise RegistryRefused(self.address.url, doing, f"it is no URL: {fault}") from None
         except httpx.HTTPError as fault:
             raise _Busy(f"{type(fault).__name__}: {fault}"[:_REASON_CHARACTERS_MAX]) from None
-        if answer.status_code == 404 and method == "GET":
+        if answer.status_code == 404 and (method == "GET" or path.startswith(_QUESTIONS)):
             raise _Missing
         if answer.status_code >= 500 or answer.status_code == 429:
             raise _Busy(f"it answers {answer.status_code}")
@@ -156,6 +181,10 @@ class Registry:
             return answer.json()
         except ValueError:
             raise RegistryRefused(self.address.url, doing, "its answer is not JSON: is the URL a registry's?") from None
+
+
+def _body(text: str, kind: str) -> dict[str, str]:
+    return {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
 
 
 @lru_cache(maxsize=64)  # a project has one or a few

@@ -16,6 +16,7 @@ from stepwell.commands.spark import SparkUnavailable, spark_session
 from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks
 from stepwell.doctor.machine import machine_checks
+from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
 from stepwell.errors import StepwellError
 from stepwell.planning.plans import ResolvedProject
@@ -26,7 +27,7 @@ _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 
 def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
-    """Check Java, Spark, broker, topics, disk and state, and say how to correct each."""
+    """Check Java, Spark, broker, topics, registries, disk and state, and say how to correct each."""
     with reported(as_json):
         checks = examine(spec)
         failed = sum(check.level == "FAIL" for check in checks)
@@ -57,7 +58,7 @@ def examine(spec: Path | None) -> list[Check]:
 
 
 def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
-    """The checks of the definitions, and of the topics that they name."""
+    """The checks of the definitions, and of the topics and registries that they name."""
     try:
         with spark_session(project) as session:
             resolved = resolve(project, session)
@@ -66,7 +67,8 @@ def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
     except StepwellError as error:
         return [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
     found = f"{len(resolved.sources)} sources, {len(resolved.views)} views"
-    return [Check("definitions", "OK", found), *([] if topics is None else _topic_checks(resolved, topics))]
+    of_topics = [] if topics is None else _topic_checks(resolved, topics)
+    return [Check("definitions", "OK", found), *of_topics, *registry_checks(resolved)]
 
 
 def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:

@@ -170,9 +170,11 @@ def _exchange(channel: Channel | None) -> tuple[int, ...] | Literal["everyone"] 
 def _output(view: ResolvedView) -> str:
     if view.output is None:
         return "kept, not published"
+    written = view.output.written
     key = f" by {', '.join(view.output.key)}" if view.output.key else ""
-    format_ = "" if view.output.format == "json" else f", as {view.output.format}"
-    return f"topic {view.output.topic}, mode {view.output.mode}{key}{format_}"
+    format_ = "" if written.name == "json" else f", as {written.name}"
+    of_key = "" if written.key_format is None else f", its key as {written.key_format}"
+    return f"topic {view.output.topic}, mode {view.output.mode}{key}{format_}{of_key}"
 
 
 def _lines(description: Description) -> list[str]:

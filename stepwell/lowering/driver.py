@@ -82,6 +82,24 @@ def survey(project: ResolvedProject) -> Lowered:
     return lowered
 
 
+def _output(view: ResolvedView, boundary: int) -> Output:
+    """The node that writes the view at `boundary`, which has an output."""
+    assert view.output is not None
+    output, written, columns = view.output, view.output.written, tuple(view.schema.names)
+    return Output(
+        (boundary,),
+        (),
+        output.handle,
+        output.mode,
+        columns,
+        tuple(columns.index(column) for column in output.key),
+        written.name,
+        written.key_format,
+        written.csv.sep,
+        written.csv.null_value,
+    )
+
+
 class _Driver:
     def __init__(self, project: ResolvedProject) -> None:
         self.builder = CircuitBuilder()
@@ -133,8 +151,7 @@ class _Driver:
         boundary = self.builder.add(View((node,), types, view.name, columns, kept, key))
         if output:
             self.outputs[output.handle] = view
-            output_key = tuple(columns.index(column) for column in output.key)
-            self.builder.add(Output((boundary,), (), output.handle, output.mode, columns, output_key, output.format))
+            self.builder.add(_output(view, boundary))
         return boundary
 
     def _types(self, view: ResolvedView) -> tuple[pa.DataType, ...]:

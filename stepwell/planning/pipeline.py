@@ -145,5 +145,5 @@ def source_table(source: SourceSpec) -> SourceTable:
 
 def _output(output: OutputSpec, partitions: int) -> OutputTopic:
     return OutputTopic(
-        output.handle, output.topic, output.partitions or partitions, output.mode == "upsert", output.registry
+        output.handle, output.topic, output.partitions or partitions, output.mode == "upsert", output.written.registry
     )

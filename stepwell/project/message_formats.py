@@ -1,4 +1,4 @@
-"""The format of a table's messages: which properties each format has, and what they say together.
+"""The format of a source's messages: which properties each format has, and what they say together.
 
 Guarantees: a property of another format than the table's is refused, and so is a schema or a registry that is missing. What is chosen holds no
 password; that is added when a run starts.
@@ -7,42 +7,61 @@ password; that is added when a run starts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol, get_args
+from typing import NoReturn, Protocol, TypeVar, get_args
 
+import pyarrow as pa
 from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, StringType, StructType
 
-from base.options import Mode, OutputFormatName
+from base.options import Mode
 from io_kafka.formats.avro import schema as avro
-from io_kafka.formats.avro.declare import value_schema
+from io_kafka.formats.avro.read import plain_columns
+from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
-from io_kafka.formats.encodings import Avro, Csv, Encoding, KeyFormat, Protobuf, Text
-from io_kafka.formats.spec import FormatError, OutputFormat
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, KeyFormat, PlainAvro, Protobuf, Text
+from io_kafka.formats.protobuf.described import reader_of
 from io_kafka.registry.address import RegistryAddress
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 
 FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
-DEFAULTS = "emit.default.values"
+FRAMING = "avro.framing"
+DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "protobuf.message"
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
 SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
-OUTPUT_FORMATS: tuple[OutputFormatName, ...] = get_args(OutputFormatName)
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
-OF_SOURCES = (FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA, DEFAULTS, SEPARATOR, "csv.nullValue")
-OF_OUTPUTS = (FORMAT, REGISTRY)
+OF_SOURCES = (
+    FORMAT,
+    KEY_FORMAT,
+    REGISTRY,
+    AVRO_SCHEMA,
+    FRAMING,
+    DEFAULTS,
+    DESCRIPTOR,
+    MESSAGE,
+    SEPARATOR,
+    "csv.nullValue",
+)
 
 _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     REGISTRY: ("avro", "protobuf"),
     DEFAULTS: ("protobuf",),
+    DESCRIPTOR: ("protobuf",),
+    MESSAGE: ("protobuf",),
     AVRO_SCHEMA: ("avro",),
+    FRAMING: ("avro",),
     SEPARATOR: ("csv",),
     NULL_VALUE: ("csv",),
 }
 _KEY_TYPES = {"string": StringType, "long": LongType, "int": IntegerType}
+
+
+Name = TypeVar("Name", bound=str)
+"""The name of a format, from those that are possible."""
 
 
 class Properties(Protocol):
@@ -71,41 +90,33 @@ def source_format(
 ) -> FormatOfSource:
     """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
     ProjectError."""
-    name = _chosen(of, SOURCE_FORMATS)
+    name = chosen_format(of, SOURCE_FORMATS)
     if mode == "changelog" and name in ("csv", "text"):
         raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
     encoding: Encoding = None
     match name:
         case "avro":
-            encoding = _avro(of, schema, root)
+            encoding = _avro(of, schema, payload, mode, root)
         case "protobuf":
-            encoding = Protobuf(_registry(of), _defaults(of))
+            encoding = _protobuf(of, payload, mode, root)
         case "csv":
             encoding = _csv(of, payload)
         case "text":
             encoding = _text(of, payload, key)
-    return FormatOfSource(name, encoding, _key_format(of, name, schema, key))
+    usual: KeyFormat = (
+        "avro" if isinstance(encoding, Avro) else "protobuf" if isinstance(encoding, Protobuf) else "json"
+    )
+    key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema, key)
+    if key_format in ("avro", "protobuf") and not isinstance(encoding, Avro | Protobuf):
+        raise of.error(f"{KEY_FORMAT} = {key_format} needs a schema registry", "Choose another format for the keys.")
+    return FormatOfSource(name, encoding, key_format)
 
 
-def output_format(
-    of: Properties, schema: StructType, key: tuple[str, ...]
-) -> tuple[OutputFormatName, RegistryAddress | None]:
-    """Raises ProjectError, also for a column that the format cannot have."""
-    if _chosen(of, OUTPUT_FORMATS) != "avro":
-        return "json", None
-    try:
-        form = OutputFormat("this output", arrow_schema(schema), "append" if not key else "upsert", key)
-        value_schema(form)
-    except FormatError as fault:
-        raise of.error(fault.message, fault.what_to_do) from None
-    except UnsupportedType:
-        pass  # the column is refused by its type, whatever the format
-    return "avro", _registry(of)
-
-
-def _chosen(of: Properties, formats: tuple[str, ...]) -> str:
-    name = of.values.get(FORMAT, "json").strip().lower()
-    if name not in formats:
+def chosen_format(of: Properties, formats: tuple[Name, ...]) -> Name:
+    """The table's format, which is one of these. Raises ProjectError, also for a property of another format."""
+    given = of.values.get(FORMAT, "json").strip().lower()
+    name = next((each for each in formats if each == given), None)
+    if name is None:
         raise of.error(f"format = {of.values[FORMAT]} is not known", f"It is one of {', '.join(formats)}.")
     for other, means in _MEANS_SOMETHING_FOR.items():
         if other in of.values and name not in means:
@@ -113,7 +124,7 @@ def _chosen(of: Properties, formats: tuple[str, ...]) -> str:
     return name
 
 
-def _registry(of: Properties) -> RegistryAddress:
+def registry_of(of: Properties) -> RegistryAddress:
     url = (of.values.get(REGISTRY) or of.settings.stepwell.registry_url or "").strip().rstrip("/")
     if not url:
         raise of.error(
@@ -129,10 +140,18 @@ def _registry(of: Properties) -> RegistryAddress:
     return RegistryAddress(url)
 
 
-def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
+def _avro(of: Properties, schema: StructType, payload: StructType, mode: Mode, root: Path | None) -> Avro | PlainAvro:
+    framing = of.values.get(FRAMING, "registry").strip().lower()
+    if framing not in ("registry", "none"):
+        raise of.error(f"{FRAMING} = {framing} is not known", "It is registry or none.")
+    if framing == "none" and (REGISTRY in of.values or AVRO_SCHEMA not in of.values):
+        raise of.error(
+            f"{FRAMING} = none needs {AVRO_SCHEMA} and no {REGISTRY}",
+            "Then no message says its schema: name the one with which all were written.",
+        )
     given = of.values.get(AVRO_SCHEMA)
     if given is None:
-        return Avro(_registry(of))
+        return Avro(registry_of(of))
 
     def wrong(why: str) -> NoReturn:
         raise of.error(
@@ -151,10 +170,53 @@ def _avro(of: Properties, schema: StructType, root: Path | None) -> Avro:
         wrong(str(fault))
     if not isinstance(parsed, avro.Record):
         wrong(f"it is {avro.shown(parsed)}, and no record")
+    if framing == "none":
+        try:
+            _check_columns(payload, mode, lambda columns: plain_columns(PlainAvro(text), columns))
+        except avro.BadSchema as fault:
+            wrong(str(fault))
+        return PlainAvro(text)
     strange = {field.name for field in parsed.fields} - set(schema.names)
     if strange:
         wrong(f"its field {min(strange)} is not a column of the table")
-    return Avro(_registry(of), text)
+    return Avro(registry_of(of), text)
+
+
+def _protobuf(of: Properties, payload: StructType, mode: Mode, root: Path | None) -> Protobuf | DescribedProtobuf:
+    """With a registry, or with a file that has the one type of all messages."""
+    if DESCRIPTOR not in of.values and MESSAGE not in of.values:
+        return Protobuf(registry_of(of), _defaults(of))
+    if DESCRIPTOR not in of.values or MESSAGE not in of.values:
+        raise of.error(
+            f"{DESCRIPTOR} and {MESSAGE} belong together", "Name the file and the message in it, or leave both out."
+        )
+    if REGISTRY in of.values:
+        raise of.error(
+            f"{REGISTRY} and {DESCRIPTOR} exclude each other", "With a descriptor, messages have no schema's id."
+        )
+    path = of.values[DESCRIPTOR].strip()
+    if root is None or not (root / path).is_file():
+        raise of.error(
+            f"{DESCRIPTOR}: there is no file {path}", "Write the path of a descriptor file in the project's folder."
+        )
+    encoding = DescribedProtobuf((root / path).read_bytes(), of.values[MESSAGE].strip(), _defaults(of))
+    try:
+        _check_columns(payload, mode, lambda columns: reader_of(encoding, columns))
+    except BadSchema as fault:
+        raise of.error(
+            f"{DESCRIPTOR} = {path}: {fault}",
+            "Make the file with `protoc --include_imports --descriptor_set_out=FILE`, and declare columns as its message has them.",
+        ) from None
+    return encoding
+
+
+def _check_columns(payload: StructType, mode: Mode, read: Callable[[pa.Schema], object]) -> None:
+    """Compiles what reads the columns, as a worker will. Raises BadSchema."""
+    try:
+        columns = arrow_schema(payload)
+    except UnsupportedType:
+        return  # the column is refused by its type, whatever the format
+    read(columns if mode != "changelog" else pa.schema([("after", pa.struct(list(columns)))]))
 
 
 def _defaults(of: Properties) -> bool:
@@ -164,20 +226,25 @@ def _defaults(of: Properties) -> bool:
     return given == "true"
 
 
-def _csv(of: Properties, payload: StructType) -> Csv:
+def csv_options(of: Properties) -> Csv:
     sep = of.values.get(SEPARATOR, ",")
     sep = "\t" if sep == "\\t" else sep
     if not sep or {QUOTE, ESCAPE, "\n", "\r"} & set(sep):
         raise of.error(
             f"{SEPARATOR} = {sep!r} separates no fields", "Write one or more other characters, such as ; or \\t."
         )
+    return Csv(sep, of.values.get(NULL_VALUE, ""))
+
+
+def _csv(of: Properties, payload: StructType) -> Csv:
+    options = csv_options(of)
     for column in payload.fields:
         if not isinstance(column.dataType, AtomicType):
             raise of.error(
                 f"column {column.name} has the type {column.dataType.simpleString()}, which CSV does not have",
                 "Declare a STRING, and read it in a view (from_json).",
             )
-    return Csv(sep, of.values.get(NULL_VALUE, ""))
+    return options
 
 
 def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
@@ -190,13 +257,16 @@ def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
     return Text()
 
 
-def _key_format(of: Properties, name: str, schema: StructType, key: tuple[str, ...]) -> KeyFormat:
+def chosen_key_format(
+    of: Properties, formats: tuple[Name, ...], usual: Name, name: str, schema: StructType, key: tuple[str, ...]
+) -> Name:
+    """The format of keys, which is one of `formats`, and `usual` if nothing is said. `name`: the format of values. Raises ProjectError."""
     given = of.values.get(KEY_FORMAT)
     if given is None:
-        return "avro" if name == "avro" else "protobuf" if name == "protobuf" else "json"
-    chosen = next((each for each in KEY_FORMATS if each == given.strip().lower()), None)
+        return usual
+    chosen = next((each for each in formats if each == given.strip().lower()), None)
     if chosen is None:
-        raise of.error(f"{KEY_FORMAT} = {given} is not known", f"It is one of {', '.join(KEY_FORMATS)}.")
+        raise of.error(f"{KEY_FORMAT} = {given} is not known", f"It is one of {', '.join(formats)}.")
     if not key:
         raise of.error(f"{KEY_FORMAT} means nothing for a table without a key", "Add 'key' = '...', or leave it out.")
     if chosen in ("avro", "protobuf") and name != chosen:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,13 +34,13 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from base.options import Mode, OnError, OutputFormatName
+from base.options import Mode, OnError
 from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
-from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
+from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput, output_format
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
 from stepwell.project.text_types import as_strings, limits_of
@@ -56,7 +56,7 @@ _OF_RECORDS: dict[str, DataType] = {
 }
 _METADATA_PREFIX = "metadata."
 _METADATA_PROPERTIES = tuple(_METADATA_PREFIX + name for name in _OF_RECORDS)
-_OUTPUT_PROPERTIES = ("topic", "mode", "key", "partitions", *message_formats.OF_OUTPUTS)
+_OUTPUT_PROPERTIES = ("topic", "mode", "key", "partitions", *OF_OUTPUTS)
 _KEPT_PROPERTIES = ("key",)
 _KAFKA_ONLY = ("subscribePattern", "assign")
 _ALL_PROPERTIES = (*_SOURCE_PROPERTIES, *_OUTPUT_PROPERTIES, *_KAFKA_ONLY)
@@ -107,8 +107,7 @@ class OutputSpec:
     key: tuple[str, ...]
     partitions: int | None
     location: Location
-    format: OutputFormatName = "json"
-    registry: RegistryAddress | None = None  # it is set if the format is avro
+    written: FormatOfOutput = field(default_factory=FormatOfOutput)
 
 
 def is_source(output: OutputDefinition) -> bool:
@@ -195,8 +194,8 @@ def output_spec(output: OutputDefinition, schema: StructType, settings: Settings
     if mode == "upsert" and not key:
         raise reader.error("mode upsert needs a key", "Add 'key' = 'column': what names one row of the view.")
     topic, partitions = reader.topic("topic"), reader.partitions()
-    format_, registry = message_formats.output_format(reader, schema, key)
-    return OutputSpec(output.name, topic, mode, key, partitions, output.location, format_, registry)
+    written = output_format(reader, schema, mode, key)
+    return OutputSpec(output.name, topic, mode, key, partitions, output.location, written)
 
 
 def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -> tuple[str, ...]:

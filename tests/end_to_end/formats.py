@@ -14,6 +14,7 @@ import fastavro
 
 from examples.batch import TopicMessage, batch_answer, compare, published
 from tests.end_to_end.harness import Playground, Resolved
+from tests.io_kafka.formats import protobuf_messages as p
 from tests.schema_registry import SchemaRegistry
 
 AsJson = Callable[[bytes], bytes | None]
@@ -42,10 +43,23 @@ def of_avro(registry: SchemaRegistry) -> AsJson:
     return as_json
 
 
+def of_protobuf(registry: SchemaRegistry) -> AsJson:
+    """Of messages whose schema has no other message in its path than the first."""
+
+    def as_json(message: bytes) -> bytes:
+        schema = registry.schemas[int.from_bytes(message[1:5], "big")]
+        assert (schema["schemaType"], message[5]) == ("PROTOBUF", 0)
+        found = p.of_google(p.message_class(schema["schema"]).FromString(message[6:]))
+        return json.dumps(found, default=spelt).encode()
+
+    return as_json
+
+
 def check(
-    play: Playground, resolved: Resolved, values: dict[str, AsJson], keys: dict[str, AsJson], outputs: AsJson
+    play: Playground, resolved: Resolved, values: dict[str, AsJson], keys: dict[str, AsJson], outputs: dict[str, AsJson]
 ) -> dict[str, int]:
-    """Every published view is what Spark's batch answer says; its number of rows by view. `values`, `keys`: by topic, without the prefix."""
+    """Every published view is what Spark's batch answer says; its number of rows by view. `values`, `keys`: by topic, without the prefix.
+    `outputs`: by view."""
 
     def input_of(name: str, messages: Sequence[TopicMessage]) -> list[TopicMessage]:
         said = [m._replace(value=None if m.value is None else values[name](m.value)) for m in messages]
@@ -60,7 +74,7 @@ def check(
     rows: dict[str, int] = {}
     for view, output in zip(resolved.project.views, resolved.spec.outputs, strict=True):
         found = [m.as_input for m in play.read(output.topic, prefixed=False)]
-        found = [m._replace(value=None if m.value is None else outputs(m.value)) for m in found]
+        found = [m._replace(value=None if m.value is None else outputs[view.name](m.value)) for m in found]
         compared = compare(view.name, published(play.spark, view, found), expected[view.name])
         assert compared.equal, compared
         rows[view.name] = compared.rows

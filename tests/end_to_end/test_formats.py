@@ -52,10 +52,16 @@ CREATE STREAMING TABLE notes (id BIGINT, text STRING) USING kafka
 CREATE STREAMING TABLE payments (id BIGINT, cents BIGINT NOT NULL, at TIMESTAMP, parts ARRAY<INT>) USING kafka TBLPROPERTIES
   ('subscribe' = '@payments', 'format' = 'protobuf', 'emit.default.values' = 'true', 'on.error' = 'skip');
 
-CREATE MATERIALIZED VIEW paid TBLPROPERTIES ('topic' = '@paid', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id') AS
+CREATE MATERIALIZED VIEW paid TBLPROPERTIES
+  ('topic' = '@paid', 'format' = 'protobuf', 'mode' = 'upsert', 'key' = 'id') AS
   SELECT id, sum(cents) AS cents, max(at) AS last, sum(size(parts)) AS parts FROM payments GROUP BY id;
-CREATE MATERIALIZED VIEW noted TBLPROPERTIES ('topic' = '@noted', 'format' = 'avro', 'mode' = 'changelog') AS
+CREATE MATERIALIZED VIEW noted TBLPROPERTIES ('topic' = '@noted', 'format' = 'protobuf', 'mode' = 'changelog') AS
   SELECT n, at, note, text FROM readings JOIN notes ON n = id;
+CREATE MATERIALIZED VIEW echoed TBLPROPERTIES ('topic' = '@echoed', 'format' = 'csv', 'csv.sep' = ';') AS
+  SELECT n + 1 AS n, at, note FROM readings;
+CREATE MATERIALIZED VIEW shouted TBLPROPERTIES
+  ('topic' = '@shouted', 'format' = 'text', 'mode' = 'upsert', 'key' = 'id', 'key.format' = 'long') AS
+  SELECT upper(text) AS text, id FROM notes;
 CREATE MATERIALIZED VIEW lines TBLPROPERTIES ('topic' = '@lines', 'format' = 'avro') AS
   SELECT id, at, part, line.sku, line.n FROM (SELECT id, at, part, explode(lines) AS line FROM orders);
 CREATE MATERIALIZED VIEW spent TBLPROPERTIES ('topic' = '@spent', 'format' = 'avro', 'mode' = 'upsert', 'key' = 'id') AS
@@ -203,11 +209,19 @@ def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry
     keys: dict[str, formats.AsJson] = {
         "customers": read, "stock": lambda key: b'"%s"' % key, "notes": lambda key: b"%d" % int.from_bytes(key, "big")
     }  # fmt: skip
-    rows = formats.check(play, resolved, by_topic, keys, read)
-    assert rows == {"paid": 3, "noted": 6, "lines": 18, "spent": 2, "low": 1}
+    of_views: dict[str, formats.AsJson] = {
+        "lines": read, "spent": read, "low": read, "paid": formats.of_protobuf(registry), "noted": formats.of_protobuf(registry),
+        "echoed": of_csv, "shouted": of_note,
+    }  # fmt: skip
+    rows = formats.check(play, resolved, by_topic, keys, of_views)
+    assert {m.key for m in play.read("shouted")} == {n.to_bytes(8, "big") for n in range(3)}
+    assert rows == {"paid": 3, "noted": 6, "echoed": 14, "shouted": 2, "lines": 18, "spent": 2, "low": 1}
     for other in runs[1:]:
         assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
-    subjects = {play.prefix + name for name in ("lines-value", "spent-value", "spent-key", "low-value")}
+    subjects = {
+        play.prefix + name
+        for name in ("lines-value", "spent-value", "spent-key", "low-value", "paid-value", "paid-key")
+    }
     assert subjects <= registry.subjects.keys() and f"{play.prefix}low-key" not in registry.subjects
     assert {m.key[:5] for m in play.read("spent") if m.key} == {a.framed(registry.subjects[f"{play.prefix}spent-key"][0], b"")}  # fmt: skip
 

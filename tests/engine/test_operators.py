@@ -314,6 +314,15 @@ def test_an_append_topic_refuses_a_retraction() -> None:
         step_output(node, [to_table(Counter({(1, "a"): -1}), TYPES)], context)
 
 
+def test_a_row_that_the_format_of_an_output_cannot_say_is_refused() -> None:
+    node = Output((0,), (), "events", "append", ("id", "word"), (1,), "csv", "string", ";")
+    context = context_of(node, DictStore(), 3, partitions={"events": 1})
+    (message,) = step_output(node, [to_table([(1, "a;b")], TYPES)], context).to_pylist()
+    assert (message["key"], message["value"]) == (b"a;b", b'1;"a;b"')
+    with pytest.raises(DataError, match=r"column word is NULL in a row, and a key in the format string.*key\.format"):
+        step_output(node, [to_table([(1, None)], TYPES)], context)
+
+
 def test_a_row_that_is_inserted_and_retracted_within_a_step_is_not_written() -> None:
     node = Output((0,), (), "events", "append", ("id", "word"))
     change = to_table([(1, "a"), (2, "b")], TYPES)

@@ -6,7 +6,10 @@ from tests.sabotage.breakage import Breakage, Edit
 
 READ, WRITE, RESOLVE = (f"io_kafka/formats/avro/{name}.py" for name in ("read", "write", "resolve"))
 PROTOBUF = "io_kafka/formats/protobuf/resolve.py"
+PROTOBUF_WRITE = "io_kafka/formats/protobuf/write.py"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
+TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf_output.py"
+TEST_DELIMITED = "tests/io_kafka/formats/test_delimited_output.py"
 
 FORMATS = (
     Breakage(
@@ -40,7 +43,7 @@ FORMATS = (
         "a-decimal-without-its-sign",
         "A decimal is written without a byte of zeros that says its sign.",
         "the batch answer",
-        (Edit(WRITE, " & ((high_first[:, 1:] ^ sign) < 0x80)", ""),),
+        (Edit("io_kafka/formats/pieces.py", " & ((high_first[:, 1:] ^ sign) < 0x80)", ""),),
         (f"{TEST_AVRO}::test_every_type_of_column_is_written",),
     ),
     Breakage(
@@ -75,6 +78,41 @@ FORMATS = (
             ),
         ),
         ("tests/io_kafka/formats/test_protobuf.py::test_fields_in_any_order_and_unknown_ones",),
+    ),
+    Breakage(
+        "null-is-zero-in-protobuf",
+        "A NULL is written to Protobuf as the zero of its type.",
+        "the batch answer",
+        (Edit(PROTOBUF_WRITE, "_EMPTY, whole) if column.null_count else whole", "whole, whole)"),),
+        (f"{TEST_PROTOBUF}::test_null_is_told_from_zero_and_empty",),
+    ),
+    Breakage(
+        "a-null-in-an-array-is-left-out",
+        "An array with a NULL in it is written to Protobuf without the NULL.",
+        "no silence",
+        (Edit(PROTOBUF_WRITE, "if items.null_count:", "if False:"),),
+        (f"{TEST_PROTOBUF}::test_what_protobuf_does_not_have_is_refused_with_the_column",),
+    ),
+    Breakage(
+        "a-null-text-deletes-its-key",
+        "In mode upsert, a row whose text is NULL becomes a tombstone.",
+        "whole upsert topics",
+        (Edit("io_kafka/formats/delimited_write.py", "if deleted is not None:", "if False:"),),
+        (f"{TEST_DELIMITED}::test_a_null_that_would_say_something_else_is_refused",),
+    ),
+    Breakage(
+        "keys-with-the-lowest-byte-first",
+        "A number in a key begins with its lowest byte, so no other producer's messages of that key are in its partition.",
+        "the batch answer",
+        (Edit("io_kafka/formats/encode.py", 'own.dtype.newbyteorder(">")', 'own.dtype.newbyteorder("<")'),),
+        (f"{TEST_DELIMITED}::test_keys_are_read_back_by_a_source",),
+    ),
+    Breakage(
+        "a-topic-with-keys-of-two-formats",
+        "A project that changes the format of an output's keys goes on with the state and the topic of before.",
+        "2 determinism",
+        (Edit("stepwell/lowering/driver.py", "        written.key_format,\n", "        None,\n"),),
+        ("tests/stepwell/test_message_formats.py::test_another_format_is_another_circuit",),
     ),
     Breakage(
         "a-topic-with-two-formats",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from base.options import Mode
@@ -13,13 +15,16 @@ from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
 from stepwell.doctor.kafka import input_checks, log_check, output_checks
 from stepwell.doctor.machine import java_check
+from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
 from stepwell.errors import Location
+from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.service.endpoint import Endpoint
 from tests.conftest import Broker
-from tests.stepwell.folder import write
+from tests.schema_registry import schema_registry
+from tests.stepwell.folder import SPEC, project, write
 
 HERE = Location("a.sql", 1)
 
@@ -89,3 +94,46 @@ def test_state_without_owner_and_an_endpoint_that_nobody_serves(tmp_path: Path) 
     (project.state_folder / "workers" / "0000").mkdir(parents=True)
     Endpoint.new(1).write(project.state_folder)
     assert [check.level for check in state_checks(project)] == ["FAIL", "WARN"]
+
+
+REGISTRY = """
+CREATE STREAMING TABLE t (id BIGINT, s STRING) USING kafka TBLPROPERTIES ('subscribe' = 'in', 'format' = 'protobuf');
+CREATE MATERIALIZED VIEW one TBLPROPERTIES ('topic' = 'one', 'format' = 'protobuf', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, s FROM t;
+CREATE MATERIALIZED VIEW two TBLPROPERTIES ('topic' = 'two', 'format' = 'avro', 'key' = 'id', 'key.format' = 'long') AS SELECT id, s FROM t;
+CREATE MATERIALIZED VIEW three TBLPROPERTIES ('topic' = 'three') AS SELECT id, s FROM t;
+"""
+
+
+def test_registries_that_are_gone_refuse_or_have_other_schemas(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(auth: str = "me:secret") -> dict[str, tuple[str, str]]:
+        conf = f"{SPEC}configuration:\n  stepwell.registry.url: {served.url}\n  stepwell.registry.auth: {auth}\n"
+        resolved = resolve(project(tmp_path, {"a.sql": REGISTRY}, conf), spark)
+        checks = registry_checks(resolved)
+        assert all("secret" not in check.found + check.what_to_do for check in checks)
+        return {check.name: (check.level, check.found) for check in checks}
+
+    with schema_registry("me:secret") as served:
+        own = f"registry {served.url}"
+        good = found()
+        assert {name: level for name, (level, _) in good.items()} == dict.fromkeys(
+            (own, "schema one-value", "schema one-key", "schema two-value"), "OK"
+        )
+        assert good[own][1] == "it answers, and has schemas of AVRO and PROTOBUF"
+        assert served.subjects == {}, "nothing was registered"
+        served.add("two-value", '"long"')
+        assert found() == good
+        served.incompatible["two-value"] = "READER_FIELD_MISSING_DEFAULT_VALUE"
+        assert found()["schema two-value"] == (
+            "FAIL",
+            "the registry will refuse it: READER_FIELD_MISSING_DEFAULT_VALUE",
+        )
+        refused = found("me:wrong secret")
+        assert list(refused) == [own] and refused[own][0] == "FAIL" and "401" in refused[own][1]
+        served.kinds = ("AVRO",)
+        assert found() == {own: ("FAIL", "it has no schemas of PROTOBUF")}
+        served.busy = 1000
+        monkeypatch.setattr("stepwell.doctor.registry.ANSWER_SECONDS_MAX", 0.2)
+        assert found() == {own: ("FAIL", "it gives no answer")}

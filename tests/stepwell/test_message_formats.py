@@ -9,15 +9,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import Avro, Csv, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, PlainAvro, Protobuf, Text
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, planned
 from stepwell.planning.resolver import resolve
 from stepwell.project.elements import Definitions, OutputDefinition
+from stepwell.project.output_formats import FormatOfOutput
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
+from tests.io_kafka.formats import protobuf_messages as p
 from tests.stepwell.folder import SPEC, project
 from tests.stepwell.test_tables import PLACE
 
@@ -69,6 +71,43 @@ def test_a_source_in_protobuf(spark: SparkSession) -> None:
     assert zeros.encoding == Protobuf(RegistryAddress(URL), True)
 
 
+def test_a_source_in_avro_without_a_registry(spark: SparkSession) -> None:
+    given = {"format": "avro", "avro.framing": "none", "avro.schema": RECORD}
+    found = source(spark, given | {"mode": "upsert", "key": "n"}, has_url=False, ddl="n INT, other STRING")
+    assert (found.encoding, found.key_format) == (PlainAvro(RECORD), "json")
+    for properties, expected in (
+        ({"format": "avro", "avro.framing": "none"}, r"avro\.framing = none needs avro\.schema and no schema"),
+        (given | {"schema.registry.url": URL}, r"avro\.framing = none needs avro\.schema and no schema"),
+        (given | {"avro.framing": "confluent"}, r"avro\.framing = confluent is not known\n  It is registry or none"),
+        (given, "column n: the writer's type is int, which is not read as string"),
+        ({"avro.framing": "none"}, r"avro\.framing means nothing for format json"),
+    ):
+        with pytest.raises(ProjectError, match=expected):
+            source(spark, properties, ddl="n STRING")
+    with pytest.raises(ProjectError, match=r"key\.format = avro needs a schema registry"):
+        source(spark, given | {"mode": "upsert", "key": "n", "key.format": "avro"}, ddl="n INT")
+
+
+def test_a_source_in_protobuf_without_a_registry(spark: SparkSession, tmp_path: Path) -> None:
+    descriptor = p.descriptors('syntax = "proto3"; package a; message M { string k = 1; int64 n = 2; }')
+    (tmp_path / "m.desc").write_bytes(descriptor)
+    given = {"format": "protobuf", "protobuf.descriptor": "m.desc", "protobuf.message": "M"}
+    keyed = {"mode": "upsert", "key": "k"}
+    found = source(spark, given | keyed, tmp_path, has_url=False, ddl="k STRING, n BIGINT")
+    assert (found.encoding, found.key_format) == (DescribedProtobuf(descriptor, "M"), "json")
+    for more, ddl, expected in (
+        ({"protobuf.descriptor": "x"}, "k STRING", "protobuf.descriptor: there is no file x"),
+        ({"protobuf.message": "X"}, "k STRING", "protobuf.descriptor = m.desc: it has no message X; it has a.M"),
+        ({}, "k STRING, n STRING", "column n: the field's type is int64, which is not read as string"),
+        ({"schema.registry.url": URL}, "k STRING", "schema.registry.url and protobuf.descriptor exclude each other"),
+        (keyed | {"key.format": "protobuf"}, "k STRING", "key.format = protobuf needs a schema registry"),
+    ):
+        with pytest.raises(ProjectError, match=expected):
+            source(spark, given | more, tmp_path, ddl=ddl)
+    with pytest.raises(ProjectError, match=r"protobuf\.descriptor and protobuf\.message belong together"):
+        source(spark, {"format": "protobuf", "protobuf.message": "M"}, tmp_path)
+
+
 def test_sources_in_csv_and_text(spark: SparkSession) -> None:
     assert source(spark, {"format": "csv"}, ddl="k STRING").encoding == Csv()
     tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
@@ -80,8 +119,21 @@ def test_sources_in_csv_and_text(spark: SparkSession) -> None:
 
 def test_an_output_in_avro() -> None:
     found = published({"format": "avro"})
-    assert (found.format, found.registry) == ("avro", RegistryAddress(URL))
-    assert (published({}).format, published({"format": "json"}).registry) == ("json", None)
+    assert (found.written.name, found.written.registry) == ("avro", RegistryAddress(URL))
+    assert (published({}).written, published({"format": "json"}).written) == (FormatOfOutput(), FormatOfOutput())
+
+
+def test_outputs_in_other_formats() -> None:
+    address = RegistryAddress(URL)
+    assert published({"format": "Protobuf"}).written == FormatOfOutput("protobuf", address)
+    keyed = {"mode": "upsert", "key": "k", "key.format": "string"}
+    assert published({"format": "protobuf"} | keyed).written == FormatOfOutput("protobuf", address, "string")
+    assert published(keyed).written == FormatOfOutput(key_format="string")
+    assert published({"format": "avro"} | keyed | {"key.format": "avro"}).written == FormatOfOutput("avro", address)
+    tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
+    assert published(tabs).written == FormatOfOutput("csv", csv=Csv("\t", "NA"))
+    text = {"format": "text", "mode": "upsert", "key": "n", "key.format": "int"}
+    assert published(text).written == FormatOfOutput("text", key_format="int")
 
 
 @pytest.mark.parametrize(
@@ -131,8 +183,50 @@ def test_what_is_wrong_with_an_output() -> None:
         published({"format": "avro"}, has_url=False)
     with pytest.raises(ProjectError, match="'a b' is no name in Avro"):
         published({"format": "avro"}, "`a b` INT")
-    with pytest.raises(ProjectError, match=r"key\.format is not a property of an output"):
-        published({"format": "avro", "key.format": "avro"})
+    with pytest.raises(ProjectError, match="messages in protobuf need a schema registry"):
+        published({"format": "protobuf"}, has_url=False)
+
+
+@pytest.mark.parametrize(
+    ("properties", "ddl", "expected"),
+    [
+        ({"format": "protobuf"}, "`a b` INT", "'a b' is no name in Protobuf"),
+        ({"format": "protobuf"}, "a ARRAY<ARRAY<INT>>", "column a has a list or a map directly within another one"),
+        ({"format": "csv"}, "a STRUCT<x: INT>", "column a has the type struct<x:int>, which CSV does not have"),
+        ({"format": "csv"}, "a BINARY", "column a has the type binary, which CSV does not have"),
+        ({"format": "csv", "mode": "changelog"}, "a INT", "format csv has no changelog"),
+        ({"format": "csv", "csv.sep": '"'}, "a INT", "separates no fields"),
+        ({"format": "csv", "schema.registry.url": URL}, "a INT", "schema.registry.url means nothing for format csv"),
+        ({"format": "text"}, "a INT", "format text is for one STRING or BINARY column"),
+        (
+            {"format": "text", "mode": "upsert", "key": "a"},
+            "a STRING, b STRING, c STRING",
+            "one STRING or BINARY column",
+        ),
+        ({"key.format": "string"}, "a INT", "key.format means nothing for a table without a key"),
+        (
+            {"key.format": "none", "mode": "upsert", "key": "a"},
+            "a INT",
+            "It is one of json, avro, protobuf, string, long, int",
+        ),
+        ({"key.format": "avro", "mode": "upsert", "key": "a"}, "a INT", "key.format = avro needs format = avro"),
+        (
+            {"key.format": "long", "mode": "upsert", "key": "a"},
+            "a INT",
+            "is one column of type BIGINT, and the key is a INT",
+        ),
+        (
+            {"key.format": "string", "mode": "upsert", "key": "a, b"},
+            "a STRING, b STRING",
+            "the key is a STRING, b STRING",
+        ),
+        ({"emit.default.values": "true"}, "a INT", "emit.default.values is not a property of an output"),
+    ],
+)
+def test_what_no_output_can_be(properties: dict[str, str], ddl: str, expected: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        published(properties, ddl)
+    assert expected in str(caught.value) and "a.sql:3" in str(caught.value)
 
 
 AVRO = """
@@ -140,6 +234,9 @@ CREATE STREAMING TABLE t (id BIGINT) USING kafka TBLPROPERTIES ('subscribe' = 'i
 CREATE MATERIALIZED VIEW v TBLPROPERTIES ('topic' = 'out', 'format' = 'FORMAT') AS SELECT id FROM t;
 """
 
+
+MORE = ("csv', 'csv.sep' = ';", "avro', 'key' = 'id", "avro', 'key' = 'id', 'key.format' = 'long")
+"""What stands for FORMAT, with properties behind it."""
 
 CONFIGURED = f"{SPEC}configuration:\n  stepwell.registry.url: {URL}\n"
 
@@ -160,7 +257,7 @@ def test_a_password_is_in_no_kept_plan(spark: SparkSession, tmp_path: Path) -> N
 def test_another_format_is_another_circuit(spark: SparkSession, tmp_path: Path) -> None:
     """Because a topic has messages in one format."""
     prints = {}
-    for name in ("avro", "json"):
+    for name in ("avro", "json", "protobuf", "csv", *MORE):
         prints[name] = lower(resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", name)}, CONFIGURED), spark))
-    assert prints["avro"].fingerprint != prints["json"].fingerprint
+    assert len({circuit.fingerprint for circuit in prints.values()}) == len(prints)
     assert '"format"' in prints["avro"].to_json() and '"format"' not in prints["json"].to_json()

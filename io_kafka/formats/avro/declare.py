@@ -46,10 +46,8 @@ def value_schema(output: OutputFormat) -> str:
     return _text({"type": "record", "name": "Envelope", "namespace": name, "fields": envelope})
 
 
-def key_schema(output: OutputFormat) -> str | None:
-    """That of keys; None if the output has no key."""
-    if not output.key:
-        return None
+def key_schema(output: OutputFormat) -> str:
+    """That of keys."""
     fields = [output.schema.field(name) for name in output.key]
     return _text(_record(output, f"{record_name(output.handle)}_key", fields))
 

@@ -18,7 +18,7 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, shown
 from io_kafka.formats.cursor import Cursor
-from io_kafka.formats.encodings import Avro, Part
+from io_kafka.formats.encodings import Avro, Part, PlainAvro
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
@@ -53,6 +53,25 @@ def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part =
     return in_order(parts, places, faults, schema)
 
 
+def parse_plain_avro(values: pa.Array, schema: pa.Schema, encoding: PlainAvro) -> Parsed:
+    """The same for messages without a schema's id, which were all written with one schema."""
+    null = nulls_of(values)
+    given = np.flatnonzero(~null)
+    rows, wrong = _read(values.take(pa.array(given)), plain_columns(encoding, schema), schema, skip=0)
+    faults = {int(row): "empty" for row in np.flatnonzero(null)}
+    faults.update((int(given[row]), reason) for row, reason in wrong.items())
+    good = np.setdiff1d(np.arange(len(given)), np.array(list(wrong), np.int64))
+    return in_order([rows.take(pa.array(good)) if wrong else rows], [given[good]], faults, schema)
+
+
+@lru_cache(maxsize=256)  # of a process: one for each table and each use of it
+def plain_columns(encoding: PlainAvro, schema: pa.Schema) -> Columns:
+    """Raises BadSchema, which names a column that the schema has otherwise."""
+    writer = parse_schema(encoding.writer)
+    assert isinstance(writer, avro.Record), "the project was checked"
+    return columns_of(writer, list(schema), None, "")
+
+
 def in_order(parts: list[pa.RecordBatch], places: list[Int64s], faults: dict[int, str], schema: pa.Schema) -> Parsed:
     """Rows that were read in groups, in the order of the messages again."""
     if len(parts) == 1:
@@ -82,8 +101,10 @@ def schema_ids(values: pa.Array) -> tuple[Int64s, dict[int, str]]:
     return ids, faults
 
 
-def _read(values: pa.Array, columns: Columns, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
-    cursor = Cursor(values, HEADER_BYTES)
+def _read(
+    values: pa.Array, columns: Columns, schema: pa.Schema, skip: int = HEADER_BYTES
+) -> tuple[pa.RecordBatch, dict[int, str]]:
+    cursor = Cursor(values, skip)
     found = columns(cursor, np.arange(len(values)))
     late = np.flatnonzero(cursor.at < cursor.end)
     if len(late):

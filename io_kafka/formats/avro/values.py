@@ -174,18 +174,18 @@ def _decimals(writer: Primitive | Fixed, kind: pa.DataType, column: str) -> Read
         starts = cursor.at[rows]
         good = cursor.advance(rows, lengths)
         lengths = np.where(good, lengths, 1)
-        wide, padded = _low_bytes(cursor.data, starts, lengths)
+        wide, padded = low_bytes(cursor.data, starts, lengths)
         wrong = good & ((lengths == 0) | ~padded)
         if wrong.any():
             cursor.fault(rows[wrong], f"column {column}: a decimal of no byte, or of more than 38 digits")
             good = good & ~wrong
         wide[~good] = 0
-        return _at_scale(cursor, rows, wide, writer.scale, kind, column)
+        return at_scale(cursor, rows, wide, writer.scale, kind, column)
 
     return read
 
 
-def _low_bytes(data: UInt8s, starts: Int64s, lengths: Int64s) -> tuple[UInt8s, np.ndarray]:
+def low_bytes(data: UInt8s, starts: Int64s, lengths: Int64s) -> tuple[UInt8s, np.ndarray]:
     """(the 16 lowest bytes of each number, the lowest first; whether all others only repeat the sign). The numbers have the highest first."""
     negative = data.take(starts, mode="clip") >= 0x80
     sign = np.where(negative, np.uint8(0xFF), np.uint8(0))
@@ -199,7 +199,7 @@ def _low_bytes(data: UInt8s, starts: Int64s, lengths: Int64s) -> tuple[UInt8s, n
     return wide, padded
 
 
-def _at_scale(cursor: Cursor, rows: Int64s, wide: UInt8s, scale: int, kind: pa.Decimal128Type, column: str) -> pa.Array:
+def at_scale(cursor: Cursor, rows: Int64s, wide: UInt8s, scale: int, kind: pa.Decimal128Type, column: str) -> pa.Array:
     own = pa.Array.from_buffers(
         pa.decimal128(38, scale), len(wide), [None, pa.py_buffer(np.ascontiguousarray(wide).tobytes())]
     )

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Int64s, UInt8s, UInt64s, as_lists, filled
+from base.arrays import Int64s, as_lists, filled
 from base.text.columns import nulls_of
-from io_kafka.formats.avro.values import DECIMAL_BYTES
-from io_kafka.formats.cursor import VARINT_BYTES_MAX, from_pieces
 from io_kafka.formats.encodings import AvroIds
+from io_kafka.formats.pieces import booleans, decimals, floats, lengths_of, varints
 
 _NULL, _VALUE = b"\x00", b"\x02"  # the branches of ["null", type]
 _OPS = {"c": b"\x02c", "u": b"\x02u", "d": b"\x02d"}
@@ -67,12 +66,11 @@ def _data(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _sized(column.cast(pa.binary()))
     if pa.types.is_boolean(kind):
-        return _matrix(filled(column, False).cast(pa.uint8()).to_numpy(zero_copy_only=False).reshape(-1, 1))
+        return booleans(column)
     if pa.types.is_floating(kind):
-        numbers = filled(column, 0.0).to_numpy(zero_copy_only=False)
-        return _matrix(numbers.astype(numbers.dtype.newbyteorder("<")).view(np.uint8).reshape(len(column), -1))
+        return floats(column)
     if pa.types.is_decimal(kind):
-        return _sized(_decimals(column))
+        return _sized(decimals(column))
     if pa.types.is_date(kind):
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
@@ -80,41 +78,14 @@ def _data(column: pa.Array) -> pa.Array:
     return longs(filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False))
 
 
-def _matrix(rows: UInt8s) -> pa.Array:
-    return from_pieces(rows.reshape(-1), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
-
-
 def longs(numbers: Int64s) -> pa.Array:
     """Whole numbers in zigzag order and groups of seven bits."""
-    zigzag: UInt64s = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    rest = zigzag[:, None] >> (7 * np.arange(VARINT_BYTES_MAX, dtype=np.uint64))
-    lengths = np.maximum(1, (rest > 0).sum(axis=1)).astype(np.int64)
-    groups = (rest & np.uint64(0x7F)).astype(np.uint8)
-    place = np.arange(VARINT_BYTES_MAX)
-    groups[place < lengths[:, None] - 1] |= 0x80
-    return _shortened(groups, place < lengths[:, None], lengths)
-
-
-def _shortened(rows: UInt8s, kept: np.ndarray, lengths: Int64s) -> pa.Array:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return from_pieces(rows[kept], offsets)
+    return varints(((numbers << 1) ^ (numbers >> 63)).view(np.uint64))
 
 
 def _sized(values: pa.Array) -> pa.Array:
     values = filled(values, b"")
-    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
-    return pc.binary_join_element_wise(longs(lengths), values, pa.scalar(b"", pa.binary()))
-
-
-def _decimals(column: pa.Array) -> pa.Array:
-    """The unscaled numbers, with the highest byte first, and no byte that only repeats the sign."""
-    raw = np.frombuffer(column.buffers()[1], np.uint8)[DECIMAL_BYTES * column.offset :][: DECIMAL_BYTES * len(column)]
-    high_first = raw.reshape(-1, DECIMAL_BYTES)[:, ::-1]
-    sign = np.where(high_first[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    spare = (high_first[:, :-1] == sign) & ((high_first[:, 1:] ^ sign) < 0x80)
-    spared = np.logical_and.accumulate(spare, axis=1).sum(axis=1).astype(np.int64)
-    return _shortened(high_first, np.arange(DECIMAL_BYTES) >= spared[:, None], DECIMAL_BYTES - spared)
+    return pc.binary_join_element_wise(longs(lengths_of(values)), values, pa.scalar(b"", pa.binary()))
 
 
 def _entries(entries: pa.Array) -> pa.Array:

@@ -17,6 +17,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from io_kafka.formats.avro.schema import BadSchema
+from io_kafka.formats.protobuf.known import TEXTS
 
 COMPILER = "grpc_tools"
 COMPILE_SECONDS_MAX = 20.0
@@ -31,7 +32,7 @@ def compiled(text: str, references: Sequence[tuple[str, str]]) -> tuple[Descript
     with tempfile.TemporaryDirectory(prefix="stepwell-proto-") as folder:
         root = Path(folder)
         name = _NAME if all(other != _NAME for other, _ in references) else f"own/{_NAME}"
-        for place, content in (*references, (name, text)):
+        for place, content in (*TEXTS.items(), *references, (name, text)):
             _write(root, place, content)
         result = root / "descriptors"
         options = [f"-I{root}", f"-I{_google()}", "--include_imports", f"--descriptor_set_out={result}", name]

@@ -49,7 +49,7 @@ def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf) -> P
             reason = str(fault) if isinstance(fault, UnknownSchema) else f"schema id {kind[0]}: {fault}"
             faults.update((int(given[row]), reason) for row in mine)
             continue
-        rows, wrong = _read(cursor, mine, read, schema)
+        rows, wrong = read_messages(cursor, mine, read, schema)
         faults.update((int(given[mine[row]]), reason) for row, reason in wrong.items())
         good = np.setdiff1d(np.arange(len(mine)), np.array(list(wrong), np.int64))
         parts.append(rows.take(pa.array(good)) if wrong else rows)
@@ -72,7 +72,10 @@ def _paths(cursor: Cursor) -> Int64s:
     return paths
 
 
-def _read(cursor: Cursor, rows: Int64s, read: ReadMessages, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
+def read_messages(
+    cursor: Cursor, rows: Int64s, read: ReadMessages, schema: pa.Schema
+) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """(what these rows of the cursor are, why some are malformed, by their places within `rows`)."""
     inner = cursor.within(cursor.at[rows], cursor.end[rows])
     found = read(inner)
     for field, column in zip(schema, found, strict=True):

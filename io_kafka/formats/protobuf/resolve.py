@@ -22,6 +22,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from base.arrays import Int64s
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.protobuf.known import DATE, DECIMAL, TIMESTAMP
+from io_kafka.formats.protobuf.parts import days_of, decimals_of
 from io_kafka.formats.protobuf.values import NUMBERS, Number, read_number
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
@@ -31,7 +33,6 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
 )
-_TIMESTAMP = "google.protobuf.Timestamp"
 SECONDS_MAX = 9_223_372_036_853
 """Of a moment that 64 bits of microseconds hold, with the part of a second."""
 
@@ -168,10 +169,17 @@ def _values(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: st
     if message.full_name in _WRAPPERS:
         read = columns_of(message, [pa.field("value", kind)], True, f"{place}.")
         return lambda cursor, spans: _inside(cursor, spans, read)[0]
-    if message.full_name == _TIMESTAMP and pa.types.is_timestamp(kind):
+    if message.full_name == TIMESTAMP and pa.types.is_timestamp(kind):
         parts = [pa.field("seconds", pa.int64()), pa.field("nanos", pa.int32())]
         read = columns_of(message, parts, True, f"{place}.")
         return lambda cursor, spans: _moments(cursor, spans, read, kind, place)
+    if message.full_name == DATE and pa.types.is_date(kind):
+        read = columns_of(message, [pa.field(name, pa.int32()) for name in ("year", "month", "day")], True, f"{place}.")
+        return lambda cursor, spans: days_of(cursor, spans.rows, _inside(cursor, spans, read), place)
+    if message.full_name == DECIMAL and pa.types.is_decimal(kind):
+        parts = [pa.field("value", pa.binary()), pa.field("scale", pa.int32())]
+        read = columns_of(message, parts, True, f"{place}.")
+        return lambda cursor, spans: decimals_of(cursor, spans.rows, _inside(cursor, spans, read), kind, place)
     raise _not_read(field, kind, place)
 
 

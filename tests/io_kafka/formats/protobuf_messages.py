@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import UTC, date
+from decimal import Context, Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,35 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
 from io_kafka.formats.encodings import Protobuf
+from io_kafka.formats.protobuf.compile import compiled
 from io_kafka.registry.address import RegistryAddress
 from tests.schema_registry import SchemaRegistry
 
 
 @lru_cache
-def classes(text: str) -> Any:
-    """A function from the full name of a message to its class."""
+def descriptors(text: str, *options: str) -> bytes:
+    """The descriptor file of a schema, as `protoc` writes it."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "t.proto").write_text(text)
         result, google = Path(folder) / "out", Path(grpc_tools.__file__).parent / "_proto"
         status = protoc.main(
-            ["protoc", f"-I{folder}", f"-I{google}", "--include_imports", f"--descriptor_set_out={result}", "t.proto"]
+            [
+                "protoc",
+                f"-I{folder}",
+                f"-I{google}",
+                *(options or ("--include_imports",)),
+                f"--descriptor_set_out={result}",
+                "t.proto",
+            ]
         )
         assert status == 0
-        files = FileDescriptorSet.FromString(result.read_bytes())
+        return result.read_bytes()
+
+
+@lru_cache
+def classes(text: str) -> Any:
+    """A function from the full name of a message to its class."""
+    files = FileDescriptorSet.FromString(descriptors(text))
     pool = DescriptorPool()
     for file in files.file:
         pool.Add(file)
@@ -46,3 +62,33 @@ def framed(number: int, message: bytes, *path: int) -> bytes:
 
 def encoding(registry: SchemaRegistry, *, defaults: bool = False) -> Protobuf:
     return Protobuf(RegistryAddress(registry.url), defaults)
+
+
+@lru_cache
+def message_class(text: str) -> Any:
+    """The class of the first message of a schema that may import what a registry knows."""
+    pool, name = compiled(text, ())
+    return GetMessageClass(next(iter(pool.FindFileByName(name).message_types_by_name.values())))
+
+
+def of_google(value: Any) -> Any:
+    """What Google's library has read, as Arrow has it."""
+    name = None if not hasattr(value, "DESCRIPTOR") else value.DESCRIPTOR.full_name
+    if name == "google.protobuf.Timestamp":
+        return value.ToDatetime(UTC)
+    if name == "google.type.Date":
+        return date(value.year, value.month, value.day)
+    if name == "confluent.type.Decimal":
+        return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, Context(prec=50))
+    if name is None:
+        return value
+    row: dict[str, Any] = {}
+    for field in value.DESCRIPTOR.fields:
+        found = getattr(value, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            row[field.name] = dict(found)
+        elif field.is_repeated:
+            row[field.name] = [of_google(item) for item in found]
+        else:
+            row[field.name] = of_google(found) if value.HasField(field.name) else None
+    return row

@@ -18,7 +18,7 @@ import pytest
 from base.options import Mode
 from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, decode, encode
 from io_kafka.formats.avro.declare import key_schema, value_schema
-from io_kafka.formats.encodings import AvroIds, KeyFormat
+from io_kafka.formats.encodings import AvroIds, KeyFormat, PlainAvro
 from tests.io_kafka.formats import avro_messages as a
 from tests.schema_registry import SchemaRegistry, schema_registry
 
@@ -228,6 +228,19 @@ def test_messages_of_several_writers_stay_in_their_order(registry: SchemaRegistr
     assert [rejected.offset for rejected in found.rejected] == [102, *range(104, 112)]
 
 
+def test_messages_without_an_id(registry: SchemaRegistry) -> None:
+    writer = a.record(("n", "int"), ("other", "string"))
+    messages = [message[5:] for message in a.written(registry, writer, [{"n": n, "other": "x"} for n in range(3)])]
+    source = SourceFormat("t", pa.schema([("n", pa.int64())]), encoding=PlainAvro(json.dumps(writer)))
+    values = pa.array([messages[0], None, messages[1] + b"!", b"", messages[2]], pa.binary())
+    every = pa.array(range(5), pa.int64())
+    found = decode(source, pa.nulls(5, pa.binary()), values, every.cast(pa.int32()), every)
+    assert [row["c0"] for row in found.rows.to_pylist()] == [0, 2]
+    assert [(rejected.offset, rejected.reason) for rejected in found.rejected] == [
+        (1, "empty"), (2, "1 bytes are left behind its value"), (3, "it ends within a value")
+    ]  # fmt: skip
+
+
 def test_types_of_other_subjects(registry: SchemaRegistry) -> None:
     registry.add(
         "money", {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
@@ -302,9 +315,7 @@ def test_debeziums_envelope(registry: SchemaRegistry) -> None:
 def test_an_upsert_output_is_read_back(registry: SchemaRegistry) -> None:
     schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
     form = OutputFormat("v", schema, "upsert", ("id",))
-    of_key = key_schema(form)
-    assert of_key is not None
-    ids = AvroIds(registry.add("t-value", value_schema(form)), registry.add("t-key", of_key))
+    ids = AvroIds(registry.add("t-value", value_schema(form)), registry.add("t-key", key_schema(form)))
     table = pa.table({"id": [1, 2], "s": ["a", None], "deleted": [False, True]})
     messages = encode(OutputFormat("v", schema, "upsert", ("id",), ids), table).to_pylist()
     heads = [messages[0]["key"][:5], messages[1]["key"][:5], messages[0]["value"][:5]]
