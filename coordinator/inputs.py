@@ -21,7 +21,7 @@ from coordinator.status import StatusBoard
 from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.step_log.division import Division, divide
+from io_kafka.step_log.division import Division, Limits, divide
 from io_kafka.step_log.records import DivisionRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
@@ -30,6 +30,11 @@ _log = structlog.get_logger("coordinator.inputs")
 AHEAD_STEPS = 2
 """How many steps after the one whose output is written may be divided: the one that the workers run meanwhile, and the one after it, so that
 its division is durable when the workers are free."""
+
+
+WIDENINGS_MAX = 4
+"""How often a run gives a step more input because a view has an error over the rows up to its end. The last time it has eight times the rows of
+a full step: memory bounds a step, and an error that more rows do not end belongs to the rows that are there."""
 
 
 def positions_after(
@@ -98,6 +103,7 @@ class Inputs:
         self._starts = self._find_starts(log.positions)
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         self._growth_checked_at = self._monotonic()
+        self._widenings: dict[int, int] = {}  # how often each step was widened
 
     @property
     def ends_now(self) -> bool:
@@ -137,6 +143,21 @@ class Inputs:
             chosen.append(division)
             positions = {**positions, **{r.where: r.end for r in division.ranges}}
         return chosen
+
+    def wider(self, record: DivisionRecord) -> dict[TopicPartition, int] | None:
+        """Where the ranges of a step may end instead, so that it has more input: as much as a step may have at first, then twice as much as
+        before. None if no more has arrived, or if the step was widened WIDENINGS_MAX times by this run."""
+        widenings = self._widenings[record.step] = self._widenings.get(record.step, 0) + 1
+        if widenings > WIDENINGS_MAX:
+            return None
+        before = {r.where: r.end for r in record.ranges}
+        rows = record.division.rows
+        limits = Limits(rows_max=self._spec.limits.rows if rows < self._spec.limits.rows else 2 * rows)
+        found = divide(record.step, {r.where: r.start for r in record.ranges}, self._ends_now(before), limits)
+        if found is None:
+            return None
+        ends = {place: max(end, found.ends[place]) for place, end in before.items()}
+        return ends if ends != before else None
 
     @property
     def partitions(self) -> dict[str, int]:

@@ -47,7 +47,7 @@ from coordinator.start import (
     write_owner,
 )
 from coordinator.status import StatusBoard
-from coordinator.stepping import Stepping
+from coordinator.stepping import EndMoved, Stepping
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
@@ -149,6 +149,10 @@ class Pipeline:
                     self._outside.settle_memory()
                     self._loop(core, crew, inputs)
                 return
+            except EndMoved as moved:
+                self._checkpoints.give_up_fold()
+                _log.warning("a step gets more input; going back to the last checkpoint", reason=str(moved)[:500])
+                attempt += 1
             except RECOVERABLE as fault:
                 self._checkpoints.give_up_fold()
                 self._count_loss(recoveries, fault)

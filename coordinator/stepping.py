@@ -2,7 +2,8 @@
 
     Divide     end offsets -> division -> log
     Give       recorded division -> workers
-    Collect    workers -> results; a step with too many bytes is divided again and given once more
+    Collect    workers -> results; a step with too many bytes is divided again and given once more; a step over whose rows a view has an error
+               is divided again over more input, and all go back to the last checkpoint
     Settle     results -> transaction, which may also hold the next divisions; or, in a replay, a comparison
 
 Guarantee: a step is settled only after its output is committed or has been compared.
@@ -21,6 +22,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_answers import Expected
 from coordinator.step_output import StepResult, gather
+from engine.errors import DataError, EngineError
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.tasks import StepInput
 from faults.points import reached
@@ -35,6 +37,10 @@ _log = structlog.get_logger("coordinator.stepping")
 
 IDLE_SECONDS = 0.005
 """The pause between two checks for input if there was none. A check costs 0.3 ms, and a new message should not wait noticeably."""
+
+
+class EndMoved(EngineError):
+    """A step was divided again, over more input, while workers had a part of it. The crew is replaced."""
 
 
 @dataclass
@@ -88,9 +94,10 @@ class Stepping:
         run = self._run
         assert run is not None and run.record.step == action.step
         try:
-            outputs = crew.collect(action.step)
-        except StepTooLarge:
-            outputs = self._run_again(run, crew)
+            outputs = self._outputs(run, crew)
+        except DataError as fault:
+            self._move_the_end(run.record, fault)
+            raise
         self._ran = (run, outputs, self._monotonic())
         self._run = None
         core.collected(action.step)
@@ -129,6 +136,28 @@ class Stepping:
             self._inputs.recorded()
         return times.divide + 1e3 * (computed - run.began) + times.write, times.write
 
+    def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
+        try:
+            return crew.collect(run.record.step)
+        except StepTooLarge:
+            return self._run_again(run, crew)
+
+    def _move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
+        """Divides a step again, over more input, if a view has an error over the rows up to its end: Spark has no answer there either, and
+        where a step ends is our choice alone. Raises EndMoved then, and returns if there is no more input. A malformed message, which has a
+        place in the input, stays malformed whatever follows it."""
+        log = self._writer.state
+        if fault.place is not None or record.step < log.steps:
+            return
+        ends = self._inputs.wider(record)
+        if ends is None:
+            return
+        wider = record.with_ends(self._writer.epoch, ends)
+        self._writer.append([wider])
+        raise EndMoved(
+            f"step {record.step} ends after {wider.division.rows} rows instead of {record.division.rows}: {fault}"
+        ) from fault
+
     def _run_again(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
         """Runs a step again of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a whole
         may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
@@ -137,7 +166,7 @@ class Stepping:
         try:
             reader.read([span for span in record.division.ranges if span.length], bytes_max=run.bytes_max)
         except StepTooLarge as fault:
-            record = record.cut(self._writer.epoch, fault.ends)
+            record = record.with_ends(self._writer.epoch, fault.ends)
             self._writer.append([record])
             _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
         finally:

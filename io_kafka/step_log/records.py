@@ -162,8 +162,9 @@ class DivisionRecord(RecordBase):
             grown=self.grown,
         )
 
-    def cut(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
-        """The same step over less input: each range ends at `ends`. It is recorded if the messages have more bytes than a step may have."""
+    def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
+        """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
+        have, and more input if a view has an error over the rows up to here, which more rows may end."""
         ranges = tuple(
             InputRange(topic=r.topic, partition=r.partition, start=r.start, end=ends.get(r.where, r.end))
             for r in self.ranges
@@ -174,10 +175,19 @@ class DivisionRecord(RecordBase):
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
         pairs = list(zip(self.ranges, before.ranges, strict=False))
         return (
-            self == before.cut(self.epoch, {r.where: r.end for r in self.ranges})
+            self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
             and all(r.start <= r.end <= former.end for r, former in pairs)
             and any(r.end < former.end for r, former in pairs)
             and any(r.start < r.end for r in self.ranges)
+        )
+
+    def is_widening_of(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but for more input."""
+        pairs = list(zip(self.ranges, before.ranges, strict=False))
+        return (
+            self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
+            and all(r.end >= former.end for r, former in pairs)
+            and any(r.end > former.end for r, former in pairs)
         )
 
 

@@ -304,7 +304,7 @@ class StepLogState:
     def _why_not_division(self, record: DivisionRecord) -> str | None:
         if self.steps <= record.step < self.division_next:
             before = self.divisions[record.step]
-            if record.is_cut_of(before):
+            if record.is_cut_of(before) or record.is_widening_of(before):
                 return None
             if record.epoch > before.epoch:
                 return self._why_not_again(record, before)
@@ -330,8 +330,8 @@ class StepLogState:
 
     def _why_not_again(self, record: DivisionRecord, before: DivisionRecord) -> str | None:
         """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
-        written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`DivisionRecord.is_cut_of`
-        handles a division over less input.)"""
+        written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_cut_of` and
+        `is_widening_of` handle a division over less or more input.)"""
         if record == before.with_policy(record.epoch, record.on_error, record.dead_letters):
             return None
         return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
@@ -367,7 +367,8 @@ class StepLogState:
             case Claim():
                 self.claim = record
             case DivisionRecord() if record.step in self.divisions:
-                if record.is_cut_of(self.divisions[record.step]):
+                before = self.divisions[record.step]
+                if record.is_cut_of(before) or record.is_widening_of(before):
                     self._forget_divisions_after(record)
                 self.divisions[record.step] = record
             case DivisionRecord():
@@ -417,11 +418,12 @@ class StepLogState:
         known = {*self.checkpoints, self.intent}
         self.placed = {version: placed for version, placed in self.placed.items() if version in known}
 
-    def _forget_divisions_after(self, cut: DivisionRecord) -> None:
-        """The next division starts where `cut` ends. What was divided after it never reached a state."""
-        for step in range(self.division_next - 1, cut.step, -1):
+    def _forget_divisions_after(self, again: DivisionRecord) -> None:
+        """The next division starts where `again` ends, which has less or more input than before. What was divided after it never reached a
+        state."""
+        for step in range(self.division_next - 1, again.step, -1):
             self.positions.update({r.where: r.start for r in self.divisions.pop(step).ranges})
-        self.positions.update({r.where: r.end for r in cut.ranges})
+        self.positions.update({r.where: r.end for r in again.ranges})
 
     def _reset(self, record: Reset) -> None:
         """Resets the state to that of a new log. The claim stays, and so do the ids and the ends of the topics that were emptied."""

@@ -76,7 +76,7 @@ class Log(StepLogState):
     def cut(self, step: int) -> None:
         """The step is divided again over one offset less, and the divisions after it are void."""
         before = self.divisions[step]
-        self.append(before.cut(0, {INPUT: before.ranges[0].end - 1}))
+        self.append(before.with_ends(0, {INPUT: before.ranges[0].end - 1}))
 
     def write(self) -> None:
         self.append(StepRecord(epoch=0, step=self.steps, outputs=(), encoder="e"))

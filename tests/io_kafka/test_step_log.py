@@ -110,7 +110,7 @@ def again(step: int, start: int, end: int, epoch: int, **changes: object) -> Div
 
 
 def less(step: int, start: int, end: int, cut: int, epoch: int = 0) -> DivisionRecord:
-    return division(step, start, end).cut(epoch, {TopicPartition("in", 0): cut})
+    return division(step, start, end).with_ends(epoch, {TopicPartition("in", 0): cut})
 
 
 def test_a_later_epoch_may_change_the_policy_of_a_step_without_output() -> None:
@@ -127,12 +127,27 @@ def test_the_last_division_may_be_recorded_again_over_less_input() -> None:
     """By the run that recorded it or a later one; the next division starts where it ends now."""
     before = division(1, 10, 12)
     for log in (STORY, (*STORY, claim(1))):
-        cut = before.cut(len(log) - len(STORY), {TopicPartition("in", 0): 11})
+        cut = before.with_ends(len(log) - len(STORY), {TopicPartition("in", 0): 11})
         assert cut.is_cut_of(before)
         state = folded(*log, cut)
         assert state.positions == {TopicPartition("in", 0): 11} and [d.step for d in state.pending] == [1]
         epoch = cut.epoch
         assert folded(*log, cut, step(1, 6, epoch), division(2, 11, 15, epoch)).division_next == 3
+
+
+def test_a_pending_division_may_be_recorded_again_over_more_input() -> None:
+    """The next division starts where it ends now, and what was divided after it is void. A step that is written has its input for ever."""
+    before = division(1, 10, 12)
+    for log in (STORY, (*STORY, division(2, 12, 15)), (*STORY, division(2, 12, 15), claim(1))):
+        epoch = folded(*log).epoch
+        wider = before.with_ends(epoch, {TopicPartition("in", 0): 14})
+        assert wider.is_widening_of(before) and not wider.is_cut_of(before) and not before.is_widening_of(before)
+        state = folded(*log, wider)
+        state.check()
+        assert state.positions == {TopicPartition("in", 0): 14} and [d.step for d in state.pending] == [1]
+        assert folded(*log, wider, step(1, 6, epoch), division(2, 14, 15, epoch)).division_next == 3
+    with pytest.raises(BrokenStepLog, match="of step 0"):
+        folded(*STORY, division(0, 0, 10).with_ends(0, {TopicPartition("in", 0): 11}))
 
 
 def test_a_division_over_less_input_voids_those_after_it() -> None:
@@ -173,7 +188,7 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (STORY, division(1, 10, 10), "where step 2 is the next to be divided"),
         (STORY, again(1, 10, 11, epoch=0), "where step 2 is the next to be divided"),
         ((*STORY, step(1, 6)), less(1, 10, 12, 11), "where step 2 is the next to be divided"),
-        ((*STORY, less(1, 10, 12, 11)), less(1, 10, 12, 12), "where step 2 is the next to be divided"),
+        ((*STORY, step(1, 6)), less(1, 10, 12, 14), "where step 2 is the next to be divided"),
         (STORY, division(2, 11, 13), "should start at 12"),
         (STORY, division(2, 12, 11), "should start at 12"),
         (STORY, division(2, 12, 13, topic_id="j"), "topic 'in' was i, now j"),
@@ -276,7 +291,19 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
 def stories(draw: st.DrawFn) -> list[Record]:
     """Any log that a correct run can write, with snapshots at random places."""
     state, records, identity = StepLogState("log"), list[Record](), 0
-    kinds = ["claim", "division", "again", "less", "step", "intent", "complete", "layout", "circuit", "snapshot"]
+    kinds = [
+        "claim",
+        "division",
+        "again",
+        "less",
+        "more",
+        "step",
+        "intent",
+        "complete",
+        "layout",
+        "circuit",
+        "snapshot",
+    ]
     kinds += ["refresh", "taken_back", "reset", "change", "turn", "settle", "intent", "complete"]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
@@ -292,7 +319,11 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {})
             case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
                 start, end = last.ranges[0].start, last.ranges[0].end
-                record = last.cut(epoch, {TopicPartition("in", 0): draw(st.integers(start + 1, end - 1))})
+                record = last.with_ends(epoch, {TopicPartition("in", 0): draw(st.integers(start + 1, end - 1))})
+            case "more" if state.pending:
+                last = state.pending[-1]
+                end = last.ranges[0].end + draw(st.integers(1, 5))
+                record = last.with_ends(epoch, {TopicPartition("in", 0): end})
             case "step" if state.pending:
                 end = state.ends.get(TopicPartition("out", 0), 0)
                 record = step(state.steps, end + draw(st.integers(0, 5)), epoch)

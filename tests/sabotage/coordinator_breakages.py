@@ -565,4 +565,18 @@ COORDINATOR = (
             f"{END_TO_END}/test_divisions.py::test_available_now_takes_what_was_there_when_it_began",
         ),
     ),
+    Breakage(
+        "ends-never-move",
+        "A view that has an error over the rows up to the end of a step stops the pipeline for ever, whatever rows follow.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/stepping.py",
+                "        if ends is None:\n            return\n        wider",
+                "        if not log.topics or ends is not None:\n            return\n        wider",
+            ),
+        ),
+        (f"{END_TO_END}/test_moved_ends.py::test_a_step_ends_where_the_view_has_an_answer",),
+        tells="DIVIDE_BY_ZERO",
+    ),
 )

@@ -559,4 +559,17 @@ KAFKA = (
         (f"{TEST_WRITER}::test_the_limit_of_the_topic_decides_how_large_a_message_may_be",),
         tells="Message size too large",
     ),
+    Breakage(
+        "divisions-after-a-wider-one-stay",
+        "A step is divided again over more input, and the divisions after it, which began where it ended, still count.",
+        "1 division first",
+        (
+            Edit(
+                LOG,
+                "                if record.is_cut_of(before) or record.is_widening_of(before):\n                    self._forget",
+                "                if record.is_cut_of(before):\n                    self._forget",
+            ),
+        ),
+        (f"{TEST_LOG}::test_a_pending_division_may_be_recorded_again_over_more_input",),
+    ),
 )
