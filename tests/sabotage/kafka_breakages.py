@@ -381,7 +381,7 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        self.positions.update({r.where: r.end for r in cut.ranges})\n",
+                "        self.positions.update({r.where: r.end for r in again.ranges})\n",
                 "",
             ),
         ),
