@@ -332,7 +332,7 @@ def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: 
     assert members(play, resolved) == 1
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize("is_stopped", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stopped: bool) -> None:
     """Also when a change to as many workers, with the former policy, was under way as the service stopped."""
     resolved = resolved_for(play, 2)
