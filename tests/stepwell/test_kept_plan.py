@@ -17,7 +17,7 @@ from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from stepwell.commands import serve as command
 from stepwell.errors import FilesGone, ProjectError
-from stepwell.planning import kept_plan, plans
+from stepwell.planning import kept_plan, resolver
 from stepwell.planning.kept_plan import (
     FILES_MAX,
     KEPT_FILE,
@@ -70,7 +70,7 @@ def test_a_project_is_planned_once(
     made: Project, plan: PlannedProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(plans, "resolve", lambda *_: pytest.fail("it was planned again"))
+        patched.setattr(resolver, "resolve", lambda *_: pytest.fail("it was planned again"))
         kept, check = planned_by(made, spark)
     assert kept.is_same(plan) and isinstance(check, PlanCheck)
     again, check = planned_by(made, spark, may_be_kept=False)
