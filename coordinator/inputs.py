@@ -150,13 +150,12 @@ class Inputs:
         widenings = self._widenings[record.step] = self._widenings.get(record.step, 0) + 1
         if widenings > WIDENINGS_MAX:
             return None
-        before = {r.where: r.end for r in record.ranges}
+        before, starts = record.division.ends, {r.where: r.start for r in record.ranges}
+        now = self._ends_now(positions_after(self._starts, before))
         rows = record.division.rows
         limits = Limits(rows_max=self._spec.limits.rows if rows < self._spec.limits.rows else 2 * rows)
-        found = divide(record.step, {r.where: r.start for r in record.ranges}, self._ends_now(before), limits)
-        if found is None:
-            return None
-        ends = {place: max(end, found.ends[place]) for place, end in before.items()}
+        found = divide(record.step, starts, {place: now[place] for place in starts}, limits)
+        ends = before if found is None else {place: max(end, found.ends[place]) for place, end in before.items()}
         return ends if ends != before else None
 
     @property

@@ -77,3 +77,18 @@ CREATE MATERIALIZED VIEW numbers TBLPROPERTIES ('topic' = '@out', 'mode' = 'chan
         play.run(resolved, threads())
     assert {m.step for m in play.read("out")} == {0}
     assert play.log(resolved).pending[0].division.rows == 16, "1 row, and four times twice as many as before"
+
+
+def test_a_partition_that_was_added_since_waits_for_the_next_step(play: Playground) -> None:
+    """The division of the step names the partitions that there were."""
+    play.topic("in")
+    resolved = project(play)
+    play.send("in", [sums.row("a", 1), sums.row("a", -1)])
+    with pytest.raises(DataError, match="DIVIDE_BY_ZERO"):
+        play.run(resolved, threads())
+    play.grow("in", 2)
+    play.send("in", [sums.row("b", 2)], 1)
+    play.send("in", [sums.row("a", 7)], 0)
+    play.run(resolved, threads())
+    assert play.check(resolved) == {"ratios": 2, "largest": 1}
+    assert set(play.log(resolved).step_records) == {0, 1}
