@@ -175,7 +175,7 @@ class DivisionRecord(RecordBase):
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
         pairs = list(zip(self.ranges, before.ranges, strict=False))
         return (
-            self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
+            self._differs_in_ends(before)
             and all(r.start <= r.end <= former.end for r, former in pairs)
             and any(r.end < former.end for r, former in pairs)
             and any(r.start < r.end for r in self.ranges)
@@ -185,10 +185,14 @@ class DivisionRecord(RecordBase):
         """Whether this record is equal to `before`, but for more input."""
         pairs = list(zip(self.ranges, before.ranges, strict=False))
         return (
-            self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
+            self._differs_in_ends(before)
             and all(r.end >= former.end for r, former in pairs)
             and any(r.end > former.end for r, former in pairs)
         )
+
+    def _differs_in_ends(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but for the epoch and the ends of its ranges."""
+        return self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
 
 
 class StepRecord(RecordBase):

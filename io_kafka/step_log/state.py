@@ -367,8 +367,7 @@ class StepLogState:
             case Claim():
                 self.claim = record
             case DivisionRecord() if record.step in self.divisions:
-                before = self.divisions[record.step]
-                if record.is_cut_of(before) or record.is_widening_of(before):
+                if record.ranges != self.divisions[record.step].ranges:
                     self._forget_divisions_after(record)
                 self.divisions[record.step] = record
             case DivisionRecord():
