@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import filled
 from io_kafka.formats.avro import write as avro
 from io_kafka.formats.delimited_write import csv_values, text_values
 from io_kafka.formats.encodings import AvroIds, Csv, ProtobufIds, Text
-from io_kafka.formats.pieces import matrix
+from io_kafka.formats.pieces import big_endian
 from io_kafka.formats.protobuf import write as protobuf
 from io_kafka.formats.render import fragment, record
 from io_kafka.formats.spec import OutputFormat, Unwritable
@@ -83,15 +82,14 @@ def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
         case "string":
             return key[0]
         case "long" | "int":
-            return _big_endian(key[0])
+            return _as_serialised(key[0])
         case _:
             assert_never(output.keys_as)
 
 
-def _big_endian(numbers: pa.Array) -> pa.Array:
+def _as_serialised(numbers: pa.Array) -> pa.Array:
     """As Kafka's LongSerializer and IntegerSerializer write them."""
-    own = filled(numbers, 0).to_numpy(zero_copy_only=False)
-    written = matrix(own.astype(own.dtype.newbyteorder(">")).view(np.uint8).reshape(len(own), -1))
+    written = big_endian(numbers)
     return pc.if_else(pc.is_null(numbers), pa.scalar(None, pa.binary()), written) if numbers.null_count else written
 
 

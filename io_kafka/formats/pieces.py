@@ -6,6 +6,8 @@ number needs. What stands for a null has no meaning.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +15,8 @@ import pyarrow.compute as pc
 from base.arrays import Int64s, UInt8s, UInt64s, filled
 from io_kafka.formats.avro.values import DECIMAL_BYTES
 from io_kafka.formats.cursor import VARINT_BYTES_MAX, from_pieces
+
+EMPTY = pa.scalar(b"", pa.binary())
 
 
 def varints(numbers: UInt64s) -> pa.Array:
@@ -43,8 +47,17 @@ def booleans(column: pa.Array) -> pa.Array:
 
 def floats(column: pa.Array) -> pa.Array:
     """IEEE numbers, the lowest byte first."""
-    numbers = filled(column, 0.0).to_numpy(zero_copy_only=False)
-    return matrix(numbers.astype(numbers.dtype.newbyteorder("<")).view(np.uint8).reshape(len(column), -1))
+    return _in_order(filled(column, 0.0), "<")
+
+
+def big_endian(column: pa.Array) -> pa.Array:
+    """Whole numbers in as many bytes as their type has, the highest first."""
+    return _in_order(filled(column, 0), ">")
+
+
+def _in_order(column: pa.Array, order: Literal["<", ">"]) -> pa.Array:
+    numbers = column.to_numpy(zero_copy_only=False)
+    return matrix(numbers.astype(numbers.dtype.newbyteorder(order)).view(np.uint8).reshape(len(column), -1))
 
 
 def decimals(column: pa.Array) -> pa.Array:
@@ -60,3 +73,15 @@ def decimals(column: pa.Array) -> pa.Array:
 def lengths_of(values: pa.Array) -> Int64s:
     """The number of bytes of each value, none of which is null."""
     return pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
+
+
+def joined(parts: list[pa.Array], count: int) -> pa.Array:
+    """The parts of each of `count` rows together."""
+    return pc.binary_join_element_wise(*parts, EMPTY) if parts else pa.array([b""] * count, pa.binary())
+
+
+def by_row(column: pa.Array, items: pa.Array) -> pa.Array:
+    """The bytes of the items of each list of `column` together; none for a NULL."""
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), items), b"")

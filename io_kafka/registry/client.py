@@ -35,10 +35,6 @@ REFERENCES_MAX = 200
 _REASON_CHARACTERS_MAX = 300
 
 
-_QUESTIONS = "/compatibility/"
-"""What is posted there changes nothing, and may be about a subject that does not exist."""
-
-
 class UnknownSchema(Exception):
     """The registry has no schema of this id."""
 
@@ -82,7 +78,10 @@ class Registry:
         """The id of a schema under a subject. The registry gives the same id for the same text. Raises RegistryRefused if it is not compatible
         with what the subject has."""
         doing = f"registering the schema of subject {subject}"
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", doing, _body(text, kind))
+        try:
+            answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", doing, _body(text, kind))
+        except _Missing as fault:
+            raise RegistryRefused(self.address.url, doing, str(fault)) from None
         number = answer.get("id") if isinstance(answer, dict) else None
         if not isinstance(number, int):
             raise RegistryRefused(self.address.url, doing, f"its answer has no id: {answer}"[:_REASON_CHARACTERS_MAX])
@@ -170,13 +169,13 @@ class Registry:
             raise RegistryRefused(self.address.url, doing, f"it is no URL: {fault}") from None
         except httpx.HTTPError as fault:
             raise _Busy(f"{type(fault).__name__}: {fault}"[:_REASON_CHARACTERS_MAX]) from None
-        if answer.status_code == 404 and (method == "GET" or path.startswith(_QUESTIONS)):
-            raise _Missing
         if answer.status_code >= 500 or answer.status_code == 429:
             raise _Busy(f"it answers {answer.status_code}")
         if answer.status_code != 200:
-            reason = f"it answers {answer.status_code}: {answer.text}"
-            raise RegistryRefused(self.address.url, doing, reason[:_REASON_CHARACTERS_MAX])
+            reason = f"it answers {answer.status_code}: {answer.text}"[:_REASON_CHARACTERS_MAX]
+            if answer.status_code == 404:
+                raise _Missing(reason)
+            raise RegistryRefused(self.address.url, doing, reason)
         try:
             return answer.json()
         except ValueError:

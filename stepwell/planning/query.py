@@ -38,13 +38,13 @@ class Query:
         return self.spark._jsparkSession.sessionState().optimizer().execute(self.analysed)
 
     def as_frame(self, flow: FlowDefinition) -> DataFrame:
+        what = "a temporary view with a subquery over a stream cannot be read by a streaming flow"
+        return self._frame_or(what, "Make it a materialized view.", flow)
+
+    def _frame_or(self, message: str, what_to_do: str, flow: FlowDefinition) -> DataFrame:
+        """Raises UnsupportedError with these texts if there is no frame."""
         if self.frame is None:
-            raise UnsupportedError(
-                "a temporary view with a subquery over a stream cannot be read by a streaming flow",
-                "Make it a materialized view.",
-                view=flow.target,
-                location=flow.location,
-            )
+            raise UnsupportedError(message, what_to_do, view=flow.target, location=flow.location)
         return self.frame
 
     def in_order(self, schema: StructType, flow: FlowDefinition) -> Query:
@@ -70,14 +70,9 @@ class Query:
         }
         if not needed:
             return self
-        if self.frame is None:
-            raise UnsupportedError(
-                "a flow with a subquery over a stream cannot fill a column of type CHAR or VARCHAR",
-                "Make the target a materialized view, or declare the column as STRING.",
-                view=flow.target,
-                location=flow.location,
-            )
-        return self._of(fitted(self.frame, needed))
+        what = "a flow with a subquery over a stream cannot fill a column of type CHAR or VARCHAR"
+        what_to_do = "Make the target a materialized view, or declare the column as STRING."
+        return self._of(fitted(self._frame_or(what, what_to_do, flow), needed))
 
     def _of(self, frame: DataFrame) -> Query:
         return Query(frame, frame._jdf.queryExecution().analyzed(), frame.schema, self.spark)

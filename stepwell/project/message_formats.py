@@ -90,9 +90,7 @@ def source_format(
 ) -> FormatOfSource:
     """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
     ProjectError."""
-    name = chosen_format(of, SOURCE_FORMATS)
-    if mode == "changelog" and name in ("csv", "text"):
-        raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
+    name = chosen_format(of, SOURCE_FORMATS, mode)
     encoding: Encoding = None
     match name:
         case "avro":
@@ -112,8 +110,8 @@ def source_format(
     return FormatOfSource(name, encoding, key_format)
 
 
-def chosen_format(of: Properties, formats: tuple[Name, ...]) -> Name:
-    """The table's format, which is one of these. Raises ProjectError, also for a property of another format."""
+def chosen_format(of: Properties, formats: tuple[Name, ...], mode: Mode) -> Name:
+    """The table's format, which is one of these. Raises ProjectError, also for a property of another format, and for a mode that it lacks."""
     given = of.values.get(FORMAT, "json").strip().lower()
     name = next((each for each in formats if each == given), None)
     if name is None:
@@ -121,6 +119,8 @@ def chosen_format(of: Properties, formats: tuple[Name, ...]) -> Name:
     for other, means in _MEANS_SOMETHING_FOR.items():
         if other in of.values and name not in means:
             raise of.error(f"{other} means nothing for format {name}", f"It belongs to format {' and '.join(means)}.")
+    if mode == "changelog" and name in ("csv", "text"):
+        raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
     return name
 
 
@@ -248,13 +248,15 @@ def _csv(of: Properties, payload: StructType) -> Csv:
 
 
 def _text(of: Properties, payload: StructType, key: tuple[str, ...]) -> Text:
-    columns = [column for column in payload.fields if column.name not in key]
-    if len(columns) != 1 or not isinstance(columns[0].dataType, StringType | BinaryType):
-        raise of.error(
-            "format text is for one STRING or BINARY column, beside those of the key and of the record",
-            "Declare (value STRING), and take it apart in a view.",
-        )
+    check_text(of, payload, key, "the key and of the record", "Declare (value STRING), and take it apart in a view.")
     return Text()
+
+
+def check_text(of: Properties, schema: StructType, key: tuple[str, ...], beside: str, what_to_do: str) -> None:
+    """Raises ProjectError unless one column, `beside` which others may be, can be a whole value."""
+    columns = [column for column in schema.fields if column.name not in key]
+    if len(columns) != 1 or not isinstance(columns[0].dataType, StringType | BinaryType):
+        raise of.error(f"format text is for one STRING or BINARY column, beside those of {beside}", what_to_do)
 
 
 def chosen_key_format(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never, get_args
 
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from base.options import Mode, OutputFormatName, OutputKeyFormat
 from io_kafka.formats.avro import declare as avro
@@ -24,6 +24,7 @@ from stepwell.project.message_formats import (
     REGISTRY,
     SEPARATOR,
     Properties,
+    check_text,
     chosen_format,
     chosen_key_format,
     csv_options,
@@ -48,9 +49,7 @@ class FormatOfOutput:
 
 def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> FormatOfOutput:
     """Raises ProjectError, also for a column that the format cannot have."""
-    name = chosen_format(of, OUTPUT_FORMATS)
-    if mode == "changelog" and name in ("csv", "text"):
-        raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
+    name = chosen_format(of, OUTPUT_FORMATS, mode)
     registry, csv = None, Csv()
     match name:
         case "json":
@@ -62,7 +61,8 @@ def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str
             csv = csv_options(of)
             _check_fields(of, schema)
         case "text":
-            _check_text(of, schema, key)
+            advice = "Put the columns together in the view, for example with concat_ws or to_json(struct(...))."
+            check_text(of, schema, key, "the key", advice)
         case _:
             assert_never(name)
     usual: OutputKeyFormat = name if name in ("avro", "protobuf") else "json"
@@ -91,12 +91,3 @@ def _check_fields(of: Properties, schema: StructType) -> None:
                 f"column {column.name} has the type {declared.dataType.simpleString()}, which CSV does not have",
                 "Write it as text in the view, for example with to_json, base64 or CAST, or use another format.",
             )
-
-
-def _check_text(of: Properties, schema: StructType, key: tuple[str, ...]) -> None:
-    columns = [column for column in schema.fields if column.name not in key]
-    if len(columns) != 1 or not isinstance(columns[0].dataType, StringType | BinaryType):
-        raise of.error(
-            "format text is for one STRING or BINARY column, beside those of the key",
-            "Put the columns together in the view, for example with concat_ws or to_json(struct(...)).",
-        )

@@ -83,7 +83,7 @@ FORMATS = (
         "null-is-zero-in-protobuf",
         "A NULL is written to Protobuf as the zero of its type.",
         "the batch answer",
-        (Edit(PROTOBUF_WRITE, "_EMPTY, whole) if column.null_count else whole", "whole, whole)"),),
+        (Edit(PROTOBUF_WRITE, "EMPTY, whole) if column.null_count else whole", "whole, whole)"),),
         (f"{TEST_PROTOBUF}::test_null_is_told_from_zero_and_empty",),
     ),
     Breakage(
@@ -104,7 +104,7 @@ FORMATS = (
         "keys-with-the-lowest-byte-first",
         "A number in a key begins with its lowest byte, so no other producer's messages of that key are in its partition.",
         "the batch answer",
-        (Edit("io_kafka/formats/encode.py", 'own.dtype.newbyteorder(">")', 'own.dtype.newbyteorder("<")'),),
+        (Edit("io_kafka/formats/pieces.py", '_in_order(filled(column, 0), ">")', '_in_order(filled(column, 0), "<")'),),
         (f"{TEST_DELIMITED}::test_keys_are_read_back_by_a_source",),
     ),
     Breakage(

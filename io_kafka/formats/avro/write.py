@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from base.arrays import Int64s, as_lists, filled
 from base.text.columns import nulls_of
 from io_kafka.formats.encodings import AvroIds
-from io_kafka.formats.pieces import booleans, decimals, floats, lengths_of, varints
+from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, joined, lengths_of, varints
 
 _NULL, _VALUE = b"\x00", b"\x02"  # the branches of ["null", type]
 _OPS = {"c": b"\x02c", "u": b"\x02u", "d": b"\x02d"}
@@ -39,15 +39,14 @@ def change_messages(before: pa.Array, after: pa.Array, ops: list[str], ids: Avro
 
 def _whole(number: int, parts: list[pa.Array]) -> pa.Array:
     head = pa.scalar(b"\x00" + number.to_bytes(4, "big"), pa.binary())
-    return pc.binary_join_element_wise(head, *parts, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(head, *parts, EMPTY)
 
 
 def _optional(column: pa.Array) -> pa.Array:
     """The datum of ["null", type] in each row."""
-    empty = pa.scalar(b"", pa.binary())
     if not column.null_count:
-        return pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), _data(column), empty)
-    values = pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), filled(_data(column), b""), empty)
+        return pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), _data(column), EMPTY)
+    values = pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), filled(_data(column), b""), EMPTY)
     return pc.if_else(pa.array(nulls_of(column)), pa.scalar(_NULL, pa.binary()), values)
 
 
@@ -55,10 +54,7 @@ def _data(column: pa.Array) -> pa.Array:
     """The datum of each value. What stands for a null has no meaning."""
     kind = column.type
     if pa.types.is_struct(kind):
-        parts = [_optional(child) for child in column.flatten()]
-        if not parts:
-            return pa.array([b""] * len(column), pa.binary())
-        return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
+        return joined([_optional(child) for child in column.flatten()], len(column))
     if pa.types.is_map(kind):
         return _blocks(as_lists(column), _entries)
     if pa.types.is_list(kind):
@@ -85,19 +81,17 @@ def longs(numbers: Int64s) -> pa.Array:
 
 def _sized(values: pa.Array) -> pa.Array:
     values = filled(values, b"")
-    return pc.binary_join_element_wise(longs(lengths_of(values)), values, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(longs(lengths_of(values)), values, EMPTY)
 
 
 def _entries(entries: pa.Array) -> pa.Array:
     keys, values = entries.flatten()
-    return pc.binary_join_element_wise(_sized(keys.cast(pa.binary())), _optional(values), pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(_sized(keys.cast(pa.binary())), _optional(values), EMPTY)
 
 
 def _blocks(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
     lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    offsets = np.zeros(len(column) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    items = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), of_items(column.flatten())), b"")
+    items = by_row(column, of_items(column.flatten()))
     end = pa.scalar(b"\x00", pa.binary())
-    full = pc.binary_join_element_wise(longs(lengths), items, end, pa.scalar(b"", pa.binary()))
+    full = pc.binary_join_element_wise(longs(lengths), items, end, EMPTY)
     return pc.if_else(pa.array(lengths == 0), end, full)

@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 from base.arrays import Int64s, as_lists, filled
 from base.text.columns import nulls_of
 from io_kafka.formats.encodings import ProtobufIds
-from io_kafka.formats.pieces import booleans, decimals, floats, lengths_of, varints
+from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, joined, lengths_of, varints
 from io_kafka.formats.spec import Unwritable
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 _FIRST_MESSAGE = b"\x00"
-_EMPTY = pa.scalar(b"", pa.binary())
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Of the years 1 to 9999, which are those of google.protobuf.Timestamp and google.type.Date."""
 
@@ -46,7 +45,7 @@ def change_messages(before: pa.Array, after: pa.Array, ops: list[str], ids: Prot
 
 def _whole(number: int, parts: list[pa.Array]) -> pa.Array:
     head = pa.scalar(b"\x00" + number.to_bytes(4, "big") + _FIRST_MESSAGE, pa.binary())
-    return pc.binary_join_element_wise(head, *parts, _EMPTY)
+    return pc.binary_join_element_wise(head, *parts, EMPTY)
 
 
 def _fields(columns: list[pa.Array], names: list[str], place: str) -> list[pa.Array]:
@@ -63,8 +62,8 @@ def _field(number: int, column: pa.Array, place: str) -> pa.Array:
         return _repeated(number, as_lists(column), lambda entries: _entries(entries, place))
     if pa.types.is_list(kind):
         return _list(number, column, place)
-    whole = pc.binary_join_element_wise(_tag(number, _wire(kind)), filled(_data(column, place), b""), _EMPTY)
-    return pc.if_else(pa.array(nulls_of(column)), _EMPTY, whole) if column.null_count else whole
+    whole = pc.binary_join_element_wise(_tag(number, _wire(kind)), filled(_data(column, place), b""), EMPTY)
+    return pc.if_else(pa.array(nulls_of(column)), EMPTY, whole) if column.null_count else whole
 
 
 def _tag(number: int, wire: int) -> pa.Scalar:
@@ -85,7 +84,7 @@ def _data(column: pa.Array, place: str) -> pa.Array:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(child).name for child in range(kind.num_fields)]
-        return _sized(_joined(_fields(column.flatten(), names, f"{place}." if place else ""), len(column)))
+        return _sized(joined(_fields(column.flatten(), names, f"{place}." if place else ""), len(column)))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _sized(column.cast(pa.binary()))
     if pa.types.is_boolean(kind):
@@ -105,28 +104,22 @@ def _numbers(column: pa.Array) -> Int64s:
     return filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _joined(parts: list[pa.Array], count: int) -> pa.Array:
-    return pc.binary_join_element_wise(*parts, _EMPTY) if parts else pa.array([b""] * count, pa.binary())
-
-
 def _sized(values: pa.Array) -> pa.Array:
     values = filled(values, b"")
-    return pc.binary_join_element_wise(varints(lengths_of(values).view(np.uint64)), values, _EMPTY)
+    return pc.binary_join_element_wise(varints(lengths_of(values).view(np.uint64)), values, EMPTY)
 
 
 def _plain(number: int, values: Int64s) -> pa.Array:
     """A field without presence, which is left out if it is zero."""
-    whole = pc.binary_join_element_wise(_tag(number, VARINT), varints(values.view(np.uint64)), _EMPTY)
-    return pc.if_else(pa.array(values == 0), _EMPTY, whole)
+    whole = pc.binary_join_element_wise(_tag(number, VARINT), varints(values.view(np.uint64)), EMPTY)
+    return pc.if_else(pa.array(values == 0), EMPTY, whole)
 
 
 def _decimals(column: pa.Array) -> pa.Array:
     """confluent.type.Decimal: the unscaled number, the precision and the scale."""
     every = np.ones(len(column), np.int64)
-    number = pc.binary_join_element_wise(_tag(1, DELIMITED), _sized(decimals(column)), _EMPTY)
-    return _joined(
-        [number, _plain(2, every * column.type.precision), _plain(3, every * column.type.scale)], len(column)
-    )
+    number = pc.binary_join_element_wise(_tag(1, DELIMITED), _sized(decimals(column)), EMPTY)
+    return joined([number, _plain(2, every * column.type.precision), _plain(3, every * column.type.scale)], len(column))
 
 
 def _dates(column: pa.Array, place: str) -> pa.Array:
@@ -135,14 +128,14 @@ def _dates(column: pa.Array, place: str) -> pa.Array:
     _check_years(days * SECONDS_PER_DAY, column, place)
     inside = pa.array(days, pa.int32()).cast(pa.date32())
     parts = [getattr(pc, name)(inside).to_numpy(zero_copy_only=False) for name in ("year", "month", "day")]
-    return _joined([_plain(number, part.astype(np.int64)) for number, part in enumerate(parts, start=1)], len(column))
+    return joined([_plain(number, part.astype(np.int64)) for number, part in enumerate(parts, start=1)], len(column))
 
 
 def _moments(column: pa.Array, place: str) -> pa.Array:
     """google.protobuf.Timestamp: seconds, and nanoseconds that count forward."""
     seconds, rest = np.divmod(_numbers(column.cast(pa.timestamp("us"))), US_PER_SECOND)
     _check_years(seconds, column, place)
-    return _joined([_plain(1, seconds), _plain(2, rest * NANOS_PER_US)], len(column))
+    return joined([_plain(1, seconds), _plain(2, rest * NANOS_PER_US)], len(column))
 
 
 def _check_years(seconds: Int64s, column: pa.Array, place: str) -> None:
@@ -160,28 +153,21 @@ def _list(number: int, column: pa.Array, place: str) -> pa.Array:
     _check_no_null(items, f"column {place} has an array with a NULL in it")
     if _wire(column.type.value_type) == DELIMITED:
         return _repeated(number, column, lambda items: _data(items, f"{place}[]"))
-    packed = _by_row(column, _data(items, f"{place}[]"))
-    whole = pc.binary_join_element_wise(_tag(number, DELIMITED), _sized(packed), _EMPTY)
-    return pc.if_else(pa.array(lengths_of(packed) == 0), _EMPTY, whole)
+    packed = by_row(column, _data(items, f"{place}[]"))
+    whole = pc.binary_join_element_wise(_tag(number, DELIMITED), _sized(packed), EMPTY)
+    return pc.if_else(pa.array(lengths_of(packed) == 0), EMPTY, whole)
 
 
 def _repeated(number: int, column: pa.Array, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """A field for each item. `of_items` gives the items' bytes behind their lengths."""
     items = of_items(column.flatten())
-    return _by_row(column, pc.binary_join_element_wise(_tag(number, DELIMITED), items, _EMPTY))
-
-
-def _by_row(column: pa.Array, items: pa.Array) -> pa.Array:
-    """The bytes of the items of each row together; none for a NULL."""
-    offsets = np.zeros(len(column) + 1, np.int32)
-    np.cumsum(filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False), out=offsets[1:])
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), items), b"")
+    return by_row(column, pc.binary_join_element_wise(_tag(number, DELIMITED), items, EMPTY))
 
 
 def _entries(entries: pa.Array, place: str) -> pa.Array:
     keys, values = entries.flatten()
     _check_no_null(values, f"column {place} has a map with a NULL in it")
-    return _sized(_joined([_field(1, keys, place), _field(2, values, place)], len(entries)))
+    return _sized(joined([_field(1, keys, place), _field(2, values, place)], len(entries)))
 
 
 def _check_no_null(items: pa.Array, what: str) -> None:

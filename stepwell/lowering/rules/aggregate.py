@@ -210,9 +210,8 @@ def _results(
 
     def replace(tree: TreeNode) -> TreeNode | None:
         if tree.kind == "Literal" and tree["dataType"] in ("float", "double"):
-            return (
-                None  # Spark shows a constant key itself. The column has its normal form, in which a zero has no sign.
-            )
+            # Spark shows a constant key itself. The column has its normal form, in which a zero has no sign.
+            return None
         return known.get(canonical(tree))
 
     return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))
