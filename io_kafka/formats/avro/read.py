@@ -55,10 +55,19 @@ def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part =
 
 def parse_plain_avro(values: pa.Array, schema: pa.Schema, encoding: PlainAvro) -> Parsed:
     """The same for messages without a schema's id, which were all written with one schema."""
+    return read_alike(values, schema, lambda given: _read(given, plain_columns(encoding, schema), schema, skip=0))
+
+
+def read_alike(
+    values: pa.Array, schema: pa.Schema, read: Callable[[pa.Array], tuple[pa.RecordBatch, dict[int, str]]]
+) -> Parsed:
+    """Messages that are all read in one way. `read` gives the rows of those that are not null, which are malformed, and why others are."""
     null = nulls_of(values)
-    given = np.flatnonzero(~null)
-    rows, wrong = _read(values.take(pa.array(given)), plain_columns(encoding, schema), schema, skip=0)
     faults = {int(row): "empty" for row in np.flatnonzero(null)}
+    given = np.flatnonzero(~null)
+    if not len(given):
+        return in_order([], [], faults, schema)
+    rows, wrong = read(values.take(pa.array(given)))
     faults.update((int(given[row]), reason) for row, reason in wrong.items())
     good = np.setdiff1d(np.arange(len(given)), np.array(list(wrong), np.int64))
     return in_order([rows.take(pa.array(good)) if wrong else rows], [given[good]], faults, schema)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from base.text.columns import nulls_of
-from io_kafka.formats.avro.read import in_order
+from io_kafka.formats.avro.read import read_alike
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import DescribedProtobuf
@@ -34,17 +33,11 @@ SHOWN_MAX = 10
 
 def parse_described(values: pa.Array, schema: pa.Schema, encoding: DescribedProtobuf) -> Parsed:
     """`values`: binary. A message of no bytes is one in which every field is missing; a null is none."""
-    null = nulls_of(values)
-    faults = {int(row): "empty" for row in np.flatnonzero(null)}
-    given = np.flatnonzero(~null)
-    if not len(given):
-        return in_order([], [], faults, schema)
-    cursor = Cursor(values.take(pa.array(given)))
-    every = np.arange(len(given))
-    rows, wrong = read_messages(cursor, every, reader_of(encoding, schema), schema)
-    faults.update((int(given[row]), reason) for row, reason in wrong.items())
-    good = np.setdiff1d(every, np.array(list(wrong), np.int64))
-    return in_order([rows.take(pa.array(good)) if wrong else rows], [given[good]], faults, schema)
+    return read_alike(
+        values,
+        schema,
+        lambda given: read_messages(Cursor(given), np.arange(len(given)), reader_of(encoding, schema), schema),
+    )
 
 
 @lru_cache(maxsize=256)  # of a process: one for each table and each use of it
