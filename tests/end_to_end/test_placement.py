@@ -13,7 +13,8 @@ from tests.end_to_end import everything
 from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.threads import threads
 
-WORKERS = (1, 2, 3, 5)
+WORKERS = (1, 2, 5)
+"""Three workers are in test_layouts.py, over the same views."""
 
 
 def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers(play: Playground) -> None:

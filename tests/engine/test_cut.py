@@ -176,7 +176,7 @@ def expected_of(seed: int) -> list[dict[str, pa.Table]]:
     ]
 
 
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("twice", [pytest.param(False, marks=pytest.mark.soak), True])
 @pytest.mark.parametrize("seed", ONE_AND_MORE)
 def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: int, twice: bool) -> None:
     chance, moved = Random(seed), 0
@@ -186,7 +186,7 @@ def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: 
     assert moved > 20
 
 
-@pytest.mark.parametrize("part", [0.5, 1.0])
+@pytest.mark.parametrize("part", [0.5, pytest.param(1.0, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seed", ONE_AND_MORE)
 def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
     workers: Workers, seed: int, part: float

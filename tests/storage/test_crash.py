@@ -252,7 +252,9 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
 
 
 @pytest.mark.usefixtures("always_worth_while")
-@pytest.mark.parametrize("operation", ["freeze", "fold", "step", "open", "compact"])
+@pytest.mark.parametrize(
+    "operation", ["freeze", "fold", "step", "compact", pytest.param("open", marks=pytest.mark.soak)]
+)
 def test_a_zombie_of_an_older_epoch_changes_nothing(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
