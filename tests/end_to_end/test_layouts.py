@@ -86,7 +86,8 @@ WAYS: dict[str, ChangeRequest] = {
 
 
 IN_EACH_RUN = ("icadd", "hot")
-"""They come through most code of the others. What is theirs alone has tests below (test_cut.py), and the soak tries all."""
+"""The other tests here change the layout live, in batches and with copies, and cuts and copies have tests of their own in test_cut.py and
+test_moves.py. The soak tries all ways."""
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,12 @@ def test_a_suite_is_kept_up_to_date_through_kills(
     feed = feeds.make(tables, tmp_path / "states", LOADS, CHANGES)
     for table in tables:
         play.topic(table, PARTITIONS)
-    conf = {"stepwell.step.rows.max": 2500, "stepwell.workers": 2, "stepwell.checkpoint.interval": "1s"}
-    conf["stepwell.takeover.silence"] = "1s"  # the holder before a service is a run of this process, which lives on
+    conf = {
+        "stepwell.step.rows.max": 2500,
+        "stepwell.workers": 2,
+        "stepwell.checkpoint.interval": "1s",
+        "stepwell.takeover.silence": "1s",  # the holder before a service is a run of this process, which lives on
+    }
     resolved = play.resolve(_files(suite, chosen), conf)
     for number, change in enumerate(feed.changes):
         _send(play, change, tables)
