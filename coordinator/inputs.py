@@ -9,7 +9,7 @@ divided, and what this run has found out about the topics.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -18,11 +18,12 @@ from coordinator.positions import depends_on_the_start, starting_positions
 from coordinator.specification import PipelineSpec
 from coordinator.start import check_topics
 from coordinator.status import StatusBoard
+from coordinator.views_in_error import goes_on, is_release_due
 from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits, divide
-from io_kafka.step_log.records import DivisionRecord, TopicIdentity
+from io_kafka.step_log.records import DivisionRecord, NodeErrors, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("coordinator.inputs")
@@ -71,9 +72,9 @@ def ends_until(
     return {place: max(end, positions[place]) for place, end in until.items()}
 
 
-def first_division(positions: Mapping[TopicPartition, int]) -> Division:
-    """The division of step 0 with an empty range for each partition."""
-    return Division(0, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(positions.items())))
+def empty_division(step: int, positions: Mapping[TopicPartition, int]) -> Division:
+    """A division with an empty range for each partition."""
+    return Division(step, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(positions.items())))
 
 
 def outputs_without_input(spec: PipelineSpec) -> bool:
@@ -117,18 +118,21 @@ class Inputs:
         return self._divide(step, positions, self._ends_now(positions))
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
-        """As `choose`, but step 0 gets a division without input if the circuit has output before any input, or if the log has to remember where
-        the topics ended at this start."""
+        """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
+        the topics ended at this start, both in step 0; or the release of outputs that were withheld."""
         division = self.choose(log, step)
-        is_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
-        if division is None and step == 0 and is_due:
-            return first_division(positions_after(self._starts, log.positions))
+        is_first_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
+        if division is None and ((step == 0 and is_first_due) or is_release_due(log.counted, log.errors)):
+            return empty_division(step, positions_after(self._starts, log.positions))
         return division
 
-    def choose_ahead(self, log: StepLogState, step: int) -> list[Division]:
+    def choose_ahead(self, log: StepLogState, step: int, errors: Sequence[NodeErrors]) -> list[Division]:
         """The divisions that are recorded together with the output of `step`, which costs no transaction of their own: those of the next
         AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
-        so that it holds what arrives until then."""
+        so that it holds what arrives until then. `errors`: the error rows after `step`. If outputs are to be released, the next division is
+        chosen at a drained boundary."""
+        if is_release_due(log.counted, errors):
+            return []
         whole, undivided = self._spec.limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or log.divisions[log.division_next - 1].division.rows < whole:
             return []  # there was no backlog, so the next division reads the end offsets itself
@@ -164,12 +168,14 @@ class Inputs:
         known = {identity.topic: identity.partitions for identity in self._identities}
         return {name: known[name] for name in self._spec.input_topics}
 
-    def record(self, log: StepLogState, epoch: int, division: Division) -> DivisionRecord:
-        """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics."""
+    def record(self, log: StepLogState, epoch: int, division: Division, *, is_drained: bool) -> DivisionRecord:
+        """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics. `is_drained`: whether
+        all steps before it are written."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.grown_with(topics))
         policy = {"on_error": self._spec.on_error, "dead_letters": self._spec.dead_letter_topics}
-        return record.model_copy(update=policy)
+        counted, released = goes_on(self._spec.circuit, log, is_drained=is_drained)
+        return record.model_copy(update={**policy, "counted": counted, "released": released})
 
     def recorded(self) -> None:
         """To be called when the record of a division is in the log."""

@@ -47,7 +47,8 @@ from coordinator.start import (
     write_owner,
 )
 from coordinator.status import StatusBoard
-from coordinator.stepping import EndMoved, Stepping
+from coordinator.stepping import DividedAgain, Stepping
+from coordinator.views_in_error import check_answers, shown
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
@@ -130,6 +131,8 @@ class Pipeline:
                 spec, self._topics, self._board, identities, self._writer.state, available_now=available_now
             )
             self._recover_and_loop(setup, inputs, log_facts.topic_id)
+            if available_now:
+                check_answers(self._spec.circuit, self._writer.state)
         except StaleEpoch as fault:
             raise self._fenced() from fault
         except (NoDatabase, StateLost) as fault:
@@ -149,9 +152,9 @@ class Pipeline:
                     self._outside.settle_memory()
                     self._loop(core, crew, inputs)
                 return
-            except EndMoved as moved:
+            except DividedAgain as again:
                 self._checkpoints.give_up_fold()
-                _log.warning("a step gets more input; going back to the last checkpoint", reason=str(moved)[:500])
+                _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])
                 attempt += 1
             except RECOVERABLE as fault:
                 self._checkpoints.give_up_fold()
@@ -195,6 +198,7 @@ class Pipeline:
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
             checkpoint_step=version.step,
+            in_error=shown(self._spec.circuit, self._writer.state.errors),
         )
         core = Core(version, self._outside.new_id, Change(owned), inputs.ends_now, self._only_layout)
         self._changing.begin(core, found.bound.births, found.rules)

@@ -31,8 +31,9 @@ class Status:
     """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id, the
     folder of databases and the free bytes of its disk, of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped`
     counts malformed messages by source handle. `late` counts the rows that views have left out because they were behind their watermark, and
-    `watermarks` has these watermarks in seconds since 1970. `layout`: the owners of the slots, the change under way, the last one that was
-    settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin."""
+    `watermarks` has these watermarks in seconds since 1970. `in_error`: the views that have no answer, with the error of one row.
+    `layout`: the owners of the slots, the change under way, the last one that was settled, and by mode how fast the last one has moved and how
+    long no step could begin; `layout_fault`: why the last one could not begin."""
 
     pipeline: str
     epoch: int = 0
@@ -54,6 +55,7 @@ class Status:
     skipped: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, float] = field(default_factory=dict)
+    in_error: dict[str, str] = field(default_factory=dict)
     workers: list[dict[str, str | int]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
     layout_fault: str | None = None
@@ -97,6 +99,12 @@ class StatusBoard:
             for view, rows in late.items():
                 self._status.late[view] = self._status.late.get(view, 0) + rows
             self._status.watermarks.update({view: at / 1e6 for view, at in watermarks_us.items()})
+
+    def show_in_error(self, views: dict[str, str]) -> dict[str, str]:
+        """Sets `in_error`, and returns what it was."""
+        with self._lock:
+            before, self._status.in_error = self._status.in_error, views
+            return before
 
     def checkpointed(self, version: int, step: int, took_ms: float) -> None:
         with self._lock:

@@ -19,6 +19,7 @@ from engine.analysis.stages import Plan
 from engine.errors import TaskLost
 from engine.model.circuit import Output
 from engine.model.rows import Source
+from engine.operators.error_rows import EXAMPLE_CHARACTERS_MAX
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.received import table_of
@@ -31,13 +32,15 @@ CHECKSUM_MAX = (1 << 64) - 1
 @dataclass(frozen=True)
 class Expected:
     """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
-    dead-letter topics by source, and `ranges` the input, both as the step's division records them."""
+    dead-letter topics by source, `ranges` the input, and `counted` the nodes whose error rows are counted, all as the step's division records
+    them."""
 
     step: int
     plan: Plan
     partitions: Mapping[str, int]
     ranges: Sequence[OffsetRange]
     dead_letters: Mapping[str, str]
+    counted: frozenset[int]
 
 
 @dataclass
@@ -78,6 +81,9 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for node, number in (*done.late, *done.watermarks):
         if not 0 <= node < len(nodes) or number < 0:
             return f"it says {number} of the event time of node {node}"
+    for node, _, total, example in done.errors:
+        if node not in expected.counted or not 0 <= total <= CHECKSUM_MAX or len(example) > EXAMPLE_CHARACTERS_MAX:
+            return f"it has error rows of node {node}, which are not counted or of another form"
     if len(done.stages) != expected.plan.stages:
         return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
     for checksum in done.inputs:

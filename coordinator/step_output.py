@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from coordinator.specification import PipelineSpec
 from coordinator.step_answers import Expected, read_answers
+from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.run.region import name_of
@@ -25,14 +26,15 @@ from io_kafka.step_log.records import InputChecksum
 @dataclass
 class StepResult:
     """`outputs` has every output handle and every dead-letter topic, also those without messages. `late` counts late rows that were left out,
-    and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view the least. `rows` counts input messages.
-    Times are in milliseconds, and those of the slowest worker."""
+    and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view the least. `errors`: what the step changes
+    in the error rows of nodes, by node. `rows` counts input messages. Times are in milliseconds, and those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     watermarks_us: dict[str, int] = field(default_factory=dict)
+    errors: dict[int, ErrorRows] = field(default_factory=dict)
     rows: int = 0
     read_ms: float = 0.0
     compute_ms: float = 0.0
@@ -57,6 +59,8 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         for node, watermark in done.watermarks:
             view = name_of(plan, node)
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
+        for node, rows, total, example in done.errors:
+            result.errors[node] = result.errors.get(node, ErrorRows()).added(ErrorRows(rows, total, example))
         result.read_ms = max(result.read_ms, done.read_ms)
     result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):

@@ -2,8 +2,8 @@
 
     Divide     end offsets -> division -> log
     Give       recorded division -> workers
-    Collect    workers -> results; a step with too many bytes is divided again and given once more; a step over whose rows a view has an error
-               is divided again over more input, and all go back to the last checkpoint
+    Collect    workers -> results; a step with too many bytes is divided again and given once more; a step with rows that give an error is
+               divided again, so that it leaves them out or has more input, and all go back to the last checkpoint
     Settle     results -> transaction, which may also hold the next divisions; or, in a replay, a comparison
 
 Guarantee: a step is settled only after its output is committed or has been compared.
@@ -22,7 +22,9 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_answers import Expected
 from coordinator.step_output import StepResult, gather
+from coordinator.views_in_error import can_count, counting_all, of_division, shown, totals
 from engine.errors import DataError, EngineError
+from engine.model.circuit import Circuit
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.tasks import StepInput
 from faults.points import reached
@@ -39,8 +41,8 @@ IDLE_SECONDS = 0.005
 """The pause between two checks for input if there was none. A check costs 0.3 ms, and a new message should not wait noticeably."""
 
 
-class EndMoved(EngineError):
-    """A step was divided again, over more input, while workers had a part of it. The crew is replaced."""
+class DividedAgain(EngineError):
+    """A step was divided again while workers had a part of it. The crew is replaced."""
 
 
 @dataclass
@@ -75,7 +77,7 @@ class Stepping:
             if not self._inputs.ends_now:
                 self._requests.wait(IDLE_SECONDS)
             return
-        self._writer.append([self._inputs.record(self._writer.state, self._writer.epoch, division)])
+        self._writer.append([self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=True)])
         self._inputs.recorded()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
@@ -86,7 +88,7 @@ class Stepping:
             record = self._with_policy_in_force(record)
         reached("step.begun")
         self._run = _Run(record, self._monotonic(), None if action.replay else self._spec.limits.bytes_max)
-        crew.give(_step_input(record, self._run.bytes_max))
+        crew.give(_step_input(self._spec.circuit, record, self._run.bytes_max))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -96,6 +98,7 @@ class Stepping:
         try:
             outputs = self._outputs(run, crew)
         except DataError as fault:
+            self._count_error_rows(run.record, fault)
             self._move_the_end(run.record, fault)
             raise
         self._ran = (run, outputs, self._monotonic())
@@ -109,12 +112,16 @@ class Stepping:
         (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
         setup, record = crew.setup, run.record
-        expected = Expected(step, setup.plan, setup.partitions, record.division.ranges, record.dead_letters)
+        plan = setup.plan_with(of_division(self._spec.circuit, record))
+        expected = Expected(
+            step, plan, setup.partitions, record.division.ranges, record.dead_letters, frozenset(record.counted)
+        )
         result = gather(self._spec, expected, outputs)
+        errors = totals(log.errors, result.errors)
         reached("step.gathered")
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])
-        ahead = [] if action.replay else self._inputs.choose_ahead(log, step)
+        ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(
             step,
@@ -122,12 +129,14 @@ class Stepping:
             encoder=ENCODER_ID,
             inputs=result.inputs,
             skipped=result.skipped,
-            divisions=[self._inputs.record(log, self._writer.epoch, division) for division in ahead],
+            errors=errors,
+            divisions=[self._inputs.record(log, self._writer.epoch, division, is_drained=False) for division in ahead],
         )
         reached("replay.compared" if action.replay else "step.complete")
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
         self._board.stepped(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
         self._board.of_event_time(result.late, result.watermarks_us)
+        self._tell_views_in_error()
         if result.late:
             _log.info("late rows were left out", step=step, rows=result.late)
         core.settled(step, self._writer.state)
@@ -142,9 +151,27 @@ class Stepping:
         except StepTooLarge:
             return self._run_again(run, crew)
 
+    def _count_error_rows(self, record: DivisionRecord, fault: DataError) -> None:
+        """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises DividedAgain then, and
+        returns if the error is not one of rows."""
+        circuit = self._spec.circuit
+        if not can_count(circuit, self._writer.state, record, fault):
+            return
+        self._writer.append([counting_all(circuit, self._writer.epoch, record)])
+        raise DividedAgain(f"step {record.step} leaves out rows that give an error: {fault}") from fault
+
+    def _tell_views_in_error(self) -> None:
+        """Shows the views that have no answer, and logs those that are new or have an answer again."""
+        now = shown(self._spec.circuit, self._writer.state.errors)
+        before = self._board.show_in_error(now)
+        for view in sorted(now.keys() - before.keys()):
+            _log.warning("a view has no answer, so its output is withheld", view=view, error=now[view])
+        for view in sorted(before.keys() - now.keys()):
+            _log.info("a view has an answer again", view=view)
+
     def _move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over more input, if a view has an error over the rows up to its end: Spark has no answer there either, and
-        where a step ends is our choice alone. Raises EndMoved then, and returns if there is no more input. A malformed message, which has a
+        where a step ends is our choice alone. Raises DividedAgain then, and returns if there is no more input. A malformed message, which has a
         place in the input, stays malformed whatever follows it."""
         log = self._writer.state
         if fault.place is not None or record.step < log.steps:
@@ -154,7 +181,7 @@ class Stepping:
             return
         wider = record.with_ends(self._writer.epoch, ends)
         self._writer.append([wider])
-        raise EndMoved(
+        raise DividedAgain(
             f"step {record.step} ends after {wider.division.rows} rows instead of {record.division.rows}: {fault}"
         ) from fault
 
@@ -172,7 +199,7 @@ class Stepping:
         finally:
             reader.close()
         run.record = record
-        crew.give(_step_input(record, None))
+        crew.give(_step_input(self._spec.circuit, record, None))
         return crew.collect(record.step)
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
@@ -185,8 +212,9 @@ class Stepping:
         return again
 
 
-def _step_input(record: DivisionRecord, bytes_max: int | None) -> StepInput:
-    return StepInput(record.step, record.division.ranges, dict(record.on_error), frozenset(record.grown), bytes_max)
+def _step_input(circuit: Circuit, record: DivisionRecord, bytes_max: int | None) -> StepInput:
+    grown, withholding = frozenset(record.grown), of_division(circuit, record)
+    return StepInput(record.step, record.division.ranges, dict(record.on_error), grown, bytes_max, withholding)
 
 
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:

@@ -6,7 +6,7 @@ they are known already is decided by the fields and never by the text, which may
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from base.fault import ExitCode, Fault
 
@@ -15,7 +15,7 @@ class EngineError(Fault):
     """Something in the data or the state that stops a step.
 
     `owner`: what it belongs to, for example "view totals". `place`: where in the input it is, for example "topic t, partition 0, offset 4".
-    `step`: the number of the step. Each is None until it is known."""
+    `step`: the number of the step. `node`: that of the circuit's node which raised it. Each is None until it is known."""
 
     exit_code = ExitCode.DATA
 
@@ -24,12 +24,14 @@ class EngineError(Fault):
         self.owner: str | None = None
         self.place: str | None = None
         self.step: int | None = None
+        self.node: int | None = None
 
-    def located(self, *, owner: str, step: int, place: str | None = None) -> Self:
+    def located(self, *, owner: str, step: int, place: str | None = None, node: int | None = None) -> Self:
         """The same error with these fields. Fields that are known already stay."""
         self.owner = owner if self.owner is None else self.owner
         self.place = place if self.place is None else self.place
         self.step = step if self.step is None else self.step
+        self.node = node if self.node is None else self.node
         return self
 
     def __str__(self) -> str:
@@ -40,7 +42,11 @@ class EngineError(Fault):
 
 
 class DataError(EngineError):
-    """The step cannot be computed from this input and the views' definitions. Running it again would stop at the same place."""
+    """The step cannot be computed from this input and the views' definitions. Running it again would stop at the same place.
+
+    `is_of_rows`: whether it is the error of single rows, which a step may leave out and count (operators/error_rows.py)."""
+
+    is_of_rows: ClassVar[bool] = False
 
 
 class StaleTask(EngineError):

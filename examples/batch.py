@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, YearMonthIntervalType
@@ -63,8 +64,13 @@ class Comparison:
         return not self.duplicates and not self.lost
 
 
-def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicMessage]]) -> dict[str, DataFrame]:
-    """The content of every view, by name. `inputs`: all messages of every topic that a source reads."""
+def batch_answer(
+    resolved: ResolvedProject,
+    inputs: Mapping[str, Sequence[TopicMessage]],
+    errors: dict[str, Exception] | None = None,
+) -> dict[str, DataFrame]:
+    """The content of every view, by name. `inputs`: all messages of every topic that a source reads. If Spark raises for a view, that ends the
+    evaluation; with `errors` the view and all views over it are left out, and what was raised is put there."""
     with quiet_spark(), kafka_reads(lambda read: _records(read, inputs)):
         definitions = load_definitions(resolved.project, resolved.spark)
         spark = definitions.spark
@@ -76,10 +82,15 @@ def batch_answer(resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicM
                 table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
                 # Many views read it, so it is computed once.
                 table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
-            return _views(spark, resolved, definitions)
+            return _views(spark, resolved, definitions, errors)
 
 
-def _views(spark: SparkSession, resolved: ResolvedProject, definitions: Definitions) -> dict[str, DataFrame]:
+def _views(
+    spark: SparkSession,
+    resolved: ResolvedProject,
+    definitions: Definitions,
+    errors: dict[str, Exception] | None,
+) -> dict[str, DataFrame]:
     answers: dict[str, DataFrame] = {}
     waiting = [output.name for output in definitions.outputs if output.kind == "temporary_view"]
     for view in resolved.views:
@@ -90,10 +101,22 @@ def _views(spark: SparkSession, resolved: ResolvedProject, definitions: Definiti
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.unionAll(part)
-        answers[view.name] = whole.localCheckpoint(eager=True)
+        try:
+            content = answers[view.name] = whole.localCheckpoint(eager=True)
+        except (PySparkException, Py4JJavaError) as error:
+            if errors is None:
+                raise
+            errors[view.name] = error
+            content = _without_answer(spark, view)
         if view.kind != "sink":
-            answers[view.name].createOrReplaceTempView(view.name)
+            content.createOrReplaceTempView(view.name)
     return answers
+
+
+def _without_answer(spark: SparkSession, view: ResolvedView) -> DataFrame:
+    """A frame like the view, which raises whatever is read of it."""
+    row = spark.range(1).where(F.raise_error(F.lit(f"{view.name} has no answer")).isNull())
+    return row.select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in view.schema.fields))
 
 
 def _as_stored(frame: DataFrame, schema: StructType) -> DataFrame:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.model.circuit import Circuit
+from engine.model.circuit import Circuit, Output
 from engine.operators.arrangement import Everyone, Exchange, Key
+from engine.operators.output import arrange_withheld
 from engine.operators.table import operator_of
 
 
@@ -75,13 +76,18 @@ class Plan:
                     assert self.stage[producer] < self.stage[index] <= self.last_read[channel]
 
 
-def plan(circuit: Circuit) -> Plan:
-    """The stages of a circuit. They are a function of the circuit alone."""
+def plan(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Plan:
+    """The stages of a circuit, in a step that holds or releases the outputs `withheld`. They are a function of the circuit and these handles
+    alone. Only the outputs are in other stages than without them."""
     placements: list[Key | None] = []
     stage: list[int] = []
     arrivals: list[tuple[Channel | None, ...]] = []
     for node in circuit.nodes:
-        arrangement = operator_of(node).arrange(node, [placements[i] for i in node.inputs])
+        if isinstance(node, Output) and node.handle in withheld:
+            (producer,) = node.inputs
+            arrangement = arrange_withheld(node, placements[producer], has_state=stage[producer] > 0)
+        else:
+            arrangement = operator_of(node).arrange(node, [placements[i] for i in node.inputs])
         keys = arrangement.exchanges
         at = max((stage[i] + (key is not None) for i, key in zip(node.inputs, keys, strict=True)), default=0)
         placements.append(arrangement.placement)
@@ -107,3 +113,9 @@ def plan(circuit: Circuit) -> Plan:
     result = Plan(circuit, tuple(stage), tuple(arrivals), last_read, tuple(placements), input_places)
     result.check()
     return result
+
+
+def channels_of(circuit: Circuit) -> tuple[Channel, ...]:
+    """All channels that a step may have, whatever it withholds, in an order that is the same in all workers."""
+    every = frozenset(node.handle for node in circuit.nodes if isinstance(node, Output))
+    return tuple(dict.fromkeys([*plan(circuit).last_read, *plan(circuit, every).last_read]))

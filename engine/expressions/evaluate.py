@@ -17,7 +17,7 @@ import re
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -35,6 +35,8 @@ WEIGHT = "weight"
 class ExpressionError(DataError):
     """An expression raised on a row for which Spark raises too. The caller adds the view and the step."""
 
+    is_of_rows = True
+
     def __init__(self, error_class: str, text: str) -> None:
         super().__init__(f"[{error_class}] {text}", "Correct the row, or guard against it in the view (CASE, nullif).")
         self.error_class = error_class
@@ -48,20 +50,51 @@ def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], 
     `ExpressionError`, which names the expression and the values of the first row on which it fails. SQL that fails without any row is a defect
     of Stepwell and raises an AssertionError.
     """
+    result = _evaluated(predicate, projections, table, _query)
+    assert result is not None
+    return result
+
+
+def try_evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table | None:
+    """As `evaluate`; None if an expression fails on one of the rows. It does not look for the row, which costs two more evaluations."""
+    return _evaluated(predicate, projections, table, _attempted)
+
+
+_Columns = list[pa.ChunkedArray]
+
+
+def _evaluated(
+    predicate: Expression | None,
+    projections: tuple[Expression, ...],
+    table: pa.Table,
+    query: Callable[[Expression | None, Sequence[Expression], pa.Table], _Columns | None],
+) -> pa.Table | None:
     outputs = [*projections]
     names = [f"c{index}" for index in range(len(projections))]
     if table.num_columns and table.column_names[-1] == WEIGHT:
         width = table.num_columns - 1
         outputs.append(Expression(WEIGHT, table.schema.field(width).type, width))
         names.append(WEIGHT)
-    if predicate is not None:
-        columns = _query(predicate, outputs, table)
-    else:
-        computed = [output for output in outputs if output.column is None]
-        values = iter(_query(None, computed, table)) if computed else iter(())
-        columns = [next(values) if output.column is None else table.column(output.column) for output in outputs]
+    asked = outputs if predicate is not None else [output for output in outputs if output.column is None]
+    found = query(predicate, asked, table) if asked else []
+    if found is None:
+        return None
+    if predicate is None:
+        values = iter(found)
+        found = [next(values) if output.column is None else table.column(output.column) for output in outputs]
     fields = [pa.field(name, output.type, nullable=name != WEIGHT) for name, output in zip(names, outputs, strict=True)]
-    return pa.table(columns, schema=pa.schema(fields))
+    return pa.table(found, schema=pa.schema(fields))
+
+
+def _attempted(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns | None:
+    try:
+        return _run(predicate, outputs, table)
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(f"an expression over {table.num_rows} rows: {error}") from error
+    except MemoryError:
+        raise
+    except Exception:
+        return None
 
 
 def _query(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:

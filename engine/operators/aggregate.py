@@ -49,6 +49,7 @@ from engine.operators.aggregate_values import encode
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Operator
+from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import PlacedKey, distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
@@ -99,7 +100,9 @@ def advance(
         read_ordered(plan, keys, batch.net, context, old, new)
     existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
     exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
-    return _difference(plan, types, keys, (existed, results_of(plan, old)), (exists, results_of(plan, new)))
+    before = _fitting(plan, keys, existed, results_of(plan, old), context.errors, sign=-1)
+    after = _fitting(plan, keys, exists, results_of(plan, new), context.errors, sign=1)
+    return _difference(plan, types, keys, before, after)
 
 
 def keys_of(columns: Sequence[pa.Array], length: int, key: PlacedKey) -> tuple[Keys, Int64s]:
@@ -211,6 +214,23 @@ def check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
         raise negative_count(keys, int(np.flatnonzero(wrong)[0]))
 
 
+def _fitting(
+    plan: Plan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, sign: int
+) -> tuple[Bools, list[Result]]:
+    """(whether the group has a row, the results). A group of which a result does not fit its type is an error row: it has none, and is counted
+    with `sign` (see ErrorRows.add). If nothing is counted, ResultOverflow is raised."""
+    for call, result in zip(plan.calls, results, strict=True):
+        wrong = np.flatnonzero(exists & ~result.fits)
+        if not len(wrong):
+            continue
+        error = overflow(call, keys, int(wrong[0]))
+        if errors is None:
+            raise error
+        errors.add(zset.build(keys.arrays(wrong), np.ones(len(wrong), np.int64)), error, sign)
+        exists = exists & result.fits
+    return exists, results
+
+
 def _difference(
     plan: Plan,
     types: Sequence[pa.DataType],
@@ -220,9 +240,6 @@ def _difference(
 ) -> pa.Table:
     """The old rows with weight -1 and the new rows with weight +1. Groups whose row stays the same are left out."""
     (existed, before), (exists, after) = old, new
-    for call, result in zip(plan.calls, after, strict=True):
-        if (exists & ~result.fits).any():
-            raise overflow(call, keys, int(np.flatnonzero(exists & ~result.fits)[0]))
     old_columns, new_columns = [r.column for r in before], [r.column for r in after]
     same = zset.equal_rows(identity_columns(old_columns), identity_columns(new_columns), keys.count)
     gone = np.flatnonzero(existed & ~(exists & same))

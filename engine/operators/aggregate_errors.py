@@ -18,6 +18,8 @@ USE_A_WIDER_TYPE = (
 class ResultOverflow(DataError):
     """A sum or an average does not fit the type that Spark gives it. In ANSI mode Spark fails too."""
 
+    is_of_rows = True
+
     @classmethod
     def of_sum(cls) -> ResultOverflow:
         return cls("A sum in an aggregate exceeds its accumulator.", USE_A_WIDER_TYPE)

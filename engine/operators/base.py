@@ -12,8 +12,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from engine.model.node import NodeBase
+from engine.errors import DataError
+from engine.expressions.evaluate import evaluate, try_evaluate
+from engine.model.node import Expression, NodeBase
+from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.arrangement import Key
+from engine.operators.error_rows import ErrorRows, left_out
 from engine.operators.keys import PlacedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
@@ -59,6 +63,24 @@ class StepContext:
     """The ids of the schemas of the outputs that are written as Avro or Protobuf, by handle."""
     first_slot: int = 0
     """The number of the node's traces before those of this operator, which is one within a Recursion."""
+    withholding: Withholding = NOTHING_WITHHELD
+    errors: ErrorRows | None = None
+    """Where the step counts the node's error rows. None: an error ends the step."""
+
+    def evaluate(
+        self, predicate: Expression | None, projections: tuple[Expression, ...], rows: pa.Table, sign: int = 1
+    ) -> pa.Table:
+        """As `evaluate` of the expressions, without the error rows if the step counts them. `sign`: see ErrorRows.add."""
+        if self.errors is None:
+            return evaluate(predicate, projections, rows)
+        return left_out(
+            self.errors,
+            lambda part: try_evaluate(predicate, projections, part),
+            lambda row: _raised(lambda: evaluate(predicate, projections, row)),
+            rows,
+            sign,
+            [projection.type for projection in projections],
+        )
 
     def trace(
         self,
@@ -92,6 +114,15 @@ class StepContext:
             f"node {self.node}: its inputs lie by different columns of the key"
         )
         return keys
+
+
+def _raised(fails: Callable[[], object]) -> DataError:
+    """The error that the call raises."""
+    try:
+        fails()
+    except DataError as error:
+        return error
+    raise AssertionError("a row fails among others and not alone")
 
 
 StepFunction = Callable[[N, Sequence[pa.Table], StepContext], pa.Table]

@@ -43,8 +43,19 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     left_trace.append(as_rows(left), left_hashes)
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
     if node.residual is not None:
-        joined = keep(joined, node.residual, node.types)
+        joined = _matching(joined, node.residual, node.types, context)
     return zset.consolidate(joined)
+
+
+def _matching(pairs: pa.Table, condition: Expression, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+    """The pairs for which the condition is true. Those for which it fails are counted if the step counts error rows."""
+    if context.errors is None or not pairs.num_rows:
+        return keep(pairs, condition, types)
+    return context.evaluate(condition, _every(types), zset.consolidate(pairs))
+
+
+def _every(types: Sequence[pa.DataType]) -> tuple[Expression, ...]:
+    return tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
 
 
 def pairs_of(delta: pa.Table, key: Sequence[int], hashes: Hashes, trace: Trace, *, delta_is_left: bool) -> pa.Table:
@@ -63,11 +74,10 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
     in two runs of a trace. They are left out then, which costs a consolidation of all rows."""
     if rows.num_rows == 0:
         return rows
-    every = tuple(Expression(f"c{i}", kind, i) for i, kind in enumerate(types))
     try:
-        return evaluate(condition, every, rows)
+        return evaluate(condition, _every(types), rows)
     except ExpressionError:
-        return evaluate(condition, every, zset.consolidate(rows))
+        return evaluate(condition, _every(types), zset.consolidate(rows))
 
 
 JOIN = Operator(

@@ -21,7 +21,7 @@ def step_map(node: Map, inputs: Sequence[pa.Table], context: StepContext) -> pa.
     """Filters and projects row by row. The weights stay as they are."""
     if inputs[0].num_rows == 0:
         return zset.empty(node.types)
-    return evaluate(node.predicate, node.projections, inputs[0])
+    return context.evaluate(node.predicate, node.projections, inputs[0])
 
 
 def step_replicate(node: Replicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

@@ -9,6 +9,9 @@ puts the messages of a partition into canonical order.
 
 A row that is retracted and inserted in one step gives no message, so its two changes have to meet on one worker. The same holds for the
 changes of one message key. Otherwise the messages would depend on the number of workers.
+
+While a view is in error (error_rows.py), the division of a step withholds its output. The changes are kept in a trace, as one Z-set, and the
+step that releases the output writes them as its own change. A withheld output has state, so its rows are exchanged if they lie anywhere.
 """
 
 from __future__ import annotations
@@ -28,17 +31,21 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import net_rows_by_key
 from engine.rows import zset
+from engine.state.trace import as_rows, as_zset
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
 from io_kafka.formats.encodings import Csv, OutputEncoding, Text
 from io_kafka.formats.spec import Unwritable
 
+WITHHELD = 0
+"""The slot of the trace of the changes that are kept while the output is held."""
+
 OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
 
 def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    delta = inputs[0]
-    types = [field.type for field in delta.schema][:-1]
+    types = [field.type for field in inputs[0].schema][:-1]
+    delta = _due(node, inputs[0], types, context)
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[c] for c in node.key)
     form = OutputFormat(node.handle, schema, node.mode, key, _encoding(node, context), node.key_format)
@@ -52,6 +59,22 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
     partitions = partitions_of(key, value, context.partitions[node.handle])
     return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
+
+
+def _due(node: Output, delta: pa.Table, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+    """The change to write: nothing while the output is held, and all that was kept when it is released."""
+    if node.handle not in context.withholding.outputs:
+        return delta
+    everything = range(len(types))
+    trace, key = context.trace(WITHHELD, types, everything), context.key(0, everything)
+    if node.handle in context.withholding.held:
+        change = zset.consolidate(delta)
+        trace.append(as_rows(change), key.hashes(change))
+        return zset.empty(types)
+    kept = zset.consolidate(as_zset(trace.scan()))
+    taken = zset.negate(kept)
+    trace.append(as_rows(taken), key.hashes(taken))
+    return zset.add([kept, delta])
 
 
 def _encoding(node: Output, context: StepContext) -> OutputEncoding:
@@ -130,10 +153,24 @@ def _arrange(node: Output, inputs: Sequence[Key | None]) -> Arrangement:
     """Exchanges by the message key, or by the whole row without one, unless the placement keeps equal ones together already. The input of an
     append topic only inserts, so nothing has to meet there."""
     (placement,) = inputs
-    together = node.key or tuple(range(len(node.names)))
+    together = _together(node)
     if node.mode == "append" or (placement is not None and set(placement) <= set(together)):
         return Arrangement((None,), placement)
     return Arrangement((together,), together)
+
+
+def arrange_withheld(node: Output, placement: Key | None, *, has_state: bool) -> Arrangement:
+    """The arrangement of an output that is held or released. `placement`: of its input. `has_state`: whether the input is made in a stage with
+    state. Equal rows must meet, also of an append topic, because what is kept is one Z-set wherever it is kept."""
+    together = _together(node)
+    if has_state and placement is not None and set(placement) <= set(together):
+        return Arrangement((None,), placement)
+    return Arrangement((together,), together)
+
+
+def _together(node: Output) -> Key:
+    """The columns whose equal values have to be on one worker."""
+    return node.key or tuple(range(len(node.names)))
 
 
 OUTPUT = Operator(

@@ -12,19 +12,49 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.python.calls import results
+from engine.operators.error_rows import left_out
+from engine.python.calls import results, try_results
+from engine.python.errors import FunctionError
 from engine.rows import zset
 
 
 def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    return _mapped(node, inputs[0])
+    (rows,) = inputs
+    if rows.num_rows == 0:
+        return zset.empty(node.types)
+    if context.errors is None:
+        return _mapped(node, rows)
+    return left_out(
+        context.errors, lambda part: _attempted(node, part), lambda row: _error(node, row), rows, 1, node.types
+    )
 
 
 def _mapped(node: PythonMap, rows: pa.Table) -> pa.Table:
-    if rows.num_rows == 0:
-        return zset.empty(node.types)
-    made = [results(call, rows) for call in node.calls]
+    return _with(rows, [results(call, rows) for call in node.calls])
+
+
+def _with(rows: pa.Table, made: Sequence[pa.ChunkedArray]) -> pa.Table:
     return zset.build([*zset.rows_of(rows), *made], zset.weights_of(rows))
+
+
+def _attempted(node: PythonMap, rows: pa.Table) -> pa.Table | None:
+    """None if a function fails on one of the rows."""
+    made: list[pa.ChunkedArray] = []
+    for call in node.calls:
+        result = try_results(call, rows)
+        if result is None:
+            return None
+        made.append(result)
+    return _with(rows, made)
+
+
+def _error(node: PythonMap, row: pa.Table) -> FunctionError:
+    """The error of a row on which a function fails."""
+    try:
+        _mapped(node, row)
+    except FunctionError as error:
+        return error
+    raise AssertionError("a row fails among others and not alone")
 
 
 def _arrange(node: PythonMap, inputs: Sequence[Key | None]) -> Arrangement:

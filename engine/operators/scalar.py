@@ -24,18 +24,20 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import DataError
-from engine.expressions.evaluate import evaluate
 from engine.model.rows import ScalarMap, ScalarValue
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import ErrorRows
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
 
 
 class TooManyRows(DataError):
     """A subquery that stands for a value has more than one row at the end of a step. Spark fails too."""
+
+    is_of_rows = True
 
     @classmethod
     def of(cls, rows: str) -> TooManyRows:
@@ -55,23 +57,28 @@ def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: St
     trace = context.trace(0, types, ())
     old = as_zset(trace.scan())
     if not delta.num_rows:
-        return _told(_one_row(old), is_after=True)
+        return _told(_one_row(old, None if context.errors is None else ErrorRows()), is_after=True)
     trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
-    before, after = _one_row(old), _one_row(zset.consolidate(zset.add([old, delta])))
+    before = _one_row(old, context.errors, sign=-1)
+    after = _one_row(zset.consolidate(zset.add([old, delta])), context.errors)
     told = [_told(after, is_after=True)]
     if zset.consolidate(zset.add([after, zset.negate(before)])).num_rows:
         told.append(_told(before, is_after=False))
     return zset.add(told)
 
 
-def _one_row(content: pa.Table) -> pa.Table:
-    """The only row, or a row of nulls if there is none."""
+def _one_row(content: pa.Table, errors: ErrorRows | None, sign: int = 1) -> pa.Table:
+    """The only row, or a row of nulls if there is none. If there are several, the value itself is the error row: it is counted, and the value is
+    nulls, or TooManyRows is raised if nothing is counted."""
     rows = int(zset.weights_of(content).sum())
+    nulls = zset.build([pa.nulls(1, column.type) for column in zset.rows_of(content)], np.ones(1, np.int64))
     if rows > 1:
-        raise TooManyRows.of(f"{rows} rows")
-    if content.num_rows:
-        return content
-    return zset.build([pa.nulls(1, column.type) for column in zset.rows_of(content)], np.ones(1, np.int64))
+        error = TooManyRows.of(f"{rows} rows")
+        if errors is None:
+            raise error
+        errors.add(nulls, error, sign)
+        return nulls
+    return content if content.num_rows else nulls
 
 
 def _told(row: pa.Table, *, is_after: bool) -> pa.Table:
@@ -99,9 +106,9 @@ def step_scalar_map(node: ScalarMap, inputs: Sequence[pa.Table], context: StepCo
     types = [field.type for field in rows.schema][:-1]
     everything = range(len(types))
     trace = context.trace(0, types, everything)
-    out = [_evaluated(node, delta, values.after)]
+    out = [_evaluated(node, delta, values.after, context)]
     if values.changed:
-        out += [_recomputed(node, as_zset(part), values) for part in trace.parts()]
+        out += [_recomputed(node, as_zset(part), values, context) for part in trace.parts()]
     trace.append(as_rows(delta), context.key(0, everything).hashes(delta))
     return zset.consolidate(zset.add(out))
 
@@ -119,19 +126,22 @@ def _values(told: Sequence[pa.Table]) -> _Values:
     return _Values(before, after, any(table.num_rows > 1 for table in told))
 
 
-def _recomputed(node: ScalarMap, stored: pa.Table, values: _Values) -> pa.Table:
+def _recomputed(node: ScalarMap, stored: pa.Table, values: _Values, context: StepContext) -> pa.Table:
     """What the new values change in the output of these stored rows."""
-    after, before = _evaluated(node, stored, values.after), _evaluated(node, stored, values.before)
+    after = _evaluated(node, stored, values.after, context)
+    before = _evaluated(node, stored, values.before, context, sign=-1)
     return zset.consolidate(zset.add([after, zset.negate(before)]))
 
 
-def _evaluated(node: ScalarMap, rows: pa.Table, values: Sequence[pa.Array]) -> pa.Table:
-    """The rows that are selected and computed with these values."""
+def _evaluated(
+    node: ScalarMap, rows: pa.Table, values: Sequence[pa.Array], context: StepContext, sign: int = 1
+) -> pa.Table:
+    """The rows that are selected and computed with these values. `sign`: see ErrorRows.add."""
     if not rows.num_rows:
         return zset.empty(node.types)
     every = pa.array(np.zeros(rows.num_rows, np.int64))
     columns = [*zset.rows_of(rows), *(value.take(every) for value in values)]
-    return evaluate(node.predicate, node.projections, zset.build(columns, zset.weights_of(rows)))
+    return context.evaluate(node.predicate, node.projections, zset.build(columns, zset.weights_of(rows)), sign)
 
 
 def _arrange_map(node: ScalarMap, inputs: Sequence[Key | None]) -> Arrangement:

@@ -49,6 +49,17 @@ def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
     return made
 
 
+def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
+    """As `results`; None if the function fails on one of the rows."""
+    try:
+        made = _evaluated(call, _arguments(call, table))
+    except MemoryError:
+        raise
+    except (Exception, SystemExit):
+        return None
+    return made if len(made) == table.num_rows else None
+
+
 def _arguments(call: PythonCall, table: pa.Table) -> pa.Table:
     """The columns of the arguments. Without arguments a column stands for the number of rows."""
     columns = [table.column(column) for column in call.arguments] or [

@@ -8,6 +8,8 @@ from engine.errors import DataError
 class FunctionError(DataError):
     """A function raised, or gave what is not of its type. `function`: its name. `raised`: the class of the exception."""
 
+    is_of_rows = True
+
     def __init__(self, message: str, what_to_do: str, *, function: str, raised: str) -> None:
         super().__init__(f"[PYTHON_FUNCTION] {message}", what_to_do)
         self.function = function

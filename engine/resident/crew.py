@@ -324,6 +324,8 @@ class Crew:
                 on_error=dict(given.on_error),
                 grown=given.grown,
                 bytes_max=given.bytes_max,
+                counted=tuple(sorted(given.withholding.nodes)),
+                released=tuple(sorted(given.withholding.released)),
             )
         )
 

@@ -120,7 +120,8 @@ class Hurry(_Message):
 
 class RunStep(_Message):
     """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
-    is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has."""
+    is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has. `counted`: the nodes whose
+    error rows are counted, and `released` the outputs that were held until the step before."""
 
     kind: Literal["run_step"] = "run_step"
     serial: int
@@ -130,6 +131,8 @@ class RunStep(_Message):
     on_error: dict[str, OnError]
     grown: frozenset[str]
     bytes_max: int | None
+    counted: tuple[int, ...]
+    released: tuple[str, ...]
 
 
 class Freeze(_Message):
@@ -294,7 +297,8 @@ class Joined(_Message):
 
 class StepDone(_Message):
     """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
-    each stage in order. `late`: the late rows that each node has left out. `watermarks`: those after the step in microseconds, by node."""
+    each stage in order. `late`: the late rows that each node has left out. `watermarks`: those after the step in microseconds, by node.
+    `errors`: (node, rows, checksum, example), what changed in the error rows of nodes (see ErrorRows)."""
 
     kind: Literal["step_done"] = "step_done"
     step: int
@@ -306,6 +310,7 @@ class StepDone(_Message):
     stages: tuple[StageTimes, ...]
     late: tuple[tuple[int, int], ...] = ()
     watermarks: tuple[tuple[int, int], ...] = ()
+    errors: tuple[tuple[int, int, int, str], ...] = ()
 
 
 class StepAbandoned(_Message):

@@ -25,6 +25,7 @@ from base.fault import Fault
 from base.slots import NO_SLOTS
 from base.term import Term
 from base.version import VersionId
+from engine.analysis.withholding import withholding_of
 from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.resident import faults
@@ -155,7 +156,8 @@ class Worker:
         self._placement: Placement | None = None
         self._events, self._control, self._outside = events, control, setup.kafka.outside
         now = self._outside.monotonic
-        self._mesh = Mesh(transport, events, term, token, setup.plan, self._take, now, self._take_copies)
+        circuit = setup.plan.circuit
+        self._mesh = Mesh(transport, events, term, token, circuit, self._take, now, self._take_copies)
         self._reader = make_reader()
         self._copier = SlotCopier(
             self._mesh, identity.worker, self._outside, self._answer, self._answer_now, self._wire_fault
@@ -338,7 +340,8 @@ class Worker:
                 f"worker {self._number} has placement {placement and placement.number}, and step {order.step} has {order.placement}; "
                 "nothing was changed."
             )
-        given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max)
+        withholding = withholding_of(self._setup.plan.circuit, order.counted, order.released)
+        given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max, withholding)
         task = StepTask(self._setup, placement, given, self._number, _Watched(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0
         try:
@@ -452,5 +455,6 @@ def _done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, ...]
         stages=tuple(outcome.stages),
         late=tuple(outcome.times.late.items()),
         watermarks=tuple(outcome.times.watermarks.items()),
+        errors=tuple((node, e.rows, e.checksum, e.example) for node, e in sorted(outcome.errors.items())),
     )
     return message, tuple(buffers)

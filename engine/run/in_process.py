@@ -16,10 +16,12 @@ from engine.model.circuit import Circuit, Output
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
+from engine.model.withholding import NOTHING_WITHHELD, Withholding
+from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import StageResult, StageTask, run_stage
+from engine.run.region import StageTask, run_stage
 from engine.state.store import DictStore
 
 
@@ -34,32 +36,47 @@ class InProcess:
         self.partitions = dict(partitions or {})
         self.append_only = append_only_inputs(circuit)
         self.steps = 0
+        self.errors: dict[int, ErrorRows] = {}
+        """The error rows of nodes since the beginning, as far as steps have counted them."""
 
-    def step(self, inputs: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    def step(self, inputs: Mapping[str, pa.Table], withholding: Withholding = NOTHING_WITHHELD) -> dict[str, pa.Table]:
         """The messages of every output handle, unordered. Their columns are partition, key and value."""
-        return self.step_of([self._sources(worker, inputs) for worker in range(len(self.stores))])
+        read = [self._sources(worker, inputs) for worker in range(len(self.stores))]
+        return self.step_of(read, withholding)
 
-    def step_of(self, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
+    def step_of(
+        self, read: Sequence[Mapping[int, pa.Table]], withholding: Withholding = NOTHING_WITHHELD
+    ) -> dict[str, pa.Table]:
         """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
+        of_step = plan(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
         workers = range(len(self.stores))
         inboxes: list[list[ExchangeMessage]] = [[] for _ in workers]
         result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.partitions}
-        for stage in range(self.plan.stages):
-            made = [self._run(stage, worker, inboxes[worker], read[worker]) for worker in workers]
+        for stage in range(of_step.stages):
+            tasks = [
+                StageTask(
+                    of_step,
+                    self.placement,
+                    self.steps,
+                    stage,
+                    worker,
+                    self.partitions,
+                    self.append_only,
+                    withholding=withholding,
+                )
+                for worker in workers
+            ]
+            made = [run_stage(task, self.stores[w], inboxes[w], read[w]) for w, task in enumerate(tasks)]
             inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
             for each in made:
+                for index, changed in each.errors.items():
+                    self.errors[index] = self.errors.get(index, ErrorRows()).added(changed)
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]
                     assert isinstance(node, Output)
                     result.setdefault(node.handle, []).append(table)
         self.steps += 1
         return {handle: pa.concat_tables(tables) for handle, tables in result.items()}
-
-    def _run(self, stage: int, worker: int, inbox: list[ExchangeMessage], read: Mapping[int, pa.Table]) -> StageResult:
-        task = StageTask(
-            self.plan, self.placement, self.steps, stage, worker, self.partitions, self.append_only
-        )  # fmt: skip
-        return run_stage(task, self.stores[worker], inbox, read)
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:
         """This worker's share of each source's rows. Rows are distributed over the workers in turn, as partitions are."""

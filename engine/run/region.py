@@ -15,7 +15,9 @@ from engine.analysis.stages import Channel, Plan
 from engine.errors import EngineError
 from engine.model.circuit import Node, Output
 from engine.model.placement import Placement
+from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import StepContext, TimeReport
+from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import hash_keys
 from engine.operators.table import operator_of
 from engine.rows import zset
@@ -27,7 +29,8 @@ from io_kafka.formats.encodings import SchemaIds
 @dataclass(frozen=True)
 class StageTask:
     """What one worker has to do in one stage. `partitions`: the number of partitions of each output topic, by handle.
-    `append_only[node][slot]`: whether that input of the node only inserts. `grown`, `schema_ids`: see StepContext."""
+    `append_only[node][slot]`: whether that input of the node only inserts. `grown`, `schema_ids`: see StepContext. `plan` is that of a step with
+    this `withholding`."""
 
     plan: Plan
     placement: Placement
@@ -38,16 +41,18 @@ class StageTask:
     append_only: Mapping[int, tuple[bool, ...]]
     grown: frozenset[str] = frozenset()
     schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
+    withholding: Withholding = NOTHING_WITHHELD
 
 
 @dataclass(frozen=True)
 class StageResult:
     """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node. `times`:
-    what operators say of event time."""
+    what operators say of event time. `errors`: what the stage changes in the error rows of nodes, by node, as far as the step counts them."""
 
     rows: Mapping[int, Mapping[Channel, pa.Table]] = field(default_factory=dict)
     output: Mapping[int, pa.Table] = field(default_factory=dict)
     times: TimeReport = field(default_factory=TimeReport)
+    errors: Mapping[int, ErrorRows] = field(default_factory=dict)
 
 
 def run_stage(
@@ -58,17 +63,18 @@ def run_stage(
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
     times = TimeReport()
+    errors: dict[int, ErrorRows] = {}
     for index in task.plan.nodes_of(task.stage):
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
         try:
-            made[index] = _made(task, store, index, node, inputs, sources, times)
+            made[index] = _made(task, store, index, node, inputs, sources, times, errors)
         except EngineError as error:
-            error.located(owner=name_of(task.plan, index), step=task.step)
+            error.located(owner=name_of(task.plan, index), step=task.step, node=index)
             raise
         if isinstance(node, Output) and made[index].num_rows:
             output[index] = made[index]
-    return StageResult(_sent(task, arrived, made), output, times)
+    return StageResult(_sent(task, arrived, made), output, times, errors)
 
 
 def _made(
@@ -79,11 +85,13 @@ def _made(
     inputs: Sequence[pa.Table],
     sources: Mapping[int, pa.Table],
     times: TimeReport,
+    errors: dict[int, ErrorRows],
 ) -> pa.Table:
-    """The change of one node's output."""
+    """The change of one node's output. What changes in its error rows is added to `errors`."""
     step = operator_of(node).step
     if step is None:
         return sources[index]
+    counted = ErrorRows() if index in task.withholding.nodes else None
     context = StepContext(
         store,
         task.step,
@@ -95,8 +103,12 @@ def _made(
         task.grown,
         report=times,
         schema_ids=task.schema_ids,
+        withholding=task.withholding,
+        errors=counted,
     )
     result = step(node, inputs, context)
+    if counted is not None and not counted.is_nothing:
+        errors[index] = counted
     if isinstance(node, Output):
         return result
     schema = zset.schema_of(node.types)

@@ -15,10 +15,12 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from base.options import OnError
-from engine.analysis.stages import Channel, Plan
+from engine.analysis.stages import Channel, Plan, plan
 from engine.errors import StaleTask
 from engine.model.placement import Placement
+from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import TRACES_MAX, TimeReport
+from engine.operators.error_rows import ErrorRows
 from engine.run.exchange import ExchangeMessage
 from engine.run.region import StageResult, StageTask, name_of, run_stage
 from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
@@ -35,8 +37,8 @@ from storage.keys import TABLE_FIRST
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """What all workers of a run share. `partitions`: the number of partitions of each output topic, by handle. `place`: where each
-    host keeps the databases. `append_only`, `schema_ids`: see StageTask."""
+    """What all workers of a run share. `plan`: that of a step that withholds nothing. `partitions`: the number of partitions of each output
+    topic, by handle. `place`: where each host keeps the databases. `append_only`, `schema_ids`: see StageTask."""
 
     plan: Plan
     kafka: KafkaSettings
@@ -45,14 +47,32 @@ class TaskSetup:
     place: StatePlace
     append_only: Mapping[int, tuple[bool, ...]]
     schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
+    _plans: dict[frozenset[str], Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def task(
-        self, placement: Placement, step: int, stage: int, worker: int, grown: frozenset[str] = frozenset()
-    ) -> StageTask:
-        """`grown`: the input topics that have more partitions than when the state began."""
-        handles = frozenset(handle for handle, table in self.tables.items() if not grown.isdisjoint(table.topics))
+    def plan_with(self, withholding: Withholding) -> Plan:
+        """The plan of a step with this withholding. That of the last one is kept, because the next step seldom has another."""
+        outputs = withholding.outputs
+        if not outputs:
+            return self.plan
+        if outputs not in self._plans:
+            self._plans.clear()
+            self._plans[outputs] = plan(self.plan.circuit, outputs)
+        return self._plans[outputs]
+
+    def task(self, plan: Plan, placement: Placement, given: StepInput, stage: int, worker: int) -> StageTask:
+        """`plan`: that of the step."""
+        grown = frozenset(handle for handle, table in self.tables.items() if not given.grown.isdisjoint(table.topics))
         return StageTask(
-            self.plan, placement, step, stage, worker, self.partitions, self.append_only, handles, self.schema_ids
+            plan,
+            placement,
+            given.step,
+            stage,
+            worker,
+            self.partitions,
+            self.append_only,
+            grown,
+            self.schema_ids,
+            given.withholding,
         )
 
     def owner_of_table(self, table: int) -> str:
@@ -72,6 +92,8 @@ class StepInput:
     grown: frozenset[str] = frozenset()
     bytes_max: int | None = None
     """The bound on the keys and values in `ranges`. It is None if the ranges are final, because the step has output already or was measured."""
+    withholding: Withholding = NOTHING_WITHHELD
+    """As the division recorded it."""
 
     def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
         """The share of `bytes_max` for these of the step's ranges. Each offset has an equal share, so all ranges together stay within the
@@ -125,8 +147,11 @@ class StepOutcome:
     read_ms: float = 0.0
     stages: list[StageTimes] = field(default_factory=list)
     times: TimeReport = field(default_factory=TimeReport)
+    errors: dict[int, ErrorRows] = field(default_factory=dict)
+    """See StageResult."""
 
     def add(self, result: StageResult) -> None:
+        self.errors.update(result.errors)
         for node, table in result.output.items():
             self.output.setdefault(node, []).append(table)
         self.times.late.update(result.times.late)
@@ -139,6 +164,7 @@ class StepTask:
     def __init__(self, setup: TaskSetup, placement: Placement, given: StepInput, worker: int, peers: Peers) -> None:
         self._setup, self._placement = setup, placement
         self._given, self._worker, self._peers = given, worker, peers
+        self._plan = setup.plan_with(given.withholding)
         self._outcome = StepOutcome()
         self._is_swapping = False
         self.stage = -1
@@ -147,14 +173,14 @@ class StepTask:
         """Raises the fault that ended the step on this worker, or StepAbandoned. The database is at the next step if this returns."""
         try:
             result = self._source(reader)
-            if self._setup.plan.stages > 1:
+            if self._plan.stages > 1:
                 self._regions(database, result)
             return self._outcome
         except StepAbandoned:
             raise
         except BaseException:
             # Peers wait for this worker's messages of the stage, unless they have them already or it is the last stage.
-            if not self._is_swapping and self.stage < self._setup.plan.stages - 1:
+            if not self._is_swapping and self.stage < self._plan.stages - 1:
                 self._peers.abandon(self._given.step, max(0, self.stage))
             raise
 
@@ -168,7 +194,7 @@ class StepTask:
         rows, self._outcome.report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
         read = time.perf_counter()
         batches.clear()  # a later stage needs the memory
-        result = run_stage(setup.task(self._placement, given.step, 0, self._worker, given.grown), DictStore(), (), rows)
+        result = run_stage(setup.task(self._plan, self._placement, given, 0, self._worker), DictStore(), (), rows)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
         self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0, 0.0))
@@ -181,7 +207,7 @@ class StepTask:
         began = time.perf_counter()
         reached("region.before", self._worker)
         with database.transaction() as transaction:
-            if (at := transaction.get_step()) != self._given.step:
+            if not self._follows(at := transaction.get_step()):
                 raise StaleTask(
                     f"worker {self._worker} is at step {at}, but the task is for step {self._given.step}; nothing was changed."
                 )
@@ -192,11 +218,11 @@ class StepTask:
                     "nothing was changed."
                 )
             state_ms = _ms(began, time.perf_counter())
-            for stage in range(1, self._setup.plan.stages):
+            for stage in range(1, self._plan.stages):
                 if stage > 1:
                     inbox, waited_ms = self._swap(result)
                 began = time.perf_counter()
-                task = self._setup.task(self._placement, self._given.step, stage, self._worker, self._given.grown)
+                task = self._setup.task(self._plan, self._placement, self._given, stage, self._worker)
                 result = run_stage(task, transaction, inbox, {})
                 self._outcome.add(result)
                 self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms, waited_ms))
@@ -207,6 +233,11 @@ class StepTask:
         last = self._outcome.stages[-1]
         self._outcome.stages[-1] = last._replace(state_ms=last.state_ms + _ms(began, time.perf_counter()))
         reached("region.committed", self._worker)
+
+    def _follows(self, at: int) -> bool:
+        """Whether the step can follow the state, which is that before step `at`. Steps of a circuit of one stage leave the state alone, but for
+        those that withhold an output, so the state may be older there."""
+        return at <= self._given.step if self._setup.plan.stages == 1 else at == self._given.step
 
     def _swap(self, result: StageResult) -> tuple[Sequence[ExchangeMessage], float]:
         began = time.perf_counter()

@@ -26,6 +26,7 @@ from io_kafka.step_log.records import (
     DivisionRecord,
     InputChecksum,
     InputRange,
+    NodeErrors,
     OutputPart,
     PartitionOffset,
     Record,
@@ -120,6 +121,7 @@ class PipelineWriter:
         encoder: str,
         inputs: Sequence[InputChecksum] = (),
         skipped: Mapping[str, int] | None = None,
+        errors: Sequence[NodeErrors] = (),
         divisions: Sequence[DivisionRecord] = (),
     ) -> StepRecord | None:
         """Commits all output of `step`, its record, and the `divisions` of later steps, in one transaction.
@@ -148,6 +150,7 @@ class PipelineWriter:
                 encoder=encoder,
                 inputs=tuple(inputs),
                 skipped=dict(skipped or {}),
+                errors=tuple(errors),
             )
             return [record, *divisions]
 

@@ -105,6 +105,16 @@ class PartitionOffset(Part):
     offset: Natural
 
 
+class NodeErrors(Part):
+    """The error rows of one node of the circuit after a step. They are none if both `rows`, the sum of their weights, and `checksum`, in
+    hexadecimal digits, are 0. `example`: the error of one of the rows that came, for people."""
+
+    node: Natural
+    rows: int
+    checksum: str
+    example: str
+
+
 class Claim(RecordBase):
     """The first record of a run. `epoch` is one more than any before. `run_id` is unique, so that a run recognises its own claim. `endpoint` is
     the address of its control endpoint."""
@@ -122,7 +132,8 @@ class DivisionRecord(RecordBase):
 
     `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
     messages, by source. `dead_letters` has the topic for them, of the sources that have one. `grown` are the topics that have more
-    partitions than when the state began, in order."""
+    partitions than when the state began, in order. `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in
+    order; the outputs behind them are withheld. `released` are the outputs that were withheld until the step before."""
 
     kind: Literal["division"] = "division"
     step: Natural
@@ -131,6 +142,8 @@ class DivisionRecord(RecordBase):
     on_error: dict[str, OnError] = Field(default_factory=dict)
     dead_letters: dict[str, str] = Field(default_factory=dict)
     grown: tuple[str, ...] = ()
+    counted: tuple[Natural, ...] = ()
+    released: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -160,7 +173,15 @@ class DivisionRecord(RecordBase):
             on_error=on_error,
             dead_letters=dead_letters,
             grown=self.grown,
+            counted=self.counted,
+            released=self.released,
         )
+
+    def counting(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
+        """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
+        released = tuple(handle for handle in self.released if handle not in held)
+        again = self.with_policy(epoch, self.on_error, self.dead_letters)
+        return again.model_copy(update={"counted": counted, "released": released})
 
     def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
         """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
@@ -190,6 +211,15 @@ class DivisionRecord(RecordBase):
             and any(r.end > former.end for r, former in pairs)
         )
 
+    def counts_more_than(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but counts the error rows of more nodes."""
+        counting = {"counted": self.counted, "released": self.released}
+        return (
+            self == before.with_policy(self.epoch, before.on_error, before.dead_letters).model_copy(update=counting)
+            and set(self.counted) > set(before.counted)
+            and set(self.released) <= set(before.released)
+        )
+
     def _differs_in_ends(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for the epoch and the ends of its ranges."""
         return self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
@@ -197,7 +227,7 @@ class DivisionRecord(RecordBase):
 
 class StepRecord(RecordBase):
     """A committed step. `outputs` has one part for every (handle, partition), in that order. `skipped` counts the malformed messages that the
-    step left out, by source."""
+    step left out, by source. `errors` are the error rows after the step, of the nodes that have some."""
 
     kind: Literal["step"] = "step"
     step: Natural
@@ -205,6 +235,7 @@ class StepRecord(RecordBase):
     encoder: str
     inputs: tuple[InputChecksum, ...] = ()
     skipped: dict[str, Natural] = Field(default_factory=dict)
+    errors: tuple[NodeErrors, ...] = ()
 
     @property
     def digests(self) -> dict[tuple[str, int], str]:
@@ -328,6 +359,8 @@ class Snapshot(RecordBase):
     refresh: Refresh | None = None
     grown: tuple[str, ...] = ()
     is_former: bool = False
+    counted: tuple[Natural, ...] = ()
+    errors: tuple[NodeErrors, ...] = ()
     tables: tuple[TableRecord, ...] = ()
 
 

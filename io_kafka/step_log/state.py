@@ -13,6 +13,9 @@ them. So a log that was read to its end without an error is one that correct run
     and no state has seen it. A division after it is void, because it began where this one ended. Other input than a part of
     the same is refused.
 
+    division(s) ----> division(s) that counts the error rows of more nodes: rows of s gave an error. Of a node that has no error rows after the
+    last step, the next division counts none.
+
     circuit: once in a generation, before division(0)
     table(t): any number, the last of them whole, before division(0)
 
@@ -49,6 +52,7 @@ from io_kafka.step_log.records import (
     CircuitRecord,
     Claim,
     DivisionRecord,
+    NodeErrors,
     OutputPart,
     PartitionOffset,
     Record,
@@ -113,6 +117,8 @@ class StepLogState:
         self.tables: dict[str, TableRecord] = {}  # the last record of each batch table, by handle
         self.generation = 0  # the number of full refreshes; it is part of the databases' identity
         self.refresh: Refresh | None = None  # the refresh that is under way
+        self.counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
+        self.errors: tuple[NodeErrors, ...] = ()  # the error rows after the last committed step
         self.grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
         self.snapshots: list[tuple[int, int]] = []  # (offset, steps committed before it)
         self.offset_next = begin  # all records below this offset are folded in
@@ -163,11 +169,18 @@ class StepLogState:
             refresh=self.refresh,
             grown=tuple(sorted(self.grown)),
             is_former=self.is_former,
+            counted=self.counted,
+            errors=self.errors,
             tables=tuple(self.tables[handle] for handle in sorted(self.tables)),
         )
 
     def _with_placed(self, version: VersionId) -> VersionPlaced:
         return VersionPlaced(version=version, placed=self.placed[version])
+
+    @property
+    def nodes_in_error(self) -> frozenset[int]:
+        """The nodes that have error rows after the last committed step."""
+        return frozenset(errors.node for errors in self.errors)
 
     @property
     def settled_layout(self) -> LayoutRecord:
@@ -304,7 +317,7 @@ class StepLogState:
     def _why_not_division(self, record: DivisionRecord) -> str | None:
         if self.steps <= record.step < self.division_next:
             before = self.divisions[record.step]
-            if record.is_cut_of(before) or record.is_widening_of(before):
+            if record.is_cut_of(before) or record.is_widening_of(before) or record.counts_more_than(before):
                 return None
             if record.epoch > before.epoch:
                 return self._why_not_again(record, before)
@@ -326,6 +339,18 @@ class StepLogState:
                 return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
         if record.grown != (grown := self.grown_with(record.topics)):
             return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
+        return self._why_not_counted(record)
+
+    def _why_not_counted(self, record: DivisionRecord) -> str | None:
+        """A new division goes on counting the error rows of the nodes that have some. It counts those of other nodes only if it is recorded
+        again, because no step may leave out rows before it is known that they have an error."""
+        before, now = set(self.counted), set(record.counted)
+        if not now <= before:
+            return f"of step {record.step}: it counts the error rows of nodes {sorted(now - before)}, the division before it did not"
+        if before - now and (self.pending or (before - now) & self.nodes_in_error):
+            return f"of step {record.step}: it does not count the error rows of nodes {sorted(before - now)}, which may have some"
+        if record.released and not before - now:
+            return f"of step {record.step}: it releases {record.released}, and counts the error rows of the same nodes as before"
         return None
 
     def _why_not_again(self, record: DivisionRecord, before: DivisionRecord) -> str | None:
@@ -348,6 +373,9 @@ class StepLogState:
             before = self.ends.get(part.where, 0)
             if part.end < before:
                 return f"of step {record.step}: the end of {part.where} decreases from {before} to {part.end}"
+        uncounted = {errors.node for errors in record.errors} - set(self.divisions[record.step].counted)
+        if uncounted:
+            return f"of step {record.step}: it has error rows of nodes {sorted(uncounted)}, which its division does not count"
         return None
 
     def _why_not_intent(self, version: VersionId) -> str | None:
@@ -367,11 +395,14 @@ class StepLogState:
             case Claim():
                 self.claim = record
             case DivisionRecord() if record.step in self.divisions:
-                if record.ranges != self.divisions[record.step].ranges:
+                before = self.divisions[record.step]
+                if (record.ranges, record.counted) != (before.ranges, before.counted):
                     self._forget_divisions_after(record)
+                    self.counted = record.counted
                 self.divisions[record.step] = record
             case DivisionRecord():
                 self.divisions[record.step] = record
+                self.counted = record.counted
                 self.positions.update({TopicPartition(r.topic, r.partition): r.end for r in record.ranges})
                 self.topics.update({topic.topic: topic for topic in record.topics})
                 self.grown = frozenset(record.grown)
@@ -379,6 +410,7 @@ class StepLogState:
                 self.step_records[record.step] = record
                 self.steps = record.step + 1
                 self.ends.update(record.ends)
+                self.errors = record.errors
             case CheckpointIntent():
                 self.intent = record.version
                 self.placed[record.version] = record.placed
@@ -418,8 +450,8 @@ class StepLogState:
         self.placed = {version: placed for version, placed in self.placed.items() if version in known}
 
     def _forget_divisions_after(self, again: DivisionRecord) -> None:
-        """The next division starts where `again` ends, which has less or more input than before. What was divided after it never reached a
-        state."""
+        """The next division starts where `again` ends, which has less or more input than before, or counts the error rows of other nodes. What
+        was divided after it never reached a state."""
         for step in range(self.division_next - 1, again.step, -1):
             self.positions.update({r.where: r.start for r in self.divisions.pop(step).ranges})
         self.positions.update({r.where: r.end for r in again.ranges})
@@ -433,7 +465,7 @@ class StepLogState:
         self.divisions, self.step_records, self.positions, self.snapshots = {}, {}, {}, []
         self.intent, self.checkpoints, self.placed, self.circuit = None, (), {}, None
         self.layout, self.change, self.turns, self.is_former = None, None, (), False
-        self.tables = {}
+        self.tables, self.counted, self.errors = {}, (), ()
         self.generation, self.refresh = record.generation, None
 
     def _adopt(self, record: Snapshot) -> None:
@@ -450,6 +482,7 @@ class StepLogState:
         self.layout, self.change, self.turns = record.layout, record.change, record.turns
         self.circuit, self.is_former = record.circuit, record.is_former
         self.tables = {table.handle: table for table in record.tables}
+        self.counted, self.errors = record.counted, record.errors
         self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)
 
     def check(self) -> None:
@@ -458,6 +491,7 @@ class StepLogState:
         assert sorted(self.step_records) == list(range(self.first, self.steps))
         assert list(self.divisions) == list(range(self.first, self.division_next))
         assert self.steps <= self.division_next <= self.steps + PENDING_STEPS_MAX
+        assert self.nodes_in_error <= set(self.counted), "error rows that the next division does not count"
         at: dict[TopicPartition, int] = {}
         for step in sorted(self.divisions):
             for r in self.divisions[step].ranges:

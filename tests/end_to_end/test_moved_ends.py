@@ -1,4 +1,6 @@
-"""A view has an error over the rows up to the end of a step, and none over more rows: the end is moved, for Spark has no answer there either."""
+"""A step ends with an error that cannot be counted by row, and has none over more rows: its end is moved, because where it ends is our choice.
+
+The error is that of a view with two rows for one key of an upsert topic. Errors of single rows are in test_views_in_error.py."""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import threads
 
 FILES = {
-    "ratios.sql": """
+    "once.sql": """
 CREATE STREAMING TABLE numbers (k STRING, n INT) USING kafka TBLPROPERTIES ('subscribe' = '@in');
-CREATE MATERIALIZED VIEW ratios TBLPROPERTIES ('topic' = '@out', 'mode' = 'upsert', 'key' = 'k') AS
-  SELECT k, 120 / sum(n) AS ratio, count(*) AS rows FROM numbers GROUP BY k;
+CREATE MATERIALIZED VIEW once TBLPROPERTIES ('topic' = '@out', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, n FROM numbers GROUP BY k, n HAVING count(*) % 2 = 1;
 CREATE MATERIALIZED VIEW largest TBLPROPERTIES ('topic' = '@largest', 'mode' = 'changelog') AS
   SELECT k, n FROM numbers WHERE n = (SELECT max(n) FROM numbers);
 """
@@ -28,14 +30,14 @@ def project(play: Playground, **conf: Any) -> Resolved:
 
 
 def test_a_step_ends_where_the_view_has_an_answer(play: Playground) -> None:
-    """The sums of `a` are 0 after two rows, after four, and after six. Two divisions are ahead when the first of them fails."""
+    """`a` has several rows after two messages, after four, and after six. Two divisions are ahead when the first of them fails."""
     play.topic("in")
     one = project(play)
-    play.send("in", [sums.row("b", 1), sums.row("b", 2)])
+    play.send("in", [sums.row("b", 1), sums.row("c", 2)])
     play.run(one, threads())
-    play.send("in", [sums.row("a", n) for n in (1, -1, 2, -2, 3, -3, 4, 5, 6)])
+    play.send("in", [sums.row("a", n) for n in (1, 2, 3, 4, 1, 2, 3, 4, 6)])
     play.run(one, threads())
-    assert play.check(one) == {"ratios": 2, "largest": 1}
+    assert play.check(one) == {"once": 3, "largest": 1}
     play.check_steps(one)
     steps = play.log(one).step_records
     assert set(steps) == {0, 1, 2} and all(n < 3 for n in steps), (
@@ -43,7 +45,7 @@ def test_a_step_ends_where_the_view_has_an_answer(play: Playground) -> None:
     )
     other = renamed(one, "-w3", 3)
     play.run(other, threads())
-    assert play.check(other) == {"ratios": 2, "largest": 1}
+    assert play.check(other) == {"once": 3, "largest": 1}
     assert contents(play, one) == contents(play, other)
 
 
@@ -52,28 +54,24 @@ def test_an_error_that_nothing_ends_stops_the_run_and_a_row_that_ends_it_lets_th
 ) -> None:
     play.topic("in")
     resolved = project(play)
-    play.send("in", [sums.row("b", 5), sums.row("a", 1), sums.row("a", 2), sums.row("a", -3)])
+    play.send("in", [sums.row("b", 5), sums.row("a", 1), sums.row("a", 2), sums.row("a", 3)])
     for _ in range(2):
-        with pytest.raises(DataError, match=r"view ratios, step 1: \[DIVIDE_BY_ZERO\]"):
+        with pytest.raises(DataError, match="view once, step 1: 3 rows have the key"):
             play.run(resolved, threads())
         assert {m.step for m in play.read("out")} == {0}
-    play.send("in", [sums.row("a", 7)])
+    play.send("in", [sums.row("a", 1), sums.row("a", 2)])
     play.run(resolved, threads())
-    assert play.check(resolved) == {"ratios": 2, "largest": 1}
+    assert play.check(resolved) == {"once": 2, "largest": 1}
     play.check_steps(resolved)
     assert {m.step for m in play.read("out")} == {0, 1}
 
 
-def test_an_error_of_a_row_itself_is_not_sought_for_ever(play: Playground) -> None:
-    """A text that is no number stays one, however many rows follow."""
+def test_an_end_is_not_sought_for_ever(play: Playground) -> None:
+    """`a` keeps its two rows, however many others follow."""
     play.topic("in")
-    resolved = play.resolve({
-        "texts.sql": """
-CREATE STREAMING TABLE texts (t STRING) USING kafka TBLPROPERTIES ('subscribe' = '@in');
-CREATE MATERIALIZED VIEW numbers TBLPROPERTIES ('topic' = '@out', 'mode' = 'changelog') AS SELECT CAST(t AS INT) AS n FROM texts;
-"""}, {"stepwell.step.rows.max": 1, "stepwell.workers": 1})  # fmt: skip
-    play.send("in", [{"t": "1"}, {"t": "one"}, *({"t": str(n)} for n in range(40))])
-    with pytest.raises(DataError, match=r"view numbers, step 1"):
+    resolved = project(play, **{"stepwell.step.rows.max": 1})
+    play.send("in", [sums.row("a", 1), sums.row("a", 2), *(sums.row(f"k{n}", n) for n in range(40))])
+    with pytest.raises(DataError, match=r"view once, step 1"):
         play.run(resolved, threads())
     assert {m.step for m in play.read("out")} == {0}
     assert play.log(resolved).pending[0].division.rows == 16, "1 row, and four times twice as many as before"
@@ -83,12 +81,12 @@ def test_a_partition_that_was_added_since_waits_for_the_next_step(play: Playgrou
     """The division of the step names the partitions that there were."""
     play.topic("in")
     resolved = project(play)
-    play.send("in", [sums.row("a", 1), sums.row("a", -1)])
-    with pytest.raises(DataError, match="DIVIDE_BY_ZERO"):
+    play.send("in", [sums.row("a", 1), sums.row("a", 2)])
+    with pytest.raises(DataError, match="2 rows have the key"):
         play.run(resolved, threads())
     play.grow("in", 2)
     play.send("in", [sums.row("b", 2)], 1)
-    play.send("in", [sums.row("a", 7)], 0)
+    play.send("in", [sums.row("a", 1)], 0)
     play.run(resolved, threads())
-    assert play.check(resolved) == {"ratios": 2, "largest": 1}
+    assert play.check(resolved) == {"once": 2, "largest": 2}
     assert set(play.log(resolved).step_records) == {0, 1}

@@ -316,7 +316,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.collect(action.step)
-        workers.give(stepping._step_input(self._run.record, None))
+        workers.give(stepping._step_input(self._spec.circuit, self._run.record, None))
         real(self, action, at, workers)
 
     def begin_step(self: states.Life, step: int) -> None:
@@ -326,7 +326,7 @@ def step_run_twice() -> Iterator[None]:
         inbox, _ = self._swap(result)
         with database.transaction() as transaction:
             given = self._given
-            task = self._setup.task(given.step, 1, self._worker, given.grown)
+            task = self._setup.task(self._plan, self._placement, given, 1, self._worker)
             self._outcome.add(tasks.run_stage(task, transaction, inbox, {}))
             self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
             transaction.set_step(given.step + 1)

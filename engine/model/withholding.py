@@ -1,0 +1,26 @@
+"""Which errors a step counts instead of ending, and which outputs it withholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Withholding:
+    """What the division of a step says of views in error.
+
+    `nodes`: the nodes whose error rows are left out and counted. An error of any other node ends the step. `held`: the outputs that depend on
+    these nodes; their changes are kept in the state. `released`: the outputs that were held until the step before; what was kept is written.
+    The outputs are named by their handles."""
+
+    nodes: frozenset[int] = frozenset()
+    held: frozenset[str] = frozenset()
+    released: frozenset[str] = frozenset()
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The outputs that read or write what is kept."""
+        return self.held | self.released
+
+
+NOTHING_WITHHELD = Withholding()

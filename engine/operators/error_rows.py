@@ -1,0 +1,90 @@
+"""Rows for which an expression of the user's raises, counted instead of ending the step.
+
+An error row gives no output, so the operators behind it go on with the other rows. A row that is retracted raises as it did when it was
+inserted, and then it counts with its negative weight. So the sums over all steps are 0 exactly when no row is in error any more, and what the
+operators hold is then what they would hold if no row had ever been. Until then the outputs behind the node are withheld (operators/output.py).
+
+The idea of errors beside rows is that of Materialize. There each operator carries a second stream with the errors. Here only their sums travel,
+because a view with an error has no answer whatever its other rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import DataError
+from engine.rows import zset
+from engine.rows.hashing import hash_columns
+
+T = TypeVar("T")
+
+CHECKSUM_BITS = 64
+EXAMPLE_CHARACTERS_MAX = 1000
+"""Of the text of an error, which the step log and the status repeat. Messages are shorter, but for values of the user's."""
+
+
+@dataclass
+class ErrorRows:
+    """What a step changes in the error rows of one node. `rows`: the sum of their weights. `checksum`: the sum of weight times hash modulo 2^64,
+    by which different rows that come and go do not look like none. `example`: the error of one row that came; empty if none did."""
+
+    rows: int = 0
+    checksum: int = 0
+    example: str = ""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.rows and not self.checksum
+
+    def add(self, rows: pa.Table, error: DataError, sign: int = 1) -> None:
+        """Counts the rows of a Z-set. `sign` is -1 if they are those that the output had before the step."""
+        weights = sign * zset.weights_of(rows)
+        hashes = hash_columns(zset.rows_of(rows), rows.num_rows)
+        self.rows += int(weights.sum())
+        self.checksum = (self.checksum + int((hashes * weights.astype(np.uint64)).sum())) % (1 << CHECKSUM_BITS)
+        if not self.example and (weights > 0).any():
+            self.example = f"{error.message} {error.what_to_do}"[:EXAMPLE_CHARACTERS_MAX]
+
+    def added(self, other: ErrorRows) -> ErrorRows:
+        """The sum of both. The example is the later one's, if it has one."""
+        checksum = (self.checksum + other.checksum) % (1 << CHECKSUM_BITS)
+        return ErrorRows(self.rows + other.rows, checksum, other.example or self.example)
+
+
+def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple[list[T], list[pa.Table]]:
+    """(results, rows that fail, each as a table of one row). `attempt` gives None if one of the rows that it is given fails. The rows are found
+    by halving: each costs about two attempts for every halving that leads to it."""
+    done: list[T] = []
+    failing: list[pa.Table] = []
+    waiting = [table]
+    while waiting:
+        part = waiting.pop()
+        result = attempt(part)
+        if result is not None:
+            done.append(result)
+        elif part.num_rows <= 1:
+            failing.append(part)
+        else:
+            half = part.num_rows // 2
+            waiting += [part.slice(half), part.slice(0, half)]
+    return done, failing
+
+
+def left_out(
+    errors: ErrorRows,
+    attempt: Callable[[pa.Table], pa.Table | None],
+    explain: Callable[[pa.Table], DataError],
+    rows: pa.Table,
+    sign: int,
+    types: Sequence[pa.DataType],
+) -> pa.Table:
+    """The results of the rows that do not fail. The others are added to `errors`. `explain` gives the error of a row that fails."""
+    done, failing = attempted(attempt, rows)
+    if failing:
+        errors.add(pa.concat_tables(failing), explain(failing[0]), sign)
+    return zset.add(done) if done else zset.empty(types)

@@ -1,0 +1,249 @@
+"""A view over some of whose rows an expression raises has no answer, in Spark neither. Its output is withheld, and all other views go on.
+
+After every run each view is compared with Spark's batch answer: a view for which Spark raises must be in error, and every other one must be
+equal. The views have one of each kind of node that counts error rows, views over them, and outputs of all modes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coordinator.status import StatusBoard
+from coordinator.views_in_error import ViewsInError
+from engine.analysis.withholding import COUNTING
+from examples.batch import batch_answer, compare, published
+from tests.end_to_end.harness import Playground, Resolved, Value, renamed, step_records, wait_until
+from tests.end_to_end.test_placement import contents
+from tests.end_to_end.threads import threads
+
+VIEWS = """
+CREATE STREAMING TABLE numbers (id INT, k STRING, n BIGINT, text STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@in', 'mode' = 'upsert', 'key' = 'id');
+CREATE STREAMING TABLE events (k STRING, n BIGINT) USING kafka TBLPROPERTIES ('subscribe' = '@events');
+
+CREATE MATERIALIZED VIEW parsed TBLPROPERTIES ('topic' = '@parsed', 'mode' = 'changelog') AS
+  SELECT id, CAST(text AS INT) AS number FROM numbers;
+CREATE MATERIALIZED VIEW ratios TBLPROPERTIES ('topic' = '@ratios', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, 120 DIV sum(n) AS ratio, count(*) AS rows FROM numbers GROUP BY k;
+CREATE MATERIALIZED VIEW most TBLPROPERTIES ('topic' = '@most', 'mode' = 'changelog') AS
+  SELECT count(*) AS keys, max(ratio) AS most FROM ratios;
+CREATE MATERIALIZED VIEW large TBLPROPERTIES ('topic' = '@large', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, sum(n * 4000000000000000000) AS total FROM numbers WHERE n BETWEEN -1 AND 1 GROUP BY k;
+CREATE MATERIALIZED VIEW above TBLPROPERTIES ('topic' = '@above', 'mode' = 'changelog') AS
+  SELECT id, n FROM numbers WHERE n > (SELECT n FROM numbers WHERE k = 'one');
+CREATE MATERIALIZED VIEW shares TBLPROPERTIES ('topic' = '@shares', 'mode' = 'changelog') AS
+  SELECT id, n DIV (SELECT sum(n) FROM numbers) AS share FROM numbers;
+CREATE MATERIALIZED VIEW pairs TBLPROPERTIES ('topic' = '@pairs', 'mode' = 'changelog') AS
+  SELECT a.id, b.id AS other FROM numbers a JOIN numbers b ON a.k = b.k AND a.id < b.id AND 7 DIV (a.n - b.n) >= 0;
+CREATE STREAMING TABLE inverse TBLPROPERTIES ('topic' = '@inverse', 'mode' = 'append') AS
+  SELECT k, n, 10 DIV n AS inverse FROM STREAM(events);
+CREATE MATERIALIZED VIEW sums TBLPROPERTIES ('topic' = '@sums', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, count(*) AS rows, max(text) AS text FROM numbers GROUP BY k;
+"""
+PYTHON = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+@@udf("bigint")
+def positive(n):
+    if n < 0:
+        raise ValueError("below zero")
+    return n
+
+@@dp.materialized_view(table_properties={"topic": "@checked", "mode": "changelog"})
+def checked():
+    return SparkSession.active().read.table("numbers").select("id", positive("n").alias("n"))
+"""
+
+
+def project(play: Playground, **conf: Any) -> Resolved:
+    files = {"views.sql": VIEWS, "functions.py": PYTHON}
+    return play.resolve(files, {"stepwell.step.rows.max": 3, "stepwell.workers": 1, **conf})
+
+
+def number(key: int, k: str, n: int, text: str = "1") -> tuple[Value, Value]:
+    return {"id": key}, {"id": key, "k": k, "n": n, "text": text}
+
+
+def run(play: Playground, resolved: Resolved, **options: Any) -> Mapping[str, str]:
+    """Takes what is there. Returns the views in error, with the texts."""
+    board = StatusBoard(resolved.spec.name)
+    try:
+        play.run(resolved, threads(), board, **options)
+    except ViewsInError as fault:
+        assert all(f"view {view}:" in str(fault) for view in board.show()["in_error"])
+    else:
+        assert not board.show()["in_error"]
+    in_error: Mapping[str, str] = board.show()["in_error"]
+    return in_error
+
+
+def answered(play: Playground, resolved: Resolved) -> set[str]:
+    """Compares all views that have an answer in Spark. Returns the others."""
+    sources = {topic for source in resolved.project.sources for topic in source.topics}
+    inputs = {topic: [m.as_input for m in play.read(topic, prefixed=False)] for topic in sources}
+    errors: dict[str, Exception] = {}
+    expected = batch_answer(resolved.project, inputs, errors)
+    for view in resolved.project.views:
+        if view.output is not None and view.name not in errors:
+            messages = [m.as_input for m in play.read(view.output.topic, prefixed=False)]
+            found = compare(view.name, published(play.spark, view, messages), expected[view.name])
+            assert found.equal, str(found)
+    return set(errors)
+
+
+def both(play: Playground, resolved: Resolved, other: Resolved) -> set[str]:
+    """Takes what is there, on two numbers of workers. Returns the views in error, which are those that have no answer in Spark."""
+    in_error = run(play, resolved)
+    assert run(play, other).keys() == in_error.keys()
+    assert answered(play, resolved) == in_error.keys()
+    return set(in_error)
+
+
+def written_alike(play: Playground, resolved: Resolved, other: Resolved) -> None:
+    play.check_steps(resolved)
+    assert contents(play, resolved) == contents(play, other)
+
+
+EVERY = {"parsed", "ratios", "most", "large", "above", "shares", "pairs", "checked"}
+
+
+@pytest.mark.parametrize(("partitions", "workers"), [(3, 2)])
+def test_every_kind_of_node_counts_its_errors_until_they_end(play: Playground, partitions: int, workers: int) -> None:
+    play.topic("in", partitions)
+    play.topic("events", partitions)
+    resolved = project(play)
+    assert {type(node) for node in resolved.spec.circuit.nodes} >= set(COUNTING), "a kind of node is in no view"
+    other = renamed(resolved, "-other", workers)
+
+    def send(*numbers: tuple[Value, Value]) -> None:
+        for key, value in numbers:
+            place = key["id"] % partitions  # type: ignore[index,call-overload,operator]
+            play.send("in", [(key, value)], place)
+            play.send("events", [{"k": "e", "n": 1}], place)
+
+    send(number(1, "a", 2), number(2, "b", 3), number(3, "one", 1))
+    assert not both(play, resolved, other)
+    send(
+        number(4, "a", 2, "x"),  # no INT; and a pair of equal numbers
+        number(5, "one", 5),  # the second row of a subquery
+        *(number(key, "c", 1) for key in (6, 7, 8)),  # 12 * 10^18 is no BIGINT
+        number(9, "z", 0),  # the sum of a group is 0
+        number(10, "d", -16),  # and the sum of all rows
+    )
+    assert both(play, resolved, other) == EVERY
+    send(number(10, "d", 16), number(5, "two", 5), number(8, "e", 1), number(11, "y", 0, "y"))
+    assert both(play, resolved, other) == {"parsed", "ratios", "most", "pairs"}
+    send(number(4, "a", 1), number(9, "z", 4), number(7, "f", 1), number(11, "y", 1))
+    assert not both(play, resolved, other)
+    written_alike(play, resolved, other)
+    steps = step_records(play, resolved).values()
+    assert sum(bool(step.errors) for step in steps) >= 3 and not all(step.errors for step in steps)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("seed", "partitions", "workers"), [(1, 1, 3), (2, 3, 2), (3, 2, 5)])
+def test_views_have_the_answers_that_spark_has(play: Playground, seed: int, partitions: int, workers: int) -> None:
+    """Rows come, change and go, at random. Some of them are in error, and the errors end."""
+    dice = random.Random(seed)
+    play.topic("in", partitions)
+    play.topic("events")
+    resolved = project(play)
+    other = renamed(resolved, "-other", workers)
+    present: set[int] = set()
+    for at in range(12):
+        quiet = at % 3 == 0
+        messages: list[tuple[Value, Value]] = []
+        for _ in range(dice.randrange(4, 9)):
+            key = dice.randrange(12)
+            if present and dice.random() < 0.3:
+                key = dice.choice(sorted(present))
+                messages.append(({"id": key}, None))
+                present.discard(key)
+            else:
+                n = dice.choice([-2, -1, 0, 1, 1, 2])
+                messages.append(number(key, dice.choice(["a", "b", "one"]), n, dice.choice(["1", "2", "x"])))
+                present.add(key)
+        if quiet:  # all that is there has an answer
+            for key in sorted(present | {0, 1}):
+                messages.append(number(key, f"k{key}", key + 2))
+            present |= {0, 1}
+        for partition in range(partitions):
+            play.send("in", [m for m in messages if m[0]["id"] % partitions == partition], partition)  # type: ignore[index,operator,call-overload]
+        play.send("events", [{"k": "e", "n": at + 1}])
+        assert not (both(play, resolved, other) and quiet)
+    written_alike(play, resolved, other)
+
+
+def test_the_other_views_go_on_and_nothing_of_the_view_in_error_is_written(play: Playground) -> None:
+    play.topic("in")
+    play.topic("events")
+    resolved = project(play)
+    play.send("in", [number(1, "a", 2), number(2, "b", 3)])
+    assert not run(play, resolved)
+    before = {name: len(play.read(name)) for name in ("ratios", "most", "sums")}
+    play.send("in", [number(3, "a", -2), number(4, "c", 5)])
+    in_error = run(play, resolved)
+    assert in_error.keys() == {"ratios", "most", "checked"}
+    assert "DIVIDE_BY_ZERO" in in_error["ratios"] and "ValueError: below zero" in in_error["checked"]
+    assert answered(play, resolved) == in_error.keys()
+    now = {name: len(play.read(name)) for name in before}
+    assert (now["ratios"], now["most"]) == (before["ratios"], before["most"]) and now["sums"] > before["sums"]
+    assert run(play, resolved).keys() == in_error.keys(), "a run without new rows says it again"
+    play.send("in", [({"id": 3}, None)])
+    assert not run(play, resolved)
+    assert not answered(play, resolved)
+    assert not play.log(resolved).counted, "the steps are as before"
+
+
+def test_an_error_that_can_never_end_stops_one_view_alone(play: Playground) -> None:
+    """No row of an append topic can be taken back. A row in error stays, and so does the error."""
+    play.topic("in")
+    play.topic("events")
+    resolved = project(play)
+    for n in (1, 0, 2):
+        play.send("events", [{"k": "e", "n": n}])
+        play.send("in", [number(n, "a", n + 1)])
+        assert run(play, resolved).keys() == (set() if n == 1 else {"inverse"}) == answered(play, resolved)
+    assert len(play.read("inverse")) == 1
+
+
+def test_a_service_goes_on_and_shows_the_view_until_it_has_an_answer(play: Playground) -> None:
+    play.topic("in")
+    play.topic("events")
+    resolved = project(play)
+    with play.running(resolved, threads()) as service:
+        play.send("in", [number(1, "a", 0)])
+        service.wait_until(lambda status: set(status["in_error"]) == {"ratios", "most", "shares"})
+        play.send("in", [number(2, "a", 1)])
+        service.wait_until(lambda status: not status["in_error"])
+        wait_until(lambda: bool(play.read("ratios")))
+    assert not answered(play, resolved)
+
+
+def test_what_is_withheld_survives_a_change_of_the_layout(play: Playground) -> None:
+    play.topic("in", 2)
+    play.topic("events")
+    resolved = project(play)
+    play.send("in", [number(key, "abc"[key % 3], key) for key in range(6)], 0)
+    assert "ratios" not in run(play, resolved)
+    play.send("in", [number(10, "a", -3), number(11, "b", 7), number(12, "d", 9)], 1)
+    assert {"ratios", "most"} <= run(play, resolved).keys()
+    for workers in (3, 2):
+        play.run(
+            replace(resolved, spec=replace(resolved.spec, workers_now=workers)),
+            threads(),
+            only_layout=True,
+            available_now=False,
+        )
+        play.send("in", [number(20 + workers, "e", workers)], 0)
+        assert {"ratios", "most"} <= run(play, resolved).keys()
+    play.send("in", [({"id": 10}, None)], 1)
+    assert not run(play, resolved)
+    assert not answered(play, resolved)
