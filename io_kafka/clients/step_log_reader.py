@@ -21,6 +21,7 @@ from io_kafka.clients.topics import (
     NO_LEADER,
     OLD_EPOCH,
     PASSING_SECONDS,
+    UNKNOWN_TOPIC,
     TopicFacts,
     Topics,
     fault_of,
@@ -42,6 +43,9 @@ READ_SECONDS_MAX = 60.0
 DECIDED_SECONDS_MAX = 10.0
 """How long a reader waits for the markers of transactions. A broker writes them within milliseconds after a commit; the transaction of a process
 that has died may stay open for a minute, and nobody should wait for that."""
+
+NEW_TOPIC_SECONDS_MAX = 10.0
+"""How long a broker may not know a topic that another broker has. It learns of it within a second, even if it is busy."""
 
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
@@ -102,8 +106,8 @@ class StepLogReader:
     def __init__(self, settings: KafkaSettings, topic: str, *, timeout_s: float = READ_SECONDS_MAX) -> None:
         self._settings, self._topic, self._timeout_s = settings, topic, timeout_s
 
-    def read(self) -> StepLogState:
-        """The state of the whole log."""
+    def read(self, *, is_known: bool = False) -> StepLogState:
+        """The state of the whole log. `is_known`: some broker has the topic, so one that does not know it will soon learn of it."""
         state: StepLogState | None = None
 
         def begin(low: int, end: int) -> int:
@@ -113,7 +117,7 @@ class StepLogReader:
             state = StepLogState(self._topic, low)
             return low
 
-        records = self._records(begin)
+        records = self._records(begin, NEW_TOPIC_SECONDS_MAX if is_known else 0.0)
         assert state is not None
         for offset, record in records:
             state.apply(record, offset)
@@ -150,23 +154,26 @@ class StepLogReader:
                 raise ReadDeadline(self._topic, 0, stable, high, DECIDED_SECONDS_MAX, why)
             outside.sleep(PASSING_SECONDS)
 
-    def _records(self, begin: Callable[[int, int], int]) -> list[tuple[int, Record]]:
+    def _records(self, begin: Callable[[int, int], int], unknown_s: float = 0.0) -> list[tuple[int, Record]]:
         """Every committed record from the offset `begin(first offset held, last stable offset)` to that last stable offset. Later records are
-        left out, because they may be half of a transaction."""
-        return self._repeated(partial(self._records_now, begin))
+        left out, because they may be half of a transaction. `unknown_s`: how long a broker may not know the topic."""
+        return self._repeated(partial(self._records_now, begin), unknown_s)
 
-    def _repeated(self, ask: Callable[[float, float], A]) -> A:
+    def _repeated(self, ask: Callable[[float, float], A], unknown_s: float = 0.0) -> A:
         """Does `ask(deadline, seconds for an answer)` again while what fails may pass."""
         outside = self._settings.outside
-        deadline, patience_s = outside.monotonic() + self._timeout_s, ANSWER_SECONDS_MIN
+        began, patience_s = outside.monotonic(), ANSWER_SECONDS_MIN
+        deadline = began + self._timeout_s
         while True:
             left_s = deadline - outside.monotonic()
             try:
                 return ask(deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
             except KafkaException as error:
-                if left_s <= PASSING_SECONDS or error.args[0].code() not in (*_ASK_AGAIN, *_PASSING):
+                code = error.args[0].code()
+                is_new = code in UNKNOWN_TOPIC and outside.monotonic() - began < unknown_s
+                if left_s <= PASSING_SECONDS or not (is_new or code in (*_ASK_AGAIN, *_PASSING)):
                     raise self._fault(error) from error
-                if error.args[0].code() in _PASSING:
+                if code in _PASSING:
                     patience_s *= 2
             outside.sleep(PASSING_SECONDS)
 

@@ -66,6 +66,14 @@ NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKE
 
 OLD_EPOCH = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
 
+# The broker that was asked does not know the topic, or not this partition of it.
+UNKNOWN_TOPIC = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_ID,
+)
+
 # How long a request may take at first. A client sends to the leader, or to the controller, that it knows. If that broker is dead, the client
 # waits for it and does not look for its successor. So the request is given up, and sent again by a new client, which learns who leads now.
 # Each new client gets twice the time of the last one, because the broker may only be slow.
@@ -322,12 +330,7 @@ def fault_of(
     """The fault for an error of the client. `doing` completes the sentence "while ..."; `topic` and `partition` are what it was about."""
     cause: KafkaError = error.args[0]
     code = cause.code()
-    if topic is not None and code in (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_ID,
-    ):
+    if topic is not None and code in UNKNOWN_TOPIC:
         return UnknownTopic(topic, partition)
     if topic is not None and code in NO_LEADER:
         return NoLeader(topic, partition, doing)

@@ -172,7 +172,7 @@ class FencedLog:
 
         `expect_epoch`: the epoch whose holder did not answer. Raises Fenced if another run has claimed the pipeline since."""
         assert self._claim is None, "started already"
-        self._state = self._reader.read()
+        self._state = self._reader.read(is_known=True)  # the caller has made sure that the topic exists
         reached("start.log_read")
         before = self._state.epoch if expect_epoch is None else expect_epoch
 

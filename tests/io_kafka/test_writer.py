@@ -406,6 +406,27 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
         step_log_reader.StepLogReader(settings, pipe.log, timeout_s=0.3).read()
 
 
+def test_a_broker_that_has_not_heard_of_a_new_step_log_is_waited_for(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster's broker may be asked before it has learned of the topic that another one has just created."""
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    monkeypatch.setattr(Leaderless, "answers", [unknown] * 3)
+    settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: Leaderless(dict(config))))
+    writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+    pipe.step(writer, 0)
+    pipe.check_exactly(1)
+    Leaderless.answers.extend([unknown] * 3)
+    with pytest.raises(step_log_reader.StepLogGone):
+        step_log_reader.StepLogReader(settings, pipe.log).read()
+    assert len(Leaderless.answers) == 2, "whoever only reads asks once"
+    Leaderless.answers.extend([unknown] * 1000)
+    monkeypatch.setattr(step_log_reader, "NEW_TOPIC_SECONDS_MAX", 0.3)
+    with pytest.raises(step_log_reader.StepLogGone):
+        step_log_reader.StepLogReader(settings, pipe.log).read(is_known=True)
+
+
 class LateMarkers(Consumer):
     """A client to which the first answers about the last stable offset are those of a broker that has not written some markers yet."""
 
