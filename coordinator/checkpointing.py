@@ -18,6 +18,7 @@ from coordinator.layouts import completion_records, placed_of
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from coordinator.truncation import snapshot_due, truncate
+from coordinator.views_in_error import errors_before, shown
 from engine.resident.crew import Crew
 from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
@@ -57,7 +58,7 @@ class Checkpointing:
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
-                crew.freeze(version)
+                crew.freeze(version, shown(self._spec.circuit, errors_before(self._writer.state, version.step)))
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():

@@ -54,10 +54,10 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         for handle, skipped in done.skipped.items():
             result.skipped[handle] = result.skipped.get(handle, 0) + skipped
         for node, late in done.late:
-            view = name_of(plan, node)
+            view = name_of(plan.circuit, node)
             result.late[view] = result.late.get(view, 0) + late
         for node, watermark in done.watermarks:
-            view = name_of(plan, node)
+            view = name_of(plan.circuit, node)
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
         for node, rows, total, example in done.errors:
             result.errors[node] = result.errors.get(node, ErrorRows()).added(ErrorRows(rows, total, example))

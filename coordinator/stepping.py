@@ -117,7 +117,7 @@ class Stepping:
             step, plan, setup.partitions, record.division.ranges, record.dead_letters, frozenset(record.counted)
         )
         result = gather(self._spec, expected, outputs)
-        errors = totals(log.errors, result.errors)
+        errors = totals(step, log.errors, result.errors)
         reached("step.gathered")
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])

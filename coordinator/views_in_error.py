@@ -14,21 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from base.fault import ExitCode
-from coordinator.errors import CoordinatorError
 from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows
+from engine.run.region import name_of
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
 from io_kafka.step_log.state import StepLogState
 
 
-class ViewsInError(CoordinatorError):
+class ViewsInError(DataError):
     """A run that reads what is there has ended, and some views have no answer over it. The others are up to date."""
-
-    exit_code = ExitCode.DATA
 
 
 def can_count(circuit: Circuit, log: StepLogState, record: DivisionRecord, fault: DataError) -> bool:
@@ -65,37 +62,56 @@ def of_division(circuit: Circuit, record: DivisionRecord) -> Withholding:
     return withholding_of(circuit, record.counted, record.released)
 
 
-def totals(before: Sequence[NodeErrors], changes: Mapping[int, ErrorRows]) -> tuple[NodeErrors, ...]:
-    """The error rows after a step, of the nodes that have some. `before`: after the step before it. `changes`: of the step, by node."""
+def totals(step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorRows]) -> tuple[NodeErrors, ...]:
+    """The error rows after `step`, of the nodes that have some. `before`: after the step before it. `changes`: of the step, by node."""
+    since = {each.node: each.since for each in before}
     sums = {each.node: ErrorRows(each.rows, int(each.checksum, 16), each.example) for each in before}
     for node, change in changes.items():
         sums[node] = sums.get(node, ErrorRows()).added(change)
     return tuple(
-        NodeErrors(node=node, rows=total.rows, checksum=f"{total.checksum:016x}", example=total.example)
+        NodeErrors(
+            node=node,
+            since=since.get(node, step),
+            rows=total.rows,
+            checksum=f"{total.checksum:016x}",
+            example=total.example,
+        )
         for node, total in sorted(sums.items())
         if not total.is_nothing
     )
+
+
+def errors_before(log: StepLogState, step: int) -> tuple[NodeErrors, ...]:
+    """The error rows in the state before this step. In a replay that is an earlier step than the next one of the log."""
+    record = log.step_records.get(step - 1)
+    return log.errors if record is None else record.errors
 
 
 def shown(circuit: Circuit, errors: Sequence[NodeErrors]) -> dict[str, str]:
     """The views that have no answer, with the error of one row, for people."""
     found: dict[str, str] = {}
     for each in errors:
-        text = f"{max(1, each.rows)} {'row gives' if each.rows <= 1 else 'rows give'} an error, for example: {each.example}"
-        for view in sorted(views_behind(circuit, [each.node])):
-            found.setdefault(view, text)
-    return found
+        for view in views_behind(circuit, [each.node]):
+            found.setdefault(view, f"{name_of(circuit, each.node)}, step {each.since}: {_example(each)}")
+    return dict(sorted(found.items()))
+
+
+def _example(errors: NodeErrors) -> str:
+    return errors.example if errors.rows <= 1 else f"{errors.example} ({errors.rows} rows have an error.)"
 
 
 def check_answers(circuit: Circuit, log: StepLogState) -> None:
-    """Raises ViewsInError if a view has no answer after the last step."""
-    views = shown(circuit, log.errors)
-    if not views:
+    """Raises ViewsInError if a view has no answer after the last step. It is located at the first of them."""
+    if not log.errors:
         return
-    outputs = sorted(outputs_behind(circuit, log.nodes_in_error))
-    texts = "; ".join(f"view {view}: {text}" for view, text in views.items())
+    views = views_behind(circuit, log.nodes_in_error)
+    outputs = outputs_behind(circuit, log.nodes_in_error)
+    first, *others = log.errors
+    texts = [_example(first)]
+    texts += [f"Also {name_of(circuit, each.node)}, step {each.since}: {_example(each)}" for each in others]
+    texts.append(f"Without an answer, in Spark too: {', '.join(sorted(views))}.")
     raise ViewsInError(
-        f"{len(views)} {'view has' if len(views) == 1 else 'views have'} no answer after step {log.steps - 1}, in Spark neither. {texts}",
-        f"All other views are up to date. The outputs {', '.join(outputs)} keep what they had before, and what changes meanwhile is kept in "
-        "the state. Send rows that correct or delete these rows, and run again.",
-    )
+        " ".join(texts),
+        "All other views are up to date. Correct or delete these rows and run again, or guard against them in the view (CASE, nullif, "
+        f"try_cast). Until then what changes in {', '.join(sorted(outputs))} is kept in the state.",
+    ).located(owner=name_of(circuit, first.node), step=first.since)

@@ -19,6 +19,7 @@ CUT_KEY = RESERVED + b"cut"  # its value: the number of the last cut that the da
 OWNED_KEY = (
     RESERVED + b"owned"
 )  # its value: the slots of which the database has the state, as SlotSet.to_bytes gives them
+IN_ERROR_KEY = RESERVED + b"in_error"  # its value: names as JSON; see Transaction.get_in_error
 STAGED_KEY = RESERVED + b"staged"  # its value: the slots of which it has copies that nobody sees, in the same form
 
 TABLE_FIRST = 16

@@ -14,6 +14,7 @@ valid until the transaction ends, and no longer.
 from __future__ import annotations
 
 import heapq
+import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -217,6 +218,16 @@ class Transaction:
         assert self._writable, "set_staged in a transaction that only reads"
         self._changes[keys.STAGED_KEY] = records.encode(keys.STAGED_KEY, staged.to_bytes())
         self._staged = _Staged(staged)
+
+    def get_in_error(self) -> frozenset[str]:
+        """The names of the views that have no answer in this state, because an expression raises for some of their rows."""
+        value = self.get(keys.IN_ERROR_KEY)
+        return frozenset() if value is None else frozenset(json.loads(bytes(value)))
+
+    def set_in_error(self, views: frozenset[str]) -> None:
+        """Sets the names of the views that have no answer."""
+        assert self._writable, "set_in_error in a transaction that only reads"
+        self._changes[keys.IN_ERROR_KEY] = records.encode(keys.IN_ERROR_KEY, json.dumps(sorted(views)).encode())
 
     def get_cut(self) -> CutNumber:
         """The number of the last cut; (0, 0) before the first one."""

@@ -48,7 +48,7 @@ class ErrorRows:
         self.rows += int(weights.sum())
         self.checksum = (self.checksum + int((hashes * weights.astype(np.uint64)).sum())) % (1 << CHECKSUM_BITS)
         if not self.example and (weights > 0).any():
-            self.example = f"{error.message} {error.what_to_do}"[:EXAMPLE_CHARACTERS_MAX]
+            self.example = error.message[:EXAMPLE_CHARACTERS_MAX]
 
     def added(self, other: ErrorRows) -> ErrorRows:
         """The sum of both. The example is the later one's, if it has one."""

@@ -18,7 +18,7 @@ import engine
 from engine.expressions.functions.function import shown
 from engine.model.python_call import OF_GROUPS, PythonCall
 from engine.python import pickled_results, spark_worker
-from engine.python.errors import FunctionError, WrongResult
+from engine.python.errors import OF_THE_SURROUNDINGS, FunctionError, FunctionUnusable, WrongResult
 
 BATCH_ROWS_MAX = 10_000
 """Rows of a batch that a function over batches is given: Spark's default (spark.sql.execution.arrow.maxRecordsPerBatch)."""
@@ -50,11 +50,13 @@ def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
 
 
 def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
-    """As `results`; None if the function fails on one of the rows."""
+    """As `results`; None if the function fails on one of the rows. Raises FunctionUnusable."""
     try:
         made = _evaluated(call, _arguments(call, table))
     except MemoryError:
         raise
+    except OF_THE_SURROUNDINGS as error:
+        raise _function_error(call, _arguments(call, table), error) from error
     except (Exception, SystemExit):
         return None
     return made if len(made) == table.num_rows else None
@@ -132,7 +134,8 @@ def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException)
         if isinstance(error, WrongResult):
             message = f"{name} returned {error}{where}."
         what_to_do = f"Convert it within the function to what the declared type needs. {_WHAT_TO_DO}"
-    return FunctionError(message, what_to_do, function=call.name, raised=type(error).__name__)
+    kind = FunctionUnusable if isinstance(error, OF_THE_SURROUNDINGS) else FunctionError
+    return kind(message, what_to_do, function=call.name, raised=type(error).__name__)
 
 
 def _first_failing(call: PythonCall, rows: pa.Table) -> tuple[pa.Table, BaseException] | None:

@@ -16,5 +16,16 @@ class FunctionError(DataError):
         self.raised = raised
 
 
+class FunctionUnusable(FunctionError):
+    """A function raised because something around it is missing or does not answer: a module, a file, a connection. It may be there the next
+    time, so its rows cannot be counted as error rows: when they are retracted they might not raise."""
+
+    is_of_rows = False
+
+
+OF_THE_SURROUNDINGS = (ImportError, OSError)
+"""What a function raises then. Errors of network libraries are OSErrors too."""
+
+
 class WrongResult(Exception):
     """A result that Spark refuses too. It becomes a FunctionError where the row is known."""

@@ -19,7 +19,7 @@ One thread uses it. Threads of its own only send pings (pulse.py) and wait for S
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -358,9 +358,10 @@ class Crew:
 
     # Checkpoints
 
-    def freeze(self, version: VersionId) -> None:
-        """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary."""
-        self._ask(Freeze(version=version), Frozen)
+    def freeze(self, version: VersionId, in_error: Collection[str]) -> None:
+        """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary. `in_error`: the views that have
+        no answer in the version."""
+        self._ask(Freeze(version=version, in_error=tuple(sorted(in_error))), Frozen)
 
     def hurry(self) -> None:
         """Something waits for the fold under way."""

@@ -21,7 +21,7 @@ from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_values import ListTooLong
 from engine.operators.recursion import RecursionLimit
 from engine.operators.scalar import TooManyRows
-from engine.python.errors import FunctionError
+from engine.python.errors import FunctionError, FunctionUnusable
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
 from io_kafka.formats.spec import FormatError
@@ -37,6 +37,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         of_engine.TaskLost,
         ExpressionError,
         FunctionError,
+        FunctionUnusable,
         NegativeCount,
         ResultOverflow,
         ListTooLong,

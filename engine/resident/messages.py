@@ -136,8 +136,11 @@ class RunStep(_Message):
 
 
 class Freeze(_Message):
+    """`in_error`: the views that have no answer in the version."""
+
     kind: Literal["freeze"] = "freeze"
     version: VersionId
+    in_error: tuple[str, ...]
 
 
 class Fold(_Message):

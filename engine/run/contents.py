@@ -18,6 +18,7 @@ from base.version import VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import Plan
+from engine.errors import DataError
 from engine.model.circuit import View
 from engine.operators.base import StepContext
 from engine.rows import zset
@@ -35,13 +36,17 @@ class WorkerContents:
 
 
 def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerContents:
-    """The contents of the named views. The tables are copies. Raises KeyError for a name that is no view, and StorageError."""
+    """The contents of the named views. The tables are copies. Raises DataError for a view that has no answer, KeyError for a name
+    that is no view, and StorageError."""
     circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
     append_only, places = append_only_inputs(circuit), plan.input_places
     with Database.read_committed(database) as (version, transaction):
-        owned = transaction.get_owned()
+        owned, in_error = transaction.get_owned(), transaction.get_in_error()
+        for name in names:
+            if name in in_error:
+                raise _no_answer(name, version.step - 1)
 
         def context_of(index: int) -> StepContext:
             return StepContext(
@@ -50,6 +55,13 @@ def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerConten
 
         tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
         return WorkerContents(version, owned, tables)
+
+
+def _no_answer(view: str, step: int) -> DataError:
+    return DataError(
+        "an expression raises for some of its rows, so it has no answer as of this step.",
+        "`stepwell status` shows the error. Correct or delete the rows, or guard against them in the view (CASE, nullif, try_cast).",
+    ).located(owner=f"view {view}", step=step)
 
 
 def _rows(scanned: pa.Table, node: View) -> pa.Table:

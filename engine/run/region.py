@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.analysis.stages import Channel, Plan
 from engine.errors import EngineError
-from engine.model.circuit import Node, Output
+from engine.model.circuit import Circuit, Node, Output
 from engine.model.placement import Placement
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import StepContext, TimeReport
@@ -70,7 +70,7 @@ def run_stage(
         try:
             made[index] = _made(task, store, index, node, inputs, sources, times, errors)
         except EngineError as error:
-            error.located(owner=name_of(task.plan, index), step=task.step, node=index)
+            error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)
             raise
         if isinstance(node, Output) and made[index].num_rows:
             output[index] = made[index]
@@ -115,9 +115,9 @@ def _made(
     return result if result.schema.equals(schema) else result.cast(schema)
 
 
-def name_of(plan: Plan, index: int) -> str:
+def name_of(circuit: Circuit, index: int) -> str:
     """The name for users of the first view, source or output that a node belongs to."""
-    nodes = plan.circuit.nodes
+    nodes = circuit.nodes
     readers = {index}
     for later in range(index, len(nodes)):
         if later == index or not readers.isdisjoint(nodes[later].inputs):

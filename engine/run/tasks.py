@@ -78,7 +78,7 @@ class TaskSetup:
     def owner_of_table(self, table: int) -> str:
         """The name for users of the view, source or output whose state a table holds."""
         node = (table - TABLE_FIRST) // TRACES_MAX
-        return name_of(self.plan, node) if node >= 0 else "the engine"
+        return name_of(self.plan.circuit, node) if node >= 0 else "the engine"
 
 
 @dataclass(frozen=True)

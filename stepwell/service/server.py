@@ -213,6 +213,9 @@ def metrics(board: StatusBoard) -> bytes:
         gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
         for key, value in shown[name].items():
             gauge.labels(key).set(value)
+    in_error = Gauge("stepwell_in_error", "1 for a view that has no answer", ["view"], registry=registry)
+    for view in shown["in_error"]:
+        in_error.labels(view).set(1)
     lag = Gauge("stepwell_watermark_lag_s", "seconds from the watermark until now", ["view"], registry=registry)
     for view, at in shown["watermarks"].items():
         lag.labels(view).set(time.time() - at)

@@ -189,7 +189,7 @@ def test_tables_are_divided_before_everything_else() -> None:
         inputs = Inputs(given, cast(Topics, cluster), StatusBoard("p"), found, log, available_now=available_now)
         step, divided = 0, []
         while (division := inputs.choose(log, step)) is not None:
-            log.apply(inputs.record(log, 0, division), log.offset_next)
+            log.apply(inputs.record(log, 0, division, is_drained=True), log.offset_next)
             divided.append(division)
             log.write(step)
             step += 1

@@ -14,8 +14,8 @@ import pytest
 from coordinator.errors import TopicChanged
 from coordinator.inputs import (
     Inputs,
+    empty_division,
     ends_until,
-    first_division,
     of_announced_partitions,
     positions_after,
     with_partitions,
@@ -29,7 +29,7 @@ from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits
-from io_kafka.step_log.records import Claim, StepRecord, TopicIdentity
+from io_kafka.step_log.records import Claim, NodeErrors, StepRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
 IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
@@ -61,7 +61,7 @@ def test_available_now_reads_no_further_than_the_start() -> None:
 
 
 def test_the_first_division_may_be_empty() -> None:
-    empty = first_division({IN1: 4, IN0: 3})
+    empty = empty_division(0, {IN1: 4, IN0: 3})
     empty.check()
     assert empty == Division(0, (OffsetRange("in", 0, 3, 3), OffsetRange("in", 1, 4, 4)))
 
@@ -141,7 +141,7 @@ class Run:
 
     def divide(self, division: Division | None) -> Division:
         assert division is not None
-        self.log.apply(self.inputs.record(self.log, 0, division), self.log.offset_next)
+        self.log.apply(self.inputs.record(self.log, 0, division, is_drained=True), self.log.offset_next)
         self.inputs.recorded()
         return division
 
@@ -160,38 +160,54 @@ def test_the_topics_are_named_once_in_a_run() -> None:
     run = Run({IN0: 9})
     for _ in range(2):  # a record that was not committed did not announce them
         division = run.inputs.choose(run.log, 0)
-        assert division is not None and run.inputs.record(run.log, 0, division).topics == (identity("in", 1),)
+        assert division is not None and run.inputs.record(run.log, 0, division, is_drained=True).topics == (
+            identity("in", 1),
+        )
     run.divide(division)
     division = run.inputs.choose(run.log, 1)
-    assert division is not None and run.inputs.record(run.log, 0, division).topics == ()
+    assert division is not None and run.inputs.record(run.log, 0, division, is_drained=True).topics == ()
+
+
+def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release_needs_no_input() -> None:
+    run = Run({IN0: 19})
+    given = run.divide(run.inputs.choose(run.log, 0))
+    before = run.log.divisions[given.step]
+    run.log.apply(before.counting(0, (3,), frozenset()), run.log.offset_next)
+    assert run.inputs.choose_ahead(run.log, 0, ()) == []
+    in_error = NodeErrors(node=3, since=0, rows=1, checksum="1", example="")
+    assert len(run.inputs.choose_ahead(run.log, 0, (in_error,))) == 2
+    run.cluster.ends[IN0] = 4
+    assert run.inputs.choose_or_first(run.log, 1) == empty_division(1, {IN0: 4})
+    run.log.errors = (in_error,)
+    assert run.inputs.choose_or_first(run.log, 1) is None
 
 
 def test_whole_steps_are_divided_ahead_and_less_is_not() -> None:
     run = Run({IN0: 19})
     run.divide(run.inputs.choose(run.log, 0))
-    ahead = run.inputs.choose_ahead(run.log, 0)
+    ahead = run.inputs.choose_ahead(run.log, 0, ())
     assert ahead == [Division(1, (OffsetRange("in", 0, 4, 8),)), Division(2, (OffsetRange("in", 0, 8, 12),))]
     run.log.write(0)
     for division in ahead:
         run.divide(division)
-    ahead = run.inputs.choose_ahead(run.log, 1)
+    ahead = run.inputs.choose_ahead(run.log, 1, ())
     assert ahead == [Division(3, (OffsetRange("in", 0, 12, 16),))], "one of two is there already"
     run.log.write(1)
     run.divide(ahead[0])
-    assert run.inputs.choose_ahead(run.log, 1) == [], "both are there"
-    assert run.inputs.choose_ahead(run.log, 2) == [], "three messages are less than a step"
+    assert run.inputs.choose_ahead(run.log, 1, ()) == [], "both are there"
+    assert run.inputs.choose_ahead(run.log, 2, ()) == [], "three messages are less than a step"
     run.log.write(2)
     run.log.write(3)
     run.divide(run.inputs.choose(run.log, 4))
     before = run.cluster.asked
-    assert run.inputs.choose_ahead(run.log, 4) == []
+    assert run.inputs.choose_ahead(run.log, 4, ()) == []
     assert run.cluster.asked == before, "after less than a whole step there was no backlog, and nobody is asked"
 
 
 def test_after_less_than_two_steps_one_is_divided_ahead() -> None:
     run = Run({IN0: 11})
     run.divide(run.inputs.choose(run.log, 0))
-    assert run.inputs.choose_ahead(run.log, 0) == [Division(1, (OffsetRange("in", 0, 4, 8),))]
+    assert run.inputs.choose_ahead(run.log, 0, ()) == [Division(1, (OffsetRange("in", 0, 4, 8),))]
 
 
 def test_available_now_ignores_later_messages() -> None:

@@ -17,6 +17,7 @@ from engine.analysis.stages import plan
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Output
 from engine.model.rows import Source
+from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.worker import _done
@@ -33,7 +34,7 @@ SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic
 def expected(read: Mapping[tuple[str, int], int], dead: Mapping[str, str]) -> Expected:
     """Of step 4. `read`: the number of offsets of each partition."""
     ranges = tuple(OffsetRange(topic, partition, 0, length) for (topic, partition), length in read.items())
-    return Expected(4, PLAN, {"out": 2}, ranges, dead)
+    return Expected(4, PLAN, {"out": 2}, ranges, dead, frozenset({0}))
 
 
 def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> WorkerOutput:
@@ -69,6 +70,17 @@ def test_the_result_does_not_depend_on_the_order_of_workers() -> None:
     assert dead_topic == "dead"
     assert [(row["key"], row["value"]) for row in dead] == [(None, b"between"), (None, b"late"), (b"k", b"early")]
     assert (one.read_ms, one.compute_ms, one.state_ms) == (5.0, 3.0 * PLAN.stages, 2.0 * PLAN.stages), "of the slowest"
+
+
+def test_error_rows_of_all_workers_are_added() -> None:
+    outputs = [output_of(worker, [], SourceReport([Checksum("in", worker, 4, 0xA)])) for worker in (0, 1)]
+    told = [(0, 2, (1 << 64) - 1, "one"), (0, -1, 3, "")]
+    outputs = [
+        replace(output, done=output.done.model_copy(update={"errors": (errors,)}))
+        for output, errors in zip(outputs, told, strict=True)
+    ]
+    found = gather(SPEC, expected({("in", 0): 4, ("in", 1): 4}, {}), outputs).errors
+    assert found == {0: ErrorRows(1, 2, "one")}
 
 
 def test_an_output_without_messages_is_in_the_result() -> None:
@@ -117,6 +129,9 @@ LIES = {
     "another number of stages": (lie(stages=()), f"it ran 0 stages of {PLAN.stages}"),
     "less than no message": (lie(inputs=(Checksum("in", 0, -4, 0),)), "it has read Checksum"),
     "a checksum that is none": (lie(inputs=(Checksum("in", 0, 4, -1),)), "it has read Checksum"),
+    "error rows that nobody counts": (lie(errors=((1, 1, 1, ""),)), "error rows of node 1, which are not counted"),
+    "a sum of error rows that is none": (lie(errors=((0, 1, -1, ""),)), "error rows of node 0"),
+    "too long a text of an error": (lie(errors=((0, 1, 1, "x" * 5000),)), "error rows of node 0"),
     "input of another step": (
         lie(inputs=(Checksum("in", 7, 4, 0),)),
         "worker 0 has read topic in, partition 7 in step 4",

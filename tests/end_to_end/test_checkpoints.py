@@ -199,7 +199,9 @@ def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: py
         with pytest.raises(WorkerMistake, match="before step 2"):
             play.run(resolved, threads())
     with monkeypatch.context() as sabotage:
-        sabotage.setattr(Worker, "_freeze", lambda self, o: of_worker(self, Freeze(version=later(o.version))))
+        sabotage.setattr(
+            Worker, "_freeze", lambda self, o: of_worker(self, Freeze(version=later(o.version), in_error=()))
+        )
         with pytest.raises(RecoveryFailed, match="worker 0 is at step 2, but the checkpoint is for step 3"):
             play.run(resolved, threads())
     assert play.run(resolved)["checkpoint_step"] == 2

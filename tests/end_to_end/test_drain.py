@@ -30,7 +30,7 @@ def trace_rows(resolved: Resolved) -> dict[str, int]:
                     for row in pa.ipc.open_stream(pa.py_buffer(bytes(value))).read_all().to_pylist():
                         add(sums, table, row)
         for (table, _), totals in sums.items():
-            found[f"{name_of(planned, (table - TABLE_FIRST) // TRACES_MAX)}, table {table}"] += any(totals)
+            found[f"{name_of(planned.circuit, (table - TABLE_FIRST) // TRACES_MAX)}, table {table}"] += any(totals)
     return {name: rows for name, rows in found.items() if rows}
 
 

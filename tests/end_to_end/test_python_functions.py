@@ -112,7 +112,9 @@ def test_views_over_python_functions_are_the_batch_answer_after_crashes(play: Pl
     assert contents(play, other) == contents(play, resolved)
 
 
-def test_a_function_that_raises_stops_the_step_and_a_changed_one_is_another_circuit(play: Playground) -> None:
+def test_a_function_that_raises_leaves_its_view_without_an_answer_and_a_changed_one_is_another_circuit(
+    play: Playground,
+) -> None:
     play.topic("sales", 2)
     name = "helper_that_raises"
     resolved = project(play, CLEANED, name)

@@ -16,7 +16,10 @@ import pytest
 from coordinator.status import StatusBoard
 from coordinator.views_in_error import ViewsInError
 from engine.analysis.withholding import COUNTING
+from engine.errors import DataError
 from examples.batch import batch_answer, compare, published
+from stepwell.inspection.query import query
+from stepwell.lowering.driver import lower
 from tests.end_to_end.harness import Playground, Resolved, Value, renamed, step_records, wait_until
 from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import threads
@@ -77,7 +80,7 @@ def run(play: Playground, resolved: Resolved, **options: Any) -> Mapping[str, st
     try:
         play.run(resolved, threads(), board, **options)
     except ViewsInError as fault:
-        assert all(f"view {view}:" in str(fault) for view in board.show()["in_error"])
+        assert all(view in str(fault) for view in board.show()["in_error"])
     else:
         assert not board.show()["in_error"]
     in_error: Mapping[str, str] = board.show()["in_error"]
@@ -196,10 +199,15 @@ def test_the_other_views_go_on_and_nothing_of_the_view_in_error_is_written(play:
     now = {name: len(play.read(name)) for name in before}
     assert (now["ratios"], now["most"]) == (before["ratios"], before["most"]) and now["sums"] > before["sums"]
     assert run(play, resolved).keys() == in_error.keys(), "a run without new rows says it again"
+    circuit = lower(resolved.project)
+    with pytest.raises(DataError, match=r"view ratios, step \d+: an expression raises for some of its rows"):
+        query(resolved.project, circuit, "SELECT * FROM ratios")
+    assert len(query(resolved.project, circuit, "SELECT * FROM sums").rows.collect()) == 3
     play.send("in", [({"id": 3}, None)])
     assert not run(play, resolved)
     assert not answered(play, resolved)
     assert not play.log(resolved).counted, "the steps are as before"
+    assert len(query(resolved.project, circuit, "SELECT * FROM ratios").rows.collect()) == 3
 
 
 def test_an_error_that_can_never_end_stops_one_view_alone(play: Playground) -> None:

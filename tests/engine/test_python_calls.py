@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,11 +14,14 @@ import pytest
 
 from engine.model.python_call import PythonForm
 from engine.model.rows import PythonMap
-from engine.operators.python_map import _mapped
+from engine.operators.error_rows import ErrorRows
+from engine.operators.python_map import _mapped, step_python_map
 from engine.python import calls
 from engine.python.calls import results
-from engine.python.errors import FunctionError
+from engine.python.errors import FunctionError, FunctionUnusable
 from engine.rows import zset
+from engine.state.store import DictStore
+from tests.engine.contexts import context_of
 from tests.engine.python_calls import python_call
 
 LONG, TEXT = pa.int64(), pa.string()
@@ -142,3 +146,29 @@ def test_a_module_that_a_worker_lacks_is_named() -> None:
 
     with pytest.raises(FunctionError, match=r"needs the module module_of_nobody.*Install it on every host"):
         results(python_call("row", function, LONG, 0), ROWS)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_on_which_a_function_fails_are_left_out_and_counted(form: PythonForm) -> None:
+    node = PythonMap((0,), (LONG, TEXT, TEXT), (python_call(form, FORMS[form], TEXT, 0, 1),))
+    rows = zset.build(ROWS.columns, np.array([1, 1, 1, 3, 1]))
+    context = context_of(node, DictStore(), errors=ErrorRows())
+    found = step_python_map(node, [rows], context)
+    assert found.column("c0").to_pylist() == [1, 2, None, 5]
+    assert context.errors is not None and context.errors.rows == 3 and "d is four" in context.errors.example
+    step_python_map(node, [zset.negate(rows)], context)
+    assert context.errors.is_nothing
+
+
+@pytest.mark.parametrize("error", [ImportError("no such name"), ConnectionRefusedError("nobody answers")])
+def test_a_function_that_lacks_something_around_it_leaves_no_row_out(error: Exception) -> None:
+    """It may be there when the row is retracted, which would then not be in error."""
+
+    def function(number: Any) -> Any:
+        raise error
+
+    node = PythonMap((0,), (LONG, TEXT, LONG), (python_call("row", function, LONG, 0),))
+    context = context_of(node, DictStore(), errors=ErrorRows())
+    with pytest.raises(FunctionUnusable, match=str(error)) as raised:
+        step_python_map(node, [zset.build(ROWS.columns, np.ones(5, np.int64))], context)
+    assert not raised.value.is_of_rows and context.errors is not None and context.errors.is_nothing

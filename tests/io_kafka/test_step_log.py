@@ -16,6 +16,7 @@ from io_kafka.step_log.records import (
     Claim,
     DivisionRecord,
     InputRange,
+    NodeErrors,
     OutputPart,
     PartitionOffset,
     Record,
@@ -148,6 +149,65 @@ def test_a_pending_division_may_be_recorded_again_over_more_input() -> None:
         assert folded(*log, wider, step(1, 6, epoch), division(2, 14, 15, epoch)).division_next == 3
     with pytest.raises(BrokenStepLog, match="of step 0"):
         folded(*STORY, division(0, 0, 10).with_ends(0, {TopicPartition("in", 0): 11}))
+
+
+def node_errors(node: int) -> NodeErrors:
+    return NodeErrors(node=node, since=1, rows=2, checksum="0", example="it raises")
+
+
+def counting(number: int, start: int, end: int, *nodes: int, released: tuple[str, ...] = ()) -> DivisionRecord:
+    return division(number, start, end).model_copy(update={"counted": nodes, "released": released})
+
+
+def erring(number: int, end: int, *nodes: int) -> StepRecord:
+    return step(number, end).model_copy(update={"errors": tuple(map(node_errors, nodes))})
+
+
+def test_a_pending_division_may_be_recorded_again_to_count_error_rows() -> None:
+    """By the run that recorded it or a later one. What was divided after it is void, because it counts as few as before."""
+    before = division(1, 10, 12)
+    for log in (STORY, (*STORY, division(2, 12, 15)), (*STORY, division(2, 12, 15), claim(1))):
+        again = before.counting(folded(*log).epoch, (3, 4), frozenset())
+        state = folded(*log, again)
+        assert ([d.step for d in state.pending], state.counted) == ([1], (3, 4))
+        assert state.positions == {TopicPartition("in", 0): 12}
+    state = folded(*STORY, before.counting(0, (3,), frozenset()), before.counting(0, (3, 4), frozenset()))
+    assert state.counted == (3, 4)
+    for wrong in (
+        counting(0, 0, 10, 3),  # it is written
+        before.counting(0, (3,), frozenset()).with_ends(0, {TopicPartition("in", 0): 11}),
+        before.counting(0, (), frozenset()),
+    ):
+        with pytest.raises(BrokenStepLog, match="of step"):
+            folded(*STORY, wrong)
+
+
+COUNTING = (*STORY, division(1, 10, 12).counting(0, (3, 4), frozenset()), erring(1, 6, 4))
+"""Nodes 3 and 4 are counted in step 1, and node 4 has error rows."""
+
+
+def test_a_division_goes_on_counting_the_nodes_that_have_error_rows() -> None:
+    state = folded(*COUNTING, counting(2, 12, 12, 4, released=("a",)), erring(2, 6), counting(3, 12, 12))
+    assert (state.counted, state.errors) == ((), ())
+    assert folded(*COUNTING).nodes_in_error == {4}
+    snapshot = folded(*COUNTING).snapshot()
+    assert (snapshot.counted, snapshot.errors) == ((3, 4), (node_errors(4),))
+    for wrong, why in (
+        (counting(2, 12, 12, 3), r"does not count the error rows of nodes \[4\]"),
+        (counting(2, 12, 12, 3, 4, 5), r"counts the error rows of nodes \[5\]"),
+        (counting(2, 12, 12, 3, 4, released=("a",)), "it releases .*a"),
+    ):
+        with pytest.raises(BrokenStepLog, match=why):
+            folded(*COUNTING, wrong)
+    with pytest.raises(BrokenStepLog, match="which may have some"):
+        folded(*COUNTING[:-1], counting(2, 12, 12, 4))  # step 1 is not written, and may have error rows of node 3
+    with pytest.raises(BrokenStepLog, match=r"error rows of nodes \[5\], which its division does not count"):
+        folded(*COUNTING[:-1], erring(1, 6, 5))
+
+
+def test_a_full_refresh_forgets_the_error_rows() -> None:
+    again = (refresh(1), Reset(epoch=0, generation=1), circuit_record(), division(0, 0, 10))
+    assert folded(*COUNTING, *again).counted == ()
 
 
 def test_a_division_over_less_input_voids_those_after_it() -> None:
@@ -297,6 +357,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "again",
         "less",
         "more",
+        "counting",
         "step",
         "intent",
         "complete",
@@ -315,6 +376,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = claim(epoch + draw(st.integers(1, 3)))
             case "division" if len(state.pending) < 2:
                 record = division(state.division_next, at, at + draw(st.integers(0, 5)), epoch)
+                still = state.counted if state.pending else tuple(sorted(state.nodes_in_error))
+                record = record.model_copy(update={"counted": still})
             case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
                 record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {})
             case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
@@ -324,9 +387,18 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 last = state.pending[-1]
                 end = last.ranges[0].end + draw(st.integers(1, 5))
                 record = last.with_ends(epoch, {TopicPartition("in", 0): end})
+            case "counting" if state.pending:
+                before = draw(st.sampled_from(state.pending))
+                more = {*before.counted, draw(st.integers(1, 3))}
+                if more == set(before.counted):
+                    continue
+                record = before.counting(epoch, tuple(sorted(more)), frozenset())
             case "step" if state.pending:
                 end = state.ends.get(TopicPartition("out", 0), 0)
+                counted = state.pending[0].counted
+                some = draw(st.lists(st.sampled_from(counted), unique=True)) if counted else []
                 record = step(state.steps, end + draw(st.integers(0, 5)), epoch)
+                record = record.model_copy(update={"errors": tuple(node_errors(node) for node in sorted(some))})
             case "intent":
                 identity += 1
                 number = state.checkpoints[-1].version + 1 if state.checkpoints else 0

@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.engine_breakages import ENGINE
+from tests.sabotage.error_breakages import ERRORS
 from tests.sabotage.event_time_breakages import EVENT_TIME
 from tests.sabotage.fault_breakages import FAULTS
 from tests.sabotage.format_breakages import FORMATS
@@ -36,6 +37,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TABLE_BREAKAGES,
     *FORMATS,
     *ENGINE,
+    *ERRORS,
     *FAULTS,
     *GENERATED,
     *PYTHON,

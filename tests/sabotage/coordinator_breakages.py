@@ -221,8 +221,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.give(_step_input(record, self._run.bytes_max))\n",
-                "        given = _step_input(record, self._run.bytes_max)\n"
+                "        crew.give(_step_input(self._spec.circuit, record, self._run.bytes_max))\n",
+                "        given = _step_input(self._spec.circuit, record, self._run.bytes_max)\n"
                 "        crew.give(StepInput(given.step, given.ranges, dict(self._spec.on_error), given.grown, given.bytes_max))\n",
             ),
         ),
@@ -530,8 +530,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        ahead = [] if action.replay else self._inputs.choose_ahead(log, step)\n",
-                "        ahead = self._inputs.choose_ahead(log, step)\n",
+                "        ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)\n",
+                "        ahead = self._inputs.choose_ahead(log, step, errors)\n",
             ),
         ),
         (f"{END_TO_END}/test_divisions.py::test_a_replay_divides_nothing",),

@@ -197,7 +197,7 @@ ENGINE = (
         (
             Edit(
                 TASKS,
-                "            if (at := transaction.get_step()) != self._given.step:\n",
+                "            if not self._follows(at := transaction.get_step()):\n",
                 "            if (at := transaction.get_step()) < 0:\n",
             ),
         ),
@@ -316,9 +316,9 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "            error.located(owner=name_of(task.plan, index), step=task.step)\n",
+                "            error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)\n",
                 "            if 'step' not in error.message:\n"
-                "                error.located(owner=name_of(task.plan, index), step=task.step)\n",
+                "                error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)\n",
             ),
         ),
         (f"{TEST_REGION}::test_a_value_that_contains_view_or_step_does_not_hide_the_place",),
@@ -719,8 +719,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/output.py",
-                "    return Arrangement((together,), together)\n",
-                "    return Arrangement((None,), placement)\n",
+                "        return Arrangement((None,), placement)\n    return Arrangement((together,), together)\n\n\ndef arrange_withheld",
+                "        return Arrangement((None,), placement)\n    return Arrangement((None,), placement)\n\n\ndef arrange_withheld",
             ),
         ),
         (f"{TEST_STAGES}::test_a_row_that_leaves_one_worker_and_comes_on_another_gives_no_message",),
@@ -997,7 +997,7 @@ ENGINE = (
                 "    rows = int(zset.weights_of(content).sum())\n",
                 "    rows = content.num_rows\n",
             ),
-            Edit(SCALAR, "_one_row(zset.consolidate(zset.add([old, delta])))", "_one_row(zset.add([old, delta]))"),
+            Edit(SCALAR, "_one_row(zset.consolidate(zset.add([old, delta])), ", "_one_row(zset.add([old, delta]), "),
         ),
         (f"{TEST_SCALAR}::test_a_value_is_told_in_every_step_and_twice_if_it_changes",),
         tells="SCALAR_SUBQUERY_TOO_MANY_ROWS",

@@ -566,8 +566,8 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "                if record.ranges != self.divisions[record.step].ranges:\n",
-                "                if record.is_cut_of(self.divisions[record.step]):\n",
+                "                if (record.ranges, record.counted) != (before.ranges, before.counted):\n",
+                "                if record.is_cut_of(before):\n",
             ),
         ),
         (f"{TEST_LOG}::test_a_pending_division_may_be_recorded_again_over_more_input",),

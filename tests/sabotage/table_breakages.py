@@ -49,8 +49,8 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 "io_kafka/step_log/state.py",
-                "        self.tables = {}\n        self.generation,",
-                "        self.generation,",
+                "        self.tables, self.counted, self.errors = {}, (), ()\n",
+                "        self.counted, self.errors = (), ()\n",
             ),
         ),
         (

@@ -133,8 +133,11 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         real(self, action, at, workers)
         if action.step >= self._writer.state.steps:
-            for division in self._inputs.choose_ahead(self._writer.state, action.step)[:1]:
-                _remember(self._writer, self._inputs.record(self._writer.state, self._writer.epoch, division))
+            for division in self._inputs.choose_ahead(self._writer.state, action.step, ())[:1]:
+                _remember(
+                    self._writer,
+                    self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=False),
+                )
                 self._inputs.recorded()
 
     with broken(stepping.Stepping, "collect", collect):

@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 from base.fault import ExitCode
 from base.term import Term
 from base.version import VersionId
-from engine.analysis.stages import plan
 from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
@@ -74,7 +73,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 def fold(made: Crew, version: VersionId) -> None:
-    made.freeze(version)
+    made.freeze(version, ())
     made.begin_fold(may_rewrite=True)
     wait_until(lambda: made.folded() is not None)
 
@@ -109,7 +108,7 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
     with run_of(setup, log) as (made, _):
         made.give(step_of(0, {0: (0, 1)}))
         made.collect(0)
-        made.freeze(VersionId(1, 1, "v1"))
+        made.freeze(VersionId(1, 1, "v1"), ())
         made.begin_fold(may_rewrite=True)
         made.give(step_of(1, {0: (1, 2)}))
         made.collect(1)
@@ -638,7 +637,7 @@ def _nothing(*_: object) -> None:
 def mesh_of(transport: SocketTransport) -> mesh.Mesh:
     """That of worker 0 in term 0.1."""
     return mesh.Mesh(
-        transport, Events(transport), Term(0, 1), "secret", plan(CIRCUIT), lambda event: None, time.monotonic, _nothing
+        transport, Events(transport), Term(0, 1), "secret", CIRCUIT, lambda event: None, time.monotonic, _nothing
     )
 
 
@@ -671,7 +670,7 @@ def test_a_checkpoint_at_another_step_is_refused(tmp_path: Path) -> None:
         made.give(step_of(0, {}))
         made.collect(0)
         with pytest.raises(WorkerMistake, match="before step 1"):
-            made.freeze(VersionId(1, 0, "too early"))
+            made.freeze(VersionId(1, 0, "too early"), ())
 
 
 def test_partitions_that_were_added_have_one_reader(tmp_path: Path) -> None:

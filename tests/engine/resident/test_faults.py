@@ -23,7 +23,7 @@ from tests.engine.resident.test_frames import received, sent
 NOT_OF_A_WORKER = {
     "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "UnsuitableStepLog", "Fenced", "WriteRefused",
     "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
-    "NoTopicMatches", "NothingSince", "DividedAgain",
+    "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError",
 }  # fmt: skip
 """Faults of the step log, of the writer and of the local broker, which only the coordinator has; and bases."""
 

@@ -132,7 +132,7 @@ def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
 
 def test_an_answer_of_another_kind_is_a_mistake_of_the_worker() -> None:
     workers = Workers(0)
-    workers.roster.send(0, Freeze(version=EMPTY))
+    workers.roster.send(0, Freeze(version=EMPTY, in_error=()))
     workers.answer(0, Frozen(version=EMPTY))
     with pytest.raises(TaskLost, match="worker 0 answered freeze with frozen"):
         workers.roster.taken(0, "freeze", Weighed)
@@ -169,6 +169,6 @@ def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:
 
 def test_a_fault_that_cannot_be_read_is_a_loss_of_its_sender() -> None:
     workers = Workers(0)
-    workers.roster.send(0, Freeze(version=EMPTY))
+    workers.roster.send(0, Freeze(version=EMPTY, in_error=()))
     with pytest.raises(TaskLost, match="worker 0 has failed by DataError, and what it says of it cannot be read"):
         workers.answer(0, Failed(doing="freeze", fault=WireFault(known=True, name="DataError", fields={})))

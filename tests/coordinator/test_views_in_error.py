@@ -1,0 +1,114 @@
+"""What is decided about views in error, from the step log alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.views_in_error import (
+    ViewsInError,
+    can_count,
+    check_answers,
+    counting_all,
+    errors_before,
+    goes_on,
+    is_release_due,
+    of_division,
+    shown,
+    totals,
+)
+from engine.errors import DataError
+from engine.expressions.evaluate import ExpressionError
+from engine.operators.error_rows import ErrorRows
+from io_kafka.step_log.records import DivisionRecord, NodeErrors
+from io_kafka.step_log.state import StepLogState
+from tests.engine.test_error_rows import CIRCUIT, MAP
+from tests.io_kafka.test_step_log import STORY, division, folded, step
+
+COUNTS = 4
+"""The aggregate over the view of MAP."""
+
+
+def errors(node: int, rows: int = 1, since: int = 1) -> NodeErrors:
+    return NodeErrors(node=node, since=since, rows=rows, checksum="a", example="It raises.")
+
+
+def log_of(counted: tuple[int, ...], *in_error: NodeErrors, written: bool = True) -> StepLogState:
+    again = division(1, 10, 12).counting(0, counted, frozenset())
+    records = [*STORY, again, step(1, 6).model_copy(update={"errors": in_error})]
+    return folded(*records[: len(records) if written else -1])
+
+
+def fault(node: int | None = MAP, place: str | None = None) -> DataError:
+    error = ExpressionError("DIVIDE_BY_ZERO", "Division by zero.")
+    error.node, error.place = node, place
+    return error
+
+
+def test_which_errors_a_step_can_count() -> None:
+    log, record = folded(*STORY), division(1, 10, 12)
+    assert can_count(CIRCUIT, log, record, fault())
+    assert not can_count(CIRCUIT, log, record, fault(place="topic t, partition 0, offset 3")), "a malformed message"
+    assert not can_count(CIRCUIT, log, record, fault(node=None))
+    assert not can_count(CIRCUIT, log, record, fault(node=3)), "an output cannot leave rows out"
+    assert not can_count(CIRCUIT, log, record.counting(0, (MAP,), frozenset()), fault()), "it was to be counted"
+    assert not can_count(CIRCUIT, log, division(0, 0, 10), fault()), "a step that is written is as it was"
+    other = DataError("two rows have one key.")
+    other.node = MAP
+    assert not can_count(CIRCUIT, log, record, other)
+
+
+def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() -> None:
+    record = division(1, 10, 12).model_copy(update={"released": ("tens", "all")})
+    again = counting_all(CIRCUIT, 3, record)
+    assert (again.epoch, again.counted, again.released, again.ranges) == (3, (MAP, COUNTS), ("all",), record.ranges)
+    assert again.counts_more_than(record)
+    assert of_division(CIRCUIT, again).held == {"tens", "counts"}
+    assert of_division(CIRCUIT, again).outputs == {"tens", "counts", "all"}
+
+
+def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are_released() -> None:
+    log = log_of((MAP, COUNTS), errors(COUNTS))
+    assert goes_on(CIRCUIT, log, is_drained=True) == ((COUNTS,), ("tens",)), "counts is still behind the other node"
+    assert goes_on(CIRCUIT, log_of((MAP, COUNTS)), is_drained=True) == ((), ("counts", "tens"))
+    assert goes_on(CIRCUIT, log_of((MAP,), errors(MAP)), is_drained=True) == ((MAP,), ())
+    assert is_release_due(log.counted, log.errors) and not is_release_due((COUNTS,), log.errors)
+
+
+def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
+    """A step before it is not written, and may find error rows of nodes that had none."""
+    log = log_of((MAP, COUNTS), errors(COUNTS), written=False)
+    assert goes_on(CIRCUIT, log, is_drained=False) == ((MAP, COUNTS), ())
+
+
+def test_the_error_rows_of_the_steps_are_added() -> None:
+    one = totals(3, (), {MAP: ErrorRows(2, 0xF, "first"), COUNTS: ErrorRows(0, 0, "")})
+    assert one == (NodeErrors(node=MAP, since=3, rows=2, checksum=f"{0xF:016x}", example="first"),)
+    two = totals(4, one, {MAP: ErrorRows(-1, (1 << 64) - 1, ""), COUNTS: ErrorRows(1, 5, "second")})
+    assert [(e.node, e.since, e.rows, e.checksum[-1], e.example) for e in two] == [
+        (MAP, 3, 1, "e", "first"),
+        (COUNTS, 4, 1, "5", "second"),
+    ]
+    assert totals(5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")}) == ()
+
+
+def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
+    log = log_of((MAP,), errors(MAP))
+    assert errors_before(log, 2) == (errors(MAP),) and errors_before(log, 1) == ()
+
+
+def test_people_see_each_view_and_where_the_error_is() -> None:
+    assert shown(CIRCUIT, ()) == {}
+    both = (errors(MAP, rows=3), errors(COUNTS, since=2))
+    texts = shown(CIRCUIT, both)
+    assert texts == dict.fromkeys(("counts", "tens"), "view tens, step 1: It raises. (3 rows have an error.)")
+    check_answers(CIRCUIT, folded(*STORY))
+    with pytest.raises(ViewsInError) as raised:
+        check_answers(CIRCUIT, log_of((MAP, COUNTS), *both))
+    text = str(raised.value)
+    assert text.startswith("view tens, step 1: It raises. (3 rows have an error.) Also view counts, step 2: It raises.")
+    assert "Without an answer, in Spark too: counts, tens." in text and "what changes in counts, tens is kept" in text
+
+
+def test_a_record_of_a_division_says_what_is_counted() -> None:
+    record = DivisionRecord.model_validate_json(division(1, 10, 12).counting(0, (MAP,), frozenset()).model_dump_json())
+    assert of_division(CIRCUIT, record).nodes == {MAP}

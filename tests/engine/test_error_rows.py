@@ -1,0 +1,182 @@
+"""Rows for which an expression raises are left out and counted, and the outputs behind them are withheld until no such row is left.
+
+The slow twin computes the views of the whole content. What is published has to be the answer of the last step in which no row was in error,
+on any number of workers. Spark's answer is in tests/end_to_end/test_views_in_error.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.analysis.stages import channels_of, plan
+from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
+from engine.errors import DataError
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Output, View
+from engine.model.node import Expression
+from engine.model.rows import Map, Source
+from engine.model.withholding import Withholding
+from engine.operators.error_rows import ErrorRows, attempted
+from engine.run.in_process import InProcess
+from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
+
+LONG, TEXT = TYPES
+IN_ERROR = 2
+"""The number with which a row is in error."""
+TENS = Expression(f"CASE WHEN c0 = {IN_ERROR} THEN error('[DIVIDE_BY_ZERO] two') ELSE c0 * 10 END", LONG)
+CIRCUIT = Circuit(
+    (
+        Source((), TYPES, "words"),
+        Map((0,), (TEXT, LONG), None, (Expression("c1", TEXT, 1), TENS)),
+        View((1,), (TEXT, LONG), "tens", ("word", "ten"), False),
+        Output((2,), (), "tens", "changelog", ("word", "ten")),
+        Aggregate((2,), (TEXT, LONG), (0,), (AggregateCall("count", None, False, LONG),)),
+        View((4,), (TEXT, LONG), "counts", ("word", "rows"), False),
+        Output((5,), (), "counts", "changelog", ("word", "rows")),
+        View((0,), TYPES, "all", ("number", "word"), False),
+        Output((7,), (), "all", "changelog", ("number", "word")),
+    )
+)
+MAP = 1
+HANDLES = {"tens", "counts", "all"}
+
+
+def answer(content: Rows) -> dict[str, Rows]:
+    """What the views are over rows without an error."""
+    tens: Rows = Counter()
+    counts: Rows = Counter()
+    for (number, word), weight in content.items():
+        tens[word, None if number is None else number * 10] += weight
+        counts[word] += weight  # type: ignore[index]
+    rows: Rows = Counter(dict.fromkeys(counts.items(), 1))  # type: ignore[dict-item]
+    return {"tens": tens, "counts": rows, "all": content}
+
+
+def changes(messages: pa.Table) -> Rows:
+    """The Z-set that the messages of a changelog are."""
+    rows: Rows = Counter()
+    for value in messages.column("value").to_pylist():
+        message = json.loads(value)
+        for image, weight in (("before", -1), ("after", 1)):
+            if message[image] is not None:
+                rows[tuple(message[image].values())] += weight
+    return rows
+
+
+class Withheld:
+    """A circuit, whose steps count error rows as a coordinator lets them."""
+
+    def __init__(self, workers: int) -> None:
+        self.run = InProcess(CIRCUIT, workers, dict.fromkeys(HANDLES, 2))
+        self.run.append_only = {index: (False,) * len(node.inputs) for index, node in enumerate(CIRCUIT.nodes)}
+        self.published: dict[str, Rows] = {handle: Counter() for handle in HANDLES}
+        self.counted: frozenset[int] = frozenset()
+
+    @property
+    def in_error(self) -> frozenset[int]:
+        return frozenset(node for node, errors in self.run.errors.items() if not errors.is_nothing)
+
+    def step(self, change: Rows, *, fails: bool = False) -> Withholding:
+        """`fails`: a row of the step is in error, which a coordinator knows when it has tried."""
+        still = countable(CIRCUIT) if fails and not self.counted else self.in_error
+        released = outputs_behind(CIRCUIT, self.counted) - outputs_behind(CIRCUIT, still)
+        self.counted = still
+        withholding = withholding_of(CIRCUIT, still, released)
+        for handle, messages in self.run.step({"words": to_table(change, TYPES)}, withholding).items():
+            self.published[handle] = plus(self.published[handle], changes(messages))
+        return withholding
+
+
+@settings(deadline=None, max_examples=40)
+@given(histories(steps_max=8), st.integers(1, 3))
+def test_what_is_published_is_the_answer_of_the_last_step_that_had_one(history: list[Rows], workers: int) -> None:
+    withheld, content = Withheld(workers), Rows()
+    answered: dict[str, Rows] = {handle: Counter() for handle in HANDLES}
+    for change in [*history, Rows()]:
+        content = plus(content, change)
+        wrong = any(number == IN_ERROR for number, _ in content)
+        withholding = withheld.step(change, fails=any(number == IN_ERROR for number, _ in change))
+        assert withheld.in_error == ({MAP} if wrong else frozenset())
+        right = answer(Rows() if wrong else content)
+        for handle in HANDLES - withholding.held:
+            answered[handle] = right[handle] if handle != "all" else content
+        assert withheld.published == answered
+    assert withheld.counted == withheld.in_error
+
+
+def test_two_errors_one_after_the_other_write_what_was_kept_once() -> None:
+    withheld = Withheld(2)
+    one, two, wrong = Rows({(1, "a"): 1}), Rows({(3, "b"): 1}), Rows({(2, "x"): 1})
+    for change in (one, wrong):
+        withheld.step(change, fails=change is wrong)
+    gone = Rows({(2, "x"): -1})
+    withheld.step(gone)
+    for change in (two, wrong, gone):
+        withheld.step(change, fails=change is wrong)
+    withheld.step(Rows())
+    assert withheld.published == answer(plus(one, two))
+
+
+def test_different_rows_that_come_and_go_do_not_look_like_none() -> None:
+    withheld = Withheld(1)
+    withheld.step(Rows({(2, "x"): 1}), fails=True)
+    withheld.step(Rows({(2, "x"): -1, (2, "y"): 1}))
+    assert withheld.in_error == {MAP} and withheld.run.errors[MAP].rows == 1
+    errors = ErrorRows()
+    for row, sign in (((2, "x"), 1), ((2, "y"), -1)):
+        errors.add(to_table([row], TYPES), DataError("it raises."), sign)
+    assert errors.rows == 0 and not errors.is_nothing, "sums alone would say that there is none"
+    assert errors.example == "it raises."
+
+
+def test_a_step_that_counts_nothing_ends_with_the_error_and_the_node() -> None:
+    with pytest.raises(DataError, match="DIVIDE_BY_ZERO") as raised:
+        InProcess(CIRCUIT).step({"words": to_table([(2, "x")], TYPES)})
+    assert (raised.value.node, raised.value.owner, raised.value.is_of_rows) == (MAP, "view tens", True)
+
+
+def test_what_depends_on_a_node() -> None:
+    assert outputs_behind(CIRCUIT, [MAP]) == {"tens", "counts"} and views_behind(CIRCUIT, [4]) == {"counts"}
+    assert outputs_behind(CIRCUIT, []) == frozenset()
+    assert countable(CIRCUIT) == {1, 4}
+
+
+def test_only_withheld_outputs_are_in_other_stages() -> None:
+    """Their channels are known before, because a message names its channel by a number."""
+    usual, every = plan(CIRCUIT), frozenset(HANDLES)
+    for handles in (frozenset({"all"}), frozenset({"tens", "counts"}), every):
+        withheld = plan(CIRCUIT, handles)
+        assert set(withheld.last_read) <= set(channels_of(CIRCUIT))
+        for index, node in enumerate(CIRCUIT.nodes):
+            if isinstance(node, Output) and node.handle in handles:
+                assert withheld.stage[index] > 0, "it has state"
+                assert withheld.input_places[index][0] is not None
+            else:
+                assert withheld.stage[index] == usual.stage[index]
+                assert withheld.arrivals[index] == usual.arrivals[index]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_rows_that_fail_are_found_among_the_others(numbers: Sequence[int]) -> None:
+    table, tries = pa.table({"c0": pa.array(numbers, pa.int64())}), 0
+
+    def attempt(part: pa.Table) -> list[Any] | None:
+        nonlocal tries
+        tries += 1
+        found = part.column(0).to_pylist()
+        return None if IN_ERROR in found else found
+
+    done, failing = attempted(attempt, table)
+    assert [row.column(0).to_pylist() for row in failing] == [[IN_ERROR]] * numbers.count(IN_ERROR)
+    assert list(chain.from_iterable(done)) == [number for number in numbers if number != IN_ERROR]
+    assert tries <= 1 + 2 * numbers.count(IN_ERROR) * max(1, len(numbers).bit_length())

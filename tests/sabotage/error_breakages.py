@@ -1,0 +1,145 @@
+"""Mistakes in how error rows are counted, and in what is withheld meanwhile."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+ERROR_ROWS, OUTPUT = "engine/operators/error_rows.py", "engine/operators/output.py"
+VIEWS, LOG = "coordinator/views_in_error.py", "io_kafka/step_log/state.py"
+UNIT = "tests/engine/test_error_rows.py"
+TEST = "tests/end_to_end/test_views_in_error.py"
+EVERY = (f"{TEST}::test_every_kind_of_node_counts_its_errors_until_they_end",)
+
+ERRORS = (
+    Breakage(
+        "error-rows-only-added",
+        "A row in error that is retracted counts as another row in error.",
+        "the batch answer",
+        (Edit(ERROR_ROWS, "weights = sign * zset.weights_of(rows)", "weights = np.abs(zset.weights_of(rows))"),),
+        (f"{UNIT}::test_what_is_published_is_the_answer_of_the_last_step_that_had_one",),
+    ),
+    Breakage(
+        "error-rows-without-checksum",
+        "Error rows are only numbered, so one that comes and another one that goes look like none.",
+        "the batch answer",
+        (Edit(ERROR_ROWS, "return not self.rows and not self.checksum", "return not self.rows"),),
+        (f"{UNIT}::test_different_rows_that_come_and_go_do_not_look_like_none",),
+    ),
+    Breakage(
+        "held-output-written",
+        "An output is written while its view is in error.",
+        "the batch answer",
+        (
+            Edit(
+                OUTPUT,
+                "        trace.append(as_rows(change), key.hashes(change))\n        return zset.empty(types)\n",
+                "        return change\n",
+            ),
+        ),
+        (f"{UNIT}::test_what_is_published_is_the_answer_of_the_last_step_that_had_one",),
+    ),
+    Breakage(
+        "kept-changes-written-twice",
+        "What was kept stays in the state after it was written, and is written again after the next error.",
+        "exactly once",
+        (Edit(OUTPUT, "    trace.append(as_rows(taken), key.hashes(taken))\n", ""),),
+        (f"{UNIT}::test_two_errors_one_after_the_other_write_what_was_kept_once", *EVERY),
+    ),
+    Breakage(
+        "withheld-rows-stay-where-they-are",
+        "The rows of a withheld output are kept on the worker that has read them, in a stage without state.",
+        "7 one owner",
+        (
+            Edit(
+                OUTPUT,
+                "    if has_state and placement is not None and set(placement) <= set(together):\n",
+                "    if node.mode == 'append' or (placement is not None and set(placement) <= set(together)):\n",
+            ),
+        ),
+        EVERY,
+    ),
+    Breakage(
+        "error-rows-of-one-worker",
+        "The error rows that one worker tells of replace those of the others.",
+        "the batch answer",
+        (
+            Edit(
+                "coordinator/step_output.py",
+                "result.errors.get(node, ErrorRows()).added(ErrorRows(rows, total, example))",
+                "ErrorRows(rows, total, example)",
+            ),
+        ),
+        ("tests/coordinator/test_step_output.py::test_error_rows_of_all_workers_are_added",),
+    ),
+    Breakage(
+        "released-before-the-steps-are-written",
+        "A division that is chosen ahead already counts fewer nodes, although a step before it may find error rows.",
+        "the batch answer",
+        (Edit(VIEWS, "    if not is_drained:\n        return log.counted, ()\n", ""),),
+        ("tests/coordinator/test_views_in_error.py::test_a_division_ahead_counts_the_nodes_of_the_division_before_it",),
+    ),
+    Breakage(
+        "nothing-is-released-without-input",
+        "Outputs are released by the next step that has input, which may never come.",
+        "the batch answer",
+        (
+            Edit(
+                "coordinator/inputs.py",
+                " or is_release_due(log.counted, log.errors)):\n",
+                "):\n",
+            ),
+        ),
+        (
+            "tests/coordinator/test_inputs.py::"
+            "test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release_needs_no_input",
+            *EVERY,
+        ),
+    ),
+    Breakage(
+        "uncounted-nodes-in-the-log",
+        "The log takes a division that stops counting nodes which have error rows.",
+        "1 division first",
+        (Edit(LOG, "        return self._why_not_counted(record)\n", "        return None\n"),),
+        ("tests/io_kafka/test_step_log.py::test_a_division_goes_on_counting_the_nodes_that_have_error_rows",),
+    ),
+    Breakage(
+        "a-view-in-error-is-read",
+        "A query reads a view that has no answer, and gets the rows without an error.",
+        "no silence",
+        (Edit("engine/run/contents.py", "            if name in in_error:\n", "            if not name:\n"),),
+        (f"{TEST}::test_the_other_views_go_on_and_nothing_of_the_view_in_error_is_written",),
+    ),
+    Breakage(
+        "rows-left-out-without-a-module",
+        "A function that lacks a module or a connection leaves rows out, which may not be in error when they are retracted.",
+        "2 determinism",
+        (
+            Edit(
+                "engine/python/calls.py",
+                "    except OF_THE_SURROUNDINGS as error:\n",
+                "    except ZeroDivisionError as error:\n",
+            ),
+        ),
+        ("tests/engine/test_python_calls.py::test_a_function_that_lacks_something_around_it_leaves_no_row_out",),
+    ),
+    Breakage(
+        "an-overflow-is-a-null",
+        "A group whose sum overflows has a row with a null instead of being in error.",
+        "the batch answer",
+        (Edit("engine/operators/aggregate.py", "        exists = exists & result.fits\n", ""),),
+        EVERY,
+    ),
+    Breakage(
+        "the-value-before-counts-too",
+        "The error rows of a subquery's former value are added instead of subtracted.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/scalar.py",
+                "_evaluated(node, stored, values.before, context, sign=-1)",
+                "_evaluated(node, stored, values.before, context)",
+            ),
+        ),
+        EVERY,
+    ),
+)
