@@ -25,7 +25,7 @@ from engine.model.circuit import Circuit, Output, View
 from engine.model.node import Expression
 from engine.model.rows import Map, Source
 from engine.model.withholding import Withholding
-from engine.operators.error_rows import ErrorRows, attempted
+from engine.operators.error_rows import ALONE_ROWS_MAX, ErrorRows, attempted
 from engine.run.in_process import InProcess
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
 
@@ -87,7 +87,7 @@ class Withheld:
 
     def step(self, change: Rows, *, fails: bool = False) -> Withholding:
         """`fails`: a row of the step is in error, which a coordinator knows when it has tried."""
-        still = countable(CIRCUIT) if fails and not self.counted else self.in_error
+        still = countable(CIRCUIT) if fails and not self.in_error else self.in_error
         released = outputs_behind(CIRCUIT, self.counted) - outputs_behind(CIRCUIT, still)
         self.counted = still
         withholding = withholding_of(CIRCUIT, still, released)
@@ -96,7 +96,7 @@ class Withheld:
         return withholding
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=60)
 @given(histories(steps_max=8), st.integers(1, 3))
 def test_what_is_published_is_the_answer_of_the_last_step_that_had_one(history: list[Rows], workers: int) -> None:
     withheld, content = Withheld(workers), Rows()
@@ -179,4 +179,10 @@ def test_rows_that_fail_are_found_among_the_others(numbers: Sequence[int]) -> No
     done, failing = attempted(attempt, table)
     assert [row.column(0).to_pylist() for row in failing] == [[IN_ERROR]] * numbers.count(IN_ERROR)
     assert list(chain.from_iterable(done)) == [number for number in numbers if number != IN_ERROR]
-    assert tries <= 1 + 2 * numbers.count(IN_ERROR) * max(1, len(numbers).bit_length())
+    assert tries <= 1 + numbers.count(IN_ERROR) * (ALONE_ROWS_MAX + 2 * len(numbers).bit_length())
+
+
+def test_if_all_rows_fail_there_are_few_attempts_more_than_rows() -> None:
+    tries: list[int] = []
+    _, failing = attempted(lambda part: tries.append(part.num_rows), pa.table({"c0": range(1000)}))
+    assert len(failing) == 1000 and len(tries) < 1300
