@@ -6,6 +6,9 @@ with its plan, its exchange and its one transaction of a step (`tasks.StepTask`)
 travel between workers as plain lists (seams.py). A key lies in the slot that its checksum says.
 
 A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leaves the view: its record is deleted and a null is published.
+
+As long as the key WRONG is in the view, its row is in error. It is never published, and the output of the sums is withheld: a record of each key
+that has changed is kept, by which the step that releases the output finds them.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +25,12 @@ import pyarrow as pa
 
 from base.slots import SlotSet
 from engine.analysis.stages import Plan
+from engine.expressions.evaluate import ExpressionError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Source
-from engine.operators.base import TABLE_FIRST
+from engine.operators.base import TABLE_FIRST, TRACES_MAX
+from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, in_order
 from engine.run.region import StageResult, StageTask
@@ -33,11 +38,13 @@ from engine.run.sources import Checksum, SourceReport
 from engine.state.moves import Piece
 from engine.state.store import Store
 from io_kafka.clients.raw import RawBatch
-from storage.keys import key_slot, key_table, record_key, table_prefix
+from storage.keys import key_slot, key_table, parse_key, record_key, table_prefix
 
 INPUT, ROWS, SUMS = "in", "rows", "sums"
 PARTITIONS = {ROWS: 2, SUMS: 2}
 STATE_TABLE = TABLE_FIRST
+WRONG = "!"
+"""The key whose row gives an error."""
 
 _TYPES = (pa.string(), pa.int64(), pa.int64())
 CIRCUIT = Circuit(
@@ -54,7 +61,8 @@ CIRCUIT = Circuit(
         Output((3,), (), SUMS, "upsert", ("key", "count", "total"), (0,)),
     )
 )
-_ROWS_NODE, _SUMS_NODE = 1, 4
+_ROWS_NODE, AGGREGATE_NODE, _SUMS_NODE = 1, 2, 4
+HELD_TABLE = TABLE_FIRST + _SUMS_NODE * TRACES_MAX
 
 Row = tuple[str, int, int]
 Message = tuple[int, bytes | None, bytes | None]
@@ -111,6 +119,7 @@ def _source_stage(task: StageTask, rows: list[Row]) -> StageResult:
     for row in rows:
         by_target[next(worker for worker, slots in owned.items() if slot(row[0]) in slots)].append(row)
     (channel,) = task.plan.last_read
+    check_plan(task.plan)
     published = [(spread(row[0], PARTITIONS[ROWS]), None, message_of(row)) for row in rows]
     return StageResult(
         {target: {channel: by_target[target]} for target in sorted(by_target)},
@@ -125,16 +134,46 @@ def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage])
             for key, number, weight in rows:
                 count, total = changed[key] if key in changed else _stored(store, key)
                 changed[key] = count + weight, total + number * weight
-    published: list[Message] = []
-    for key in sorted(changed):
-        count, total = changed[key]
-        value = None if count == total == 0 else json.dumps([count, total]).encode()
-        if value is None:
+    errors = _error_rows(task, store, changed)
+    for key, (count, total) in sorted(changed.items()):
+        if count == total == 0:
             store.delete(state_key(key))
         else:
             store.put(state_key(key), state_value(count, total))
+    published: list[Message] = []
+    for key in sorted(_due(task, store, changed.keys() - {WRONG})):
+        found = _stored(store, key)
+        value = None if found == (0, 0) else json.dumps(found).encode()
         published.append((spread(key, PARTITIONS[SUMS]), key.encode(), value))
-    return StageResult({}, {_SUMS_NODE: _table(published)} if published else {})
+    return StageResult({}, {_SUMS_NODE: _table(published)} if published else {}, errors=errors)
+
+
+def _error_rows(task: StageTask, store: Store, changed: Mapping[str, tuple[int, int]]) -> dict[int, ErrorRows]:
+    """What the step changes in the error rows of the aggregate. Raises if it does not count them."""
+    if WRONG not in changed:
+        return {}
+    before, after = _stored(store, WRONG) != (0, 0), changed[WRONG] != (0, 0)
+    if AGGREGATE_NODE not in task.withholding.nodes:
+        if after:
+            error = ExpressionError("DIVIDE_BY_ZERO", "the key that is wrong")
+            raise error.located(owner="view sums", step=task.step, node=AGGREGATE_NODE)
+        return {}
+    change = after - before
+    return {AGGREGATE_NODE: ErrorRows(change, change % (1 << 64), "wrong" if after else "")} if change else {}
+
+
+def _due(task: StageTask, store: Store, touched: Set[str]) -> Set[str]:
+    """The keys to publish: none while the output is held, and all that were kept when it is released."""
+    if SUMS in task.withholding.held:
+        for key in touched:
+            store.put(record_key(HELD_TABLE, slot(key), key.encode()), b"held")
+        return set()
+    if SUMS not in task.withholding.released:
+        return touched
+    kept = list(store.keys(table_prefix(HELD_TABLE)))
+    for record in kept:
+        store.delete(record)
+    return touched | {parse_key(record).suffix.decode() for record in kept}
 
 
 def _stored(store: Store, key: str) -> tuple[int, int]:

@@ -21,11 +21,13 @@ from typing import Any
 from storage.keys import key_slot
 from tests.simulator.broker import Broker, Entry, Transaction, Where
 from tests.simulator.circuit import (
+    AGGREGATE_NODE,
     INPUT,
     PARTITIONS,
     ROWS,
     STATE_TABLE,
     SUMS,
+    WRONG,
     message_of,
     row_of,
     slot,
@@ -89,6 +91,12 @@ class Oracle:
         self.term = (-1, 0)
         self.holder: Process | None = None
         self.divided: list[dict[Where, tuple[int, int]]] = []
+        self.counted: list[bool] = []
+        """Of each division: whether it counts error rows, and holds the output of the sums."""
+        self.kept: set[str] = set()
+        """The keys that have changed while the output was held."""
+        self.answered: Sums = {}
+        """The view after the last step that had an answer."""
         self.written = 0
         self.sums: list[Sums] = [{}]
         self.ends: dict[Where, int] = {}
@@ -118,6 +126,8 @@ class Oracle:
             "settled": 0,
             "given": 0,
             "as planned": 0,
+            "counted": 0,
+            "released": 0,
         }
 
     # Kafka
@@ -217,7 +227,10 @@ class Oracle:
     def _division(self, record: Mapping[str, Any], disk: Disk) -> None:
         step = record["step"]
         if self.written == step < len(self.divided):
-            self._cut(record, disk)
+            if record["counted"] and not self.counted[step]:
+                self._count(record)
+            else:
+                self._cut(record, disk)
         assert step == len(self.divided), f"a division of step {step}, and {len(self.divided)} is next"
         assert step <= self.written + 1, f"step {step} is divided, and step {self.written} is not written"
         ranges: dict[Where, tuple[int, int]] = {}
@@ -230,8 +243,36 @@ class Oracle:
             ranges[where] = part["start"], part["end"]
         if self.divided:
             assert ranges.keys() >= self.divided[-1].keys(), f"step {step} left a partition out"
+        self._withhold(record)
         self.divided.append(ranges)
         self.seen["divisions"] += 1
+
+    @property
+    def is_in_error(self) -> bool:
+        return WRONG in self.sums[-1]
+
+    def _withhold(self, record: Mapping[str, Any]) -> None:
+        """The sums are held from the step on that finds an error, and released by the first division after the last error is gone."""
+        step, counts = record["step"], bool(record["counted"])
+        before = self.counted[-1] if self.counted else False
+        assert record["counted"] in ([], [AGGREGATE_NODE]), f"step {step} counts {record['counted']}"
+        assert counts or step != self.written or not self.is_in_error, f"step {step} does not count what is in error"
+        assert record["released"] == ([SUMS] if before and not counts else []), f"step {step}: {record['released']}"
+        self.counted.append(counts)
+        self.seen["released"] += before and not counts
+
+    def _count(self, record: Mapping[str, Any]) -> None:
+        """The step whose output is next is divided again over the same input, because a row is in error. All workers go back after that."""
+        step = record["step"]
+        found = {(part["topic"], part["partition"]): (part["start"], part["end"]) for part in record["ranges"]}
+        assert found == self.divided[step], f"step {step} is divided again over {found}"
+        rows = dict(self.sums[step])
+        for key, number, weight in self._input(step):
+            count, total = rows.get(key, (0, 0))
+            rows[key] = count + weight, total + number * weight
+        assert rows.get(WRONG, (0, 0)) != (0, 0), f"step {step} counts errors, and has none"
+        del self.divided[step:], self.counted[step:]
+        self.seen["counted"] += 1
 
     def _cut(self, record: Mapping[str, Any], disk: Disk) -> None:
         """The step whose output is next is divided again over less input: as much as its bytes allow, and never nothing. That voids the
@@ -247,7 +288,7 @@ class Oracle:
             assert at is None or at <= step, (
                 f"step {step} is divided again, and the state of {'/'.join(folder)} is at {at}"
             )
-        del self.divided[step:]
+        del self.divided[step:], self.counted[step:]
         self.seen["cuts"] += 1
         self.seen["voided"] += len(later)
 
@@ -318,6 +359,8 @@ class Oracle:
         expected = self._expected(step)
         found = {where: [(e.key, e.value) for _, e in entries] for where, entries in output.items()}
         assert found == expected, f"step {step}: found {found}, expected {expected}"
+        assert bool(record["errors"]) == self.is_in_error, f"step {step}: {record['errors']}"
+        assert self.counted[step] or not self.is_in_error, f"step {step} has rows in error that it does not count"
         for where, entries in output.items():
             assert all(dict(e.headers)["stepwell.step"] == b"%d" % step for _, e in entries), where
             assert entries[0][0] >= self.ends.get(where, 0), f"step {step}: {where} goes back"
@@ -348,10 +391,13 @@ class Oracle:
             sums[key] = count + weight, total + number * weight
             touched.add(key)
             messages[ROWS, spread(key, PARTITIONS[ROWS])].append((None, message_of((key, number, weight))))
-        for key in touched:
-            value = None if sums[key] == (0, 0) else json.dumps(list(sums[key])).encode()
-            messages[SUMS, spread(key, PARTITIONS[SUMS])].append((key.encode(), value))
         sums = {key: value for key, value in sums.items() if value != (0, 0)}
+        self.kept |= touched - {WRONG}
+        if not self.counted[step]:
+            for key in self.kept:
+                value = json.dumps(list(sums[key])).encode() if key in sums else None
+                messages[SUMS, spread(key, PARTITIONS[SUMS])].append((key.encode(), value))
+            self.kept, self.answered = set(), sums
         assert len(self.sums) == step + 1 and before is self.sums[step]
         self.sums.append(sums)
         return {where: sorted(found, key=_canonical) for where, found in messages.items()}
@@ -566,7 +612,9 @@ class Oracle:
                     view.pop(entry.key, None)
                 else:
                     view[entry.key] = entry.value
-        assert view == self._batch_answer()
+        assert view == {key.encode(): json.dumps(list(value)).encode() for key, value in self.answered.items()}
+        if not self.is_in_error:
+            assert view == self._batch_answer() and not (self.counted and self.counted[-1])
 
     def check_settled(self, disk: Disk) -> None:
         """After a run that nothing has disturbed: the databases of the layout hold no copies, and there are no others. On a cluster there may be

@@ -25,10 +25,10 @@ class Surroundings(Protocol):
 
 
 class Producers:
-    """`messages_max`: all of them together."""
+    """`messages_max`: all of them together. `keys`: those of the rows."""
 
-    def __init__(self, world: Surroundings, messages_max: int) -> None:
-        self._world, self._messages_max = world, messages_max
+    def __init__(self, world: Surroundings, messages_max: int, keys: str) -> None:
+        self._world, self._messages_max, self._keys = world, messages_max, keys
         self._foreign = self._sent = 0
         self._open: list[tuple[str, int]] = []
         self._rows: list[tuple[str, int]] = []
@@ -68,7 +68,7 @@ class Producers:
         if self._rows and self._world.rng.random() < 0.4:
             key, number = self._rows.pop(self._world.rng.randrange(len(self._rows)))
             return circuit.message_of((key, number, -1))
-        self._rows.append((self._world.rng.choice("abcde"), self._world.rng.randint(-9, 99)))
+        self._rows.append((self._world.rng.choice(self._keys), self._world.rng.randint(-9, 99)))
         return circuit.message_of((*self._rows[-1], 1))
 
     def _send_in_transaction(self, where: tuple[str, int]) -> None:

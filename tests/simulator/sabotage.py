@@ -23,6 +23,7 @@ from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
 from coordinator import binding, change, changing, checkpointing, core, inputs, loop, positions, start, stepping
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
+from engine.model.withholding import NOTHING_WITHHELD
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.transport import Arrived
 from engine.run import cut, staging, tasks
@@ -950,7 +951,68 @@ def _attribute(kind: type, name: str) -> Iterator[None]:
 
 Mutation = Callable[[], AbstractContextManager[None]]
 
+# Views in error
+
+
+@contextmanager
+def replay_that_counts_no_errors() -> Iterator[None]:
+    """A step is replayed as if its division did not say whose error rows it counts."""
+    real = stepping.of_division
+
+    with _replays() as replays:
+
+        def of_division(pipeline: Any, record: Any) -> Any:
+            return NOTHING_WITHHELD if record.step in replays else real(pipeline, record)
+
+        with broken(stepping, "of_division", of_division):
+            yield
+
+
+@contextmanager
+def snapshot_without_error_rows() -> Iterator[None]:
+    """A log that begins with a snapshot knows nothing of the errors before it."""
+    real = StepLogState._adopt
+
+    def adopt(self: Any, record: Any) -> None:
+        real(self, record)
+        self.counted, self.errors = (), ()
+
+    with broken(StepLogState, "_adopt", adopt):
+        yield
+
+
+@contextmanager
+def division_counted_again_keeps_those_after_it() -> Iterator[None]:
+    """A step is divided again to count its error rows, and the division after it still stands, which counts none."""
+    real = StepLogState._forget_divisions_after
+
+    def forget(self: Any, again: Any) -> None:
+        if again.counted == self.divisions[again.step].counted:
+            real(self, again)
+
+    with broken(StepLogState, "_forget_divisions_after", forget):
+        yield
+
+
+@contextmanager
+def outputs_released_with_errors_left() -> Iterator[None]:
+    """Outputs are released by the step after the one that has found errors, whatever is left of them."""
+
+    def goes_on(pipeline: Any, log: Any, *, is_drained: bool) -> Any:
+        return ((), (circuit.SUMS,) if log.counted else ()) if is_drained else (log.counted, ())
+
+    with (
+        broken(inputs, "goes_on", goes_on),
+        broken(StepLogState, "_why_not_counted", lambda self, record: None),
+    ):
+        yield
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    replay_that_counts_no_errors,
+    snapshot_without_error_rows,
+    division_counted_again_keeps_those_after_it,
+    outputs_released_with_errors_left,
     replay_that_differs,
     replay_not_compared,
     division_at_the_high_watermark,

@@ -98,6 +98,7 @@ def judge(findings: Findings, seeds: int) -> None:
     assert seen["given"] > seeds // 2 and seen["as planned"] > seeds // 12, f"hardly any slots move undisturbed: {seen}"
     assert seen["staged"] > seeds // 5, f"hardly any copies are made before slots move: {seen}"
     assert seen["ahead"] > seeds // 2, f"workers hardly ever run a step before the one before it is written: {seen}"
+    assert seen["counted"] > seeds // 5 and seen["released"] > seeds // 10, f"hardly any rows are in error: {seen}"
     assert seen["steps"] > 8 * seeds and seen["claims"] > 3 * seeds and seen["checkpoints"] > 3 * seeds, seen
 
 

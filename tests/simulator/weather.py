@@ -66,7 +66,7 @@ class Weather:
     """Chances at a point, or at a place of trouble; many of them 0, for what is rare hides behind what is frequent. `points`: how long there are
     faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations. `step_bytes`: the bound of a
     step's input, where a message has about 12. `hosts`: one is local mode, and several are a cluster. `resized`: the chance that a run is
-    started with another number of workers."""
+    started with another number of workers. `errors`: whether some rows of the view of sums are in error."""
 
     workers: int
     points: int
@@ -91,6 +91,7 @@ class Weather:
     step_bytes: int | None
     hosts: int
     resized: float
+    errors: bool
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
@@ -120,4 +121,5 @@ class Weather:
             step_bytes=rng.choice((None, 15, 40)),
             hosts=rng.choice((1, 2)),
             resized=rng.choice((0, 0.2)),
+            errors=rng.choice((False, True)),
         )
