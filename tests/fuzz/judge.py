@@ -15,8 +15,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.analysis.withholding import views_behind
 from engine.errors import DataError
 from engine.model.circuit import Circuit
+from engine.model.circuit import View as ViewNode
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError
 from stepwell.lowering.driver import survey
 from stepwell.planning.pipeline import source_table
@@ -28,6 +30,7 @@ from tests.fuzz import definitions, python_functions
 from tests.fuzz.answers import Answers, Batch, Raised, raised
 from tests.fuzz.cases import Case, View, without_transients, without_views
 from tests.fuzz.compare import difference, one_of_each
+from tests.fuzz.counting import CountingMachine
 from tests.fuzz.machine import Machine, Story
 from tests.fuzz.seeds import case_of
 from tests.fuzz.terms import frame
@@ -68,6 +71,7 @@ class Tally:
     answers: int = 0
     rows: int = 0
     raised: int = 0
+    counted: int = 0
     invalid: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     constructs: Counter[str] = field(default_factory=Counter)
@@ -77,7 +81,8 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.cases} projects, {self.views} views, {self.steps} steps, {self.answers} answers of {self.rows} rows compared; "
-            f"{self.raised} views raise, {sum(self.refused.values())} are refused, {self.invalid} projects are no projects of Spark's"
+            f"{self.raised} views raise, {self.counted} times one was in error, "
+            f"{sum(self.refused.values())} are refused, {self.invalid} projects are no projects of Spark's"
         )
 
 
@@ -137,11 +142,42 @@ class Judge:
             try:
                 return case, resolved, circuit, self._machine(case, resolved, circuit, 0).story()
             except DataError as error:
+                self._check_errors(case, resolved, circuit)
                 case = self._without_failing(case, error)
             except AssertionError as error:
                 raise Wrong("assertion", f"run 0: {error}") from error
             except Exception as error:
                 raise Wrong(type(error).__name__, f"run 0: {error}") from error
+
+    def _check_errors(self, case: Case, resolved: Resolved, circuit: Circuit) -> None:
+        """A view is in error after a step if Spark raises for it or for a view that it reads, and the others have Spark's answers."""
+        answers, stories = self.batch.answers(case), []
+        bad = raised(answers, case.compared)
+        if any(answer.condition in {*SPARKS_MISTAKES, *SUM_OVERFLOWS} for _, answer in bad.values()):
+            return
+        for run in (case.runs[0], case.runs[-1]):
+            tables = {source.handle: source_table(source) for source in resolved.project.sources}
+            machine = CountingMachine(case, run, circuit, tables)
+            try:
+                stories.append((machine, machine.story()))
+            except DataError:
+                return  # an error of a kind that ends the step
+            except Exception as error:
+                raise Wrong(type(error).__name__, f"with error rows: {error!r}") from error
+        places = {node.name: index for index, node in enumerate(circuit.nodes) if isinstance(node, ViewNode)}
+        for step in case.compared:
+            fails = [v.name for v in case.views if isinstance(answers.get((step, v.name)), Raised)]
+            expected = views_behind(circuit, [places[name] for name in fails])
+            for machine, _ in stories:
+                if machine.in_error[step] != expected:
+                    found = f"{sorted(machine.in_error[step])} are in error"
+                    raise Wrong("error rows", f"after step {step} {found}, and Spark raises in {fails}")
+            self.tally.counted += len(expected)
+        (machine, story), (_, other) = stories
+        self._compare(case, resolved, story, answers, machine)
+        for step, (one, two) in enumerate(zip(story.messages, other.messages, strict=True)):
+            if one != two:
+                raise Wrong("bytes", f"with error rows: step {step} differs with other workers")
 
     def _without_failing(self, case: Case, error: DataError) -> Case:
         """Spark must raise after the same step, for the view that the error names."""
@@ -247,7 +283,10 @@ class Judge:
 
     # The comparison
 
-    def _compare(self, case: Case, resolved: Resolved, story: Story, answers: Answers) -> None:
+    def _compare(
+        self, case: Case, resolved: Resolved, story: Story, answers: Answers, errors: CountingMachine | None = None
+    ) -> None:
+        """`errors`: which views are in error, and which outputs are withheld."""
         folds = {v.name: Content(Watched(v.name, v.name, v.mode)) for v in case.views if v.mode is not None}
         for step, written in enumerate(story.messages):
             for name, content in folds.items():
@@ -260,12 +299,12 @@ class Judge:
                 if view.temporary:
                     continue
                 sparks = answers[step, view.name]
-                if isinstance(sparks, Raised):
+                if isinstance(sparks, Raised) or (errors is not None and view.name in errors.in_error[step]):
                     continue
                 self.tally.answers += 1
                 self.tally.rows += len(sparks)
                 types = resolved.types[view.name]
-                if view.name in folds:
+                if view.name in folds and (errors is None or view.name not in errors.withheld[step].held):
                     _equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types)
                 if view.name in story.contents[step]:
                     _equal(view, step, "a query reads", story.contents[step][view.name], sparks, types)

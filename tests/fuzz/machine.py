@@ -6,7 +6,7 @@ Between two steps the state may be reopened, slots may move, workers may join or
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
@@ -55,6 +55,8 @@ class Machine:
         self.partitions = {view.name: view.partitions for view in case.views if view.mode is not None}
         self.inner = InProcess(circuit, run.workers[0], self.partitions)
         self.offsets: dict[tuple[str, int], int] = {}
+        self.hidden: Set[str] = frozenset()
+        """Views that are not read."""
         self.before: tuple[list[dict[bytes, bytes]], Placement, dict[tuple[str, int], int]] | None = None
 
     def story(self) -> Story:
@@ -126,7 +128,10 @@ class Machine:
         for worker in range(len(self.inner.stores)):
             mine = [batch for batch, reader in zip(batches, readers, strict=True) if reader == worker]
             read.append(read_sources(self.circuit, self.tables, mine, {}, number)[0])
-        return {handle: canonical(table) for handle, table in self.inner.step_of(read).items()}
+        return {handle: canonical(table) for handle, table in self._ran(number, read).items()}
+
+    def _ran(self, number: int, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
+        return self.inner.step_of(read)
 
     def _batches(self, step: Step) -> Iterator[RawBatch]:
         for source in self.case.sources:
@@ -163,7 +168,7 @@ class Machine:
         """What queries read, summed over the workers."""
         inner, found = self.inner, {}
         for index, node in enumerate(self.circuit.nodes):
-            if not isinstance(node, View) or not node.kept:
+            if not isinstance(node, View) or not node.kept or node.name in self.hidden:
                 continue
             rows: list[bytes] = []
             for worker, store in enumerate(inner.stores):
