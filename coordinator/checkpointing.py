@@ -18,7 +18,7 @@ from coordinator.layouts import completion_records, placed_of
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from coordinator.truncation import snapshot_due, truncate
-from coordinator.views_in_error import errors_before, shown
+from coordinator.views_in_error import views_before
 from engine.resident.crew import Crew
 from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
@@ -58,7 +58,7 @@ class Checkpointing:
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
-                crew.freeze(version, shown(self._spec.circuit, errors_before(self._writer.state, version.step)))
+                crew.freeze(version, views_before(self._spec.circuit, self._writer.state, version.step))
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():
@@ -100,10 +100,9 @@ class Checkpointing:
                 what_to_do="look at the disks of these workers' hosts; the steps go on, and a restart would replay them",
             )
 
-    def give_up_fold(self) -> None:
-        """The crew is gone. A fold that was under way counts as failed, because it may be what the crew was lost by, wherever that was
-        noticed."""
-        if self.is_folding:
+    def give_up_fold(self, *, may_be_the_cause: bool) -> None:
+        """The crew is gone. A fold that was under way counts as failed if it may be what the crew was lost by, wherever that was noticed."""
+        if self.is_folding and may_be_the_cause:
             self.failed_in_a_row += 1
         self.is_folding = False
 

@@ -153,11 +153,11 @@ class Pipeline:
                     self._loop(core, crew, inputs)
                 return
             except DividedAgain as again:
-                self._checkpoints.give_up_fold()
+                self._checkpoints.give_up_fold(may_be_the_cause=False)
                 _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])
                 attempt += 1
             except RECOVERABLE as fault:
-                self._checkpoints.give_up_fold()
+                self._checkpoints.give_up_fold(may_be_the_cause=True)
                 self._count_loss(recoveries, fault)
                 attempt += 1
             finally:

@@ -22,7 +22,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.step_answers import Expected
 from coordinator.step_output import StepResult, gather
-from coordinator.views_in_error import can_count, counting_all, of_division, shown, totals
+from coordinator.views_in_error import can_count, counting_all, errors_before, of_division, shown, totals
 from engine.errors import DataError, EngineError
 from engine.model.circuit import Circuit
 from engine.resident.crew import Crew, WorkerOutput
@@ -32,7 +32,7 @@ from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
-from io_kafka.step_log.output_progress import compare_inputs
+from io_kafka.step_log.output_progress import compare_errors, compare_inputs
 from io_kafka.step_log.records import DivisionRecord
 
 _log = structlog.get_logger("coordinator.stepping")
@@ -117,10 +117,13 @@ class Stepping:
             step, plan, setup.partitions, record.division.ranges, record.dead_letters, frozenset(record.counted)
         )
         result = gather(self._spec, expected, outputs)
-        errors = totals(step, log.errors, result.errors)
         reached("step.gathered")
+        before = errors_before(log, step)
+        errors = totals(step, before or (), result.errors)
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])
+            if before is not None:
+                compare_errors(step, errors, log.step_records[step])
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(

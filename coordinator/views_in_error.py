@@ -81,10 +81,21 @@ def totals(step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorR
     )
 
 
-def errors_before(log: StepLogState, step: int) -> tuple[NodeErrors, ...]:
-    """The error rows in the state before this step. In a replay that is an earlier step than the next one of the log."""
+def errors_before(log: StepLogState, step: int) -> tuple[NodeErrors, ...] | None:
+    """The error rows in the state before this step. In a replay that is an earlier step than the next one of the log. None if the log has
+    forgotten the step before it: then no step has run since the checkpoint that the databases were opened at."""
+    if step == log.steps:
+        return log.errors
+    if step == 0:
+        return ()
     record = log.step_records.get(step - 1)
-    return log.errors if record is None else record.errors
+    return None if record is None else record.errors
+
+
+def views_before(circuit: Circuit, log: StepLogState, step: int) -> frozenset[str] | None:
+    """The views that have no answer in the state before this step; None if the databases know better."""
+    errors = errors_before(log, step)
+    return None if errors is None else views_behind(circuit, (each.node for each in errors))
 
 
 def shown(circuit: Circuit, errors: Sequence[NodeErrors]) -> dict[str, str]:

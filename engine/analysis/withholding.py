@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.model.aggregates import Aggregate, FinalAggregate
-from engine.model.circuit import Circuit, Output, View
-from engine.model.joins import Join
+from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.joins import Join, OuterJoin
 from engine.model.rows import Map, PythonMap, ScalarMap, ScalarValue
-from engine.model.withholding import Withholding
+from engine.model.withholding import NOTHING_WITHHELD, Withholding
 
 
 def withholding_of(circuit: Circuit, nodes: Iterable[int], released: Iterable[str]) -> Withholding:
     """`nodes`: those whose error rows are counted. `released`: the outputs that were held until the step before."""
-    counted = frozenset(nodes)
-    return Withholding(counted, outputs_behind(circuit, counted), frozenset(released))
+    counted, written = frozenset(nodes), frozenset(released)
+    if not counted and not written:
+        return NOTHING_WITHHELD
+    return Withholding(counted, outputs_behind(circuit, counted), written)
 
 
 COUNTING = (Map, PythonMap, ScalarValue, ScalarMap, Join, Aggregate, FinalAggregate)
@@ -23,8 +25,19 @@ from the others. Of the other kinds, an error of the data ends the step."""
 
 
 def countable(circuit: Circuit) -> frozenset[int]:
-    """The nodes whose error rows can be counted."""
-    return frozenset(index for index, node in enumerate(circuit.nodes) if isinstance(node, COUNTING))
+    """The nodes whose error rows can be counted: those of COUNTING, joins with a subquery that stands for a value (of whose conditions no error
+    is counted), and views with a key."""
+    return frozenset(index for index, node in enumerate(circuit.nodes) if _counts(node))
+
+
+def _counts(node: Node) -> bool:
+    match node:
+        case OuterJoin():
+            return node.single
+        case View():
+            return node.stored and bool(node.key)
+        case _:
+            return isinstance(node, COUNTING)
 
 
 def outputs_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:

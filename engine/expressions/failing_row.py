@@ -1,7 +1,7 @@
 """Finds the expression and the row that fail, because DuckDB's errors do not name them.
 
 DuckDB evaluates all expressions of a node over all rows in one query. After an error the query runs again: over no row, then for each expression
-alone, then over halves of the rows. This costs about two more evaluations of the rows, and it happens only if the step fails anyway.
+alone, then over halves of the rows. This costs about two more evaluations of the rows, and it happens only if a row fails.
 """
 
 from __future__ import annotations

@@ -27,14 +27,15 @@ CHECKSUM_BITS = 64
 ALONE_ROWS_MAX = 8
 """So many rows are tried one by one. If all fail, as with a wrong view, more halving would double the number of attempts."""
 
-EXAMPLE_CHARACTERS_MAX = 1000
+EXAMPLE_CHARACTERS_MAX = 500
 """Of the text of an error, which the step log and the status repeat. Messages are shorter, but for values of the user's."""
 
 
 @dataclass
 class ErrorRows:
     """What a step changes in the error rows of one node. `rows`: the sum of their weights. `checksum`: the sum of weight times hash modulo 2^64,
-    by which different rows that come and go do not look like none. `example`: the error of one row that came; empty if none did."""
+    by which different rows that come and go do not look like none. `example`: the error of one row that came, and may be gone since; empty if
+    none came."""
 
     rows: int = 0
     checksum: int = 0
@@ -44,13 +45,13 @@ class ErrorRows:
     def is_nothing(self) -> bool:
         return not self.rows and not self.checksum
 
-    def add(self, rows: pa.Table, error: DataError, sign: int = 1) -> None:
-        """Counts the rows of a Z-set. `sign` is -1 if they are those that the output had before the step."""
+    def add(self, rows: pa.Table, error: DataError | None, sign: int = 1) -> None:
+        """Counts the rows of a Z-set. `sign` is -1 if they are those that the output had before the step. `error`: of one that comes."""
         weights = sign * zset.weights_of(rows)
         hashes = hash_columns(zset.rows_of(rows), rows.num_rows)
         self.rows += int(weights.sum())
         self.checksum = (self.checksum + int((hashes * weights.astype(np.uint64)).sum())) % (1 << CHECKSUM_BITS)
-        if not self.example and (weights > 0).any():
+        if not self.example and error is not None and (weights > 0).any():
             self.example = error.message[:EXAMPLE_CHARACTERS_MAX]
 
     def added(self, other: ErrorRows) -> ErrorRows:
@@ -59,24 +60,24 @@ class ErrorRows:
         return ErrorRows(self.rows + other.rows, checksum, other.example or self.example)
 
 
-def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple[list[T], list[pa.Table]]:
-    """(results, rows that fail, each as a table of one row). `attempt` gives None if one of the rows that it is given fails. The rows are found
-    by halving, and a few are tried one by one. An attempt costs 0.2 ms or more."""
+def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple[list[T], list[int]]:
+    """(results, the numbers of the rows that fail). `attempt` gives None if one of the rows that it is given fails. The rows are found by
+    halving, and a few are tried one by one. An attempt costs 0.2 ms or more."""
     done: list[T] = []
-    failing: list[pa.Table] = []
-    waiting = [table]
+    failing: list[int] = []
+    waiting = [(0, table.num_rows)]
     while waiting:
-        part = waiting.pop()
-        result = attempt(part)
+        first, length = waiting.pop()
+        result = attempt(table.slice(first, length))
         if result is not None:
             done.append(result)
-        elif part.num_rows <= 1:
-            failing.append(part)
-        elif part.num_rows <= ALONE_ROWS_MAX:
-            waiting += [part.slice(place, 1) for place in reversed(range(part.num_rows))]
+        elif length <= 1:
+            failing.append(first)
+        elif length <= ALONE_ROWS_MAX:
+            waiting += [(row, 1) for row in reversed(range(first, first + length))]
         else:
-            half = part.num_rows // 2
-            waiting += [part.slice(half), part.slice(0, half)]
+            half = length // 2
+            waiting += [(first + half, length - half), (first, half)]
     return done, failing
 
 
@@ -91,5 +92,7 @@ def left_out(
     """The results of the rows that do not fail. The others are added to `errors`. `explain` gives the error of a row that fails."""
     done, failing = attempted(attempt, rows)
     if failing:
-        errors.add(pa.concat_tables(failing), explain(failing[0]), sign)
+        wrong = zset.take_rows(rows, np.array(failing))
+        came = np.flatnonzero(sign * zset.weights_of(wrong) > 0)
+        errors.add(wrong, explain(wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
     return zset.add(done) if done else zset.empty(types)

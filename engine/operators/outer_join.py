@@ -32,6 +32,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import ErrorRows
 from engine.operators.join import keep
 from engine.operators.keys import distinct_keys, matchable, only
 from engine.operators.scalar import TooManyRows
@@ -50,13 +51,17 @@ def step_outer_join(node: OuterJoin, inputs: Sequence[pa.Table], context: StepCo
     if not any(change.num_rows for change in changes):
         return zset.empty(node.types)
     left, right, out = _sides(node, changes, context)
+    if node.single and context.errors is not None:
+        _count_several(left, right, context.errors, sign=-1)
     one = _meet(node, left, right)
     right.store(right.change.columns[:-1], right.weights, right.weights * one.partners, right.hashes)
     two = _meet(node, right, left)
     left.store(left.change.columns[:-1], left.weights, left.weights * two.partners, left.hashes)
     left.store_gains(one)
     right.store_gains(two)
-    if node.single:
+    if node.single and context.errors is not None:
+        _count_several(left, right, context.errors, sign=1)
+    elif node.single:
         _refuse_several(left, one, two)
     change = zset.add([zset.empty(node.types), *out, *one.out, *two.out])
     # The rows are unique already if only one side changes and the stored rows that it meets are unique.
@@ -214,6 +219,23 @@ def _sums(at: zset.Indices, values: Int64s, length: int) -> Int64s:
 def _at(columns: Columns, rows: zset.Indices) -> list[pa.Array]:
     indices = pa.array(rows)
     return [zset.take(column, indices) for column in columns]
+
+
+def _count_several(left: _Side, right: _Side, errors: ErrorRows, sign: int) -> None:
+    """Counts the left rows of the changed keys that have more than one match now. `sign`: -1 before the change is stored, and 1 after it."""
+    columns = [
+        pa.chunked_array(
+            [*left.change.column(one).chunks, *right.change.column(other).chunks], left.change.column(one).type
+        )
+        for one, other in zip(left.key, right.key, strict=True)
+    ]
+    both = pa.Table.from_arrays(columns, [f"k{place}" for place in range(len(columns))])
+    keys, hashes, _ = distinct_keys(both, range(len(columns)), np.concatenate([left.hashes, right.hashes]))
+    stored = left.rows_of(keys, hashes)
+    rows = np.flatnonzero(stored.pairs > stored.weights)
+    if len(rows):
+        error = TooManyRows.of("more than one row for a row outside")
+        errors.add(zset.build(_at(stored.columns, rows), np.ones(len(rows), np.int64)), error, sign)
 
 
 def _refuse_several(left: _Side, one: _Meeting, two: _Meeting) -> None:

@@ -39,7 +39,7 @@ from engine.operators.generate import GENERATE
 from engine.operators.join import JOIN
 from engine.operators.linear import MAP, REPLICATE, UNION
 from engine.operators.outer_join import OUTER_JOIN
-from engine.operators.scalar import SCALAR_MAP
+from engine.operators.scalar import SCALAR_MAP, tells_a_change, told_again
 from engine.operators.semi_join import SEMI_JOIN
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -204,11 +204,11 @@ class _Body:
 
     def tells_a_change(self, place: int, rows: pa.Table) -> bool:
         """Whether the step changes an input besides the first. A value is told in every step, and twice if it has changed."""
-        return bool(rows.num_rows > (1 if place in self._values else 0))
+        return tells_a_change(rows) if place in self._values else bool(rows.num_rows)
 
     def after_first_round(self, place: int, rows: pa.Table) -> pa.Table:
         """What an input has in later rounds: no change. A value is told again, as the one after the step."""
-        return rows.filter(rows.column(rows.num_columns - 2)) if place in self._values else rows.slice(0, 0)
+        return told_again(rows) if place in self._values else rows.slice(0, 0)
 
 
 def _retraction(node: Recursion) -> str | None:

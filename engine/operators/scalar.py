@@ -12,7 +12,8 @@ With f_v(rows) = "the rows that are selected and computed with the value v", the
 A step in which no value changes costs the changed rows. If a value changes, every stored row is evaluated with both values, because each may
 depend on it. Rows whose result stays the same cancel on their worker, before any exchange.
 
-Whether a subquery has one row is decided for the whole step: a second row that comes and goes within one step is never seen.
+Whether a subquery has one row is decided for the whole step: a second row that comes and goes within one step is never seen. While a value is in
+error because of a second row (error_rows.py), its readers have no rows.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class TooManyRows(DataError):
 
 
 def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """What the value is (see ScalarValue), on the worker that owns slot 0. Raises TooManyRows."""
+    """What the value is (see ScalarValue), on the worker that owns slot 0. Raises TooManyRows, unless the step counts error rows: then the value
+    is in error, and the row that tells it is of nulls."""
     if not context.owns_keyless:
         return zset.empty(node.types)
     types = node.types[:-1]
@@ -57,40 +59,71 @@ def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: St
     trace = context.trace(0, types, ())
     old = as_zset(trace.scan())
     if not delta.num_rows:
-        return _told(_one_row(old, None if context.errors is None else ErrorRows()), is_after=True)
+        value = _one_row(old, None if context.errors is None else ErrorRows())
+        return _in_error(types) if value is None else _told(value, is_after=True)
     trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
     before = _one_row(old, context.errors, sign=-1)
     after = _one_row(zset.consolidate(zset.add([old, delta])), context.errors)
+    if after is None:
+        return _in_error(types) if before is None else _told(before, is_after=False)
     told = [_told(after, is_after=True)]
-    if zset.consolidate(zset.add([after, zset.negate(before)])).num_rows:
+    if before is None:
+        told.append(_in_error(types))
+    elif zset.consolidate(zset.add([after, zset.negate(before)])).num_rows:
         told.append(_told(before, is_after=False))
     return zset.add(told)
 
 
-def _one_row(content: pa.Table, errors: ErrorRows | None, sign: int = 1) -> pa.Table:
-    """The only row, or a row of nulls if there is none. If there are several, the value itself is the error row: it is counted, and the value is
-    nulls, or TooManyRows is raised if nothing is counted."""
+def _one_row(content: pa.Table, errors: ErrorRows | None, sign: int = 1) -> pa.Table | None:
+    """The only row, or a row of nulls if there is none. If there are several, the value itself is the error row: None, and it is counted.
+    TooManyRows is raised if nothing is counted."""
     rows = int(zset.weights_of(content).sum())
-    nulls = zset.build([pa.nulls(1, column.type) for column in zset.rows_of(content)], np.ones(1, np.int64))
     if rows > 1:
         error = TooManyRows.of(f"{rows} rows")
         if errors is None:
             raise error
-        errors.add(nulls, error, sign)
-        return nulls
-    return content if content.num_rows else nulls
+        errors.add(_nulls(content.schema.types[:-1]), error, sign)
+        return None
+    return content if content.num_rows else _nulls(content.schema.types[:-1])
 
 
-def _told(row: pa.Table, *, is_after: bool) -> pa.Table:
-    return zset.build([*zset.rows_of(row), pa.array([is_after])], np.ones(1, np.int64))
+def _nulls(types: Sequence[pa.DataType]) -> pa.Table:
+    return zset.build([pa.nulls(1, kind) for kind in types], np.ones(1, np.int64))
+
+
+def _told(row: pa.Table, *, is_after: bool | None) -> pa.Table:
+    return zset.build([*zset.rows_of(row), pa.array([is_after], pa.bool_())], np.ones(1, np.int64))
+
+
+def _in_error(types: Sequence[pa.DataType]) -> pa.Table:
+    """Tells that the value before the step was in error; alone, that it still is."""
+    return _told(_nulls(types), is_after=None)
+
+
+def tells_a_change(told: pa.Table) -> bool:
+    """Whether the step changes the value."""
+    return _flags(told) not in ([True], [None])
+
+
+def told_again(told: pa.Table) -> pa.Table:
+    """The same value, as a step tells it that does not change it."""
+    flags = _flags(told)
+    if True in flags:
+        return zset.take_rows(told, np.array([flags.index(True)]))
+    return _in_error(told.schema.types[:-2])
+
+
+def _flags(told: pa.Table) -> list[bool | None]:
+    flags: list[bool | None] = told.column(told.num_columns - 2).to_pylist()
+    return flags
 
 
 @dataclass(frozen=True)
 class _Values:
-    """The columns of all values of a step, each as an array of one element."""
+    """The columns of all values of a step, each as an array of one element; None if one of the values is in error."""
 
-    before: list[pa.Array]
-    after: list[pa.Array]
+    before: list[pa.Array] | None
+    after: list[pa.Array] | None
     changed: bool
 
 
@@ -116,14 +149,26 @@ def step_scalar_map(node: ScalarMap, inputs: Sequence[pa.Table], context: StepCo
 def _values(told: Sequence[pa.Table]) -> _Values:
     before: list[pa.Array] = []
     after: list[pa.Array] = []
+    lacks_before = lacks_after = False
     for table in told:
-        is_after = table.column(table.num_columns - 2).to_pylist()
-        assert sorted(is_after) in ([True], [False, True]), f"a value was told {len(is_after)} times in one step"
-        at = is_after.index(True)
-        columns = table.columns[:-2]
-        after += [zset.take(column, pa.array([at])) for column in columns]
-        before += [zset.take(column, pa.array([len(is_after) - 1 - at])) for column in columns]
-    return _Values(before, after, any(table.num_rows > 1 for table in told))
+        flags = _flags(table)
+        assert sorted(map(str, flags)) in _TELLINGS, f"a value was told as {flags} in one step"
+        columns = [_at(table, flags.index(True)) if True in flags else None]
+        columns.append(_at(table, flags.index(False)) if False in flags else None if None in flags else columns[0])
+        lacks_after |= columns[0] is None
+        lacks_before |= columns[1] is None
+        after += columns[0] or []
+        before += columns[1] or []
+    changed = any(map(tells_a_change, told))
+    return _Values(None if lacks_before else before, None if lacks_after else after, changed)
+
+
+_TELLINGS = (["True"], ["False", "True"], ["False"], ["None", "True"], ["None"])
+"""Unchanged; changed; in error now; in error until now; still in error."""
+
+
+def _at(told: pa.Table, row: int) -> list[pa.Array]:
+    return [zset.take(column, pa.array([row])) for column in told.columns[:-2]]
 
 
 def _recomputed(node: ScalarMap, stored: pa.Table, values: _Values, context: StepContext) -> pa.Table:
@@ -134,10 +179,10 @@ def _recomputed(node: ScalarMap, stored: pa.Table, values: _Values, context: Ste
 
 
 def _evaluated(
-    node: ScalarMap, rows: pa.Table, values: Sequence[pa.Array], context: StepContext, sign: int = 1
+    node: ScalarMap, rows: pa.Table, values: Sequence[pa.Array] | None, context: StepContext, sign: int = 1
 ) -> pa.Table:
-    """The rows that are selected and computed with these values. `sign`: see ErrorRows.add."""
-    if not rows.num_rows:
+    """The rows that are selected and computed with these values; none if a value is in error. `sign`: see ErrorRows.add."""
+    if not rows.num_rows or values is None:
         return zset.empty(node.types)
     every = pa.array(np.zeros(rows.num_rows, np.int64))
     columns = [*zset.rows_of(rows), *(value.take(every) for value in values)]

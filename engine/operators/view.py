@@ -1,6 +1,7 @@
 """View: the content of a materialized view or table. It is stored so that it can be queried, unless it can be computed from other state.
 
-With a key, a view may have at most one row per key at the end of a step, because an upsert topic holds one row per key.
+With a key, a view may have at most one row per key at the end of a step, because an upsert topic holds one row per key. Otherwise it is in
+error, although Spark has an answer.
 """
 
 from __future__ import annotations
@@ -10,18 +11,35 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from base.arrays import Int64s
 from engine.errors import DataError
 from engine.model.circuit import View
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import PlacedKey, net_by_key
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows
 
 CONTENT = 0
 """The slot of the trace of the content, which queries read."""
+
+
+class SeveralRows(DataError):
+    """Several rows of a view have one key."""
+
+    is_of_rows = True
+
+    @classmethod
+    def of(cls, node: View, keys: pa.Table, rows: Int64s, at: int) -> SeveralRows:
+        """`keys`: some keys. `rows`: how many rows each has. `at`: the one to name."""
+        values = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
+        return cls(
+            f"{rows[at]} rows have the key {values}, but an upsert topic can hold only one row per key.",
+            "Declare a 'key' that is different for each row of the view, or write the view with 'mode' = 'changelog' or 'append'.",
+        )
 
 
 def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -33,7 +51,7 @@ def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> p
     trace = content(node, context)
     key = context.key(0, _key(node))
     if node.key:
-        _check_unique(node, key, delta, trace)
+        _check_unique(node, key, delta, trace, context.errors)
     trace.append(as_rows(delta), key.hashes(delta))
     return delta
 
@@ -46,21 +64,26 @@ def _key(node: View) -> Key:
     return node.key or tuple(range(len(node.types)))
 
 
-def _check_unique(node: View, key: PlacedKey, delta: pa.Table, trace: Trace) -> None:
+def _check_unique(node: View, key: PlacedKey, delta: pa.Table, trace: Trace, errors: ErrorRows | None) -> None:
+    """Raises SeveralRows if a key has more than one row after the step. If the step counts error rows, such a key is one."""
     change = net_by_key(delta, node.key)
-    grown = change.filter(pa.array(zset.weights_of(change) > 0))
-    if grown.num_rows == 0:
+    if errors is None:
+        change = change.filter(pa.array(zset.weights_of(change) > 0))
+    if change.num_rows == 0:
         return
-    keys = grown.drop_columns([zset.WEIGHT])
-    after = trace.probe(keys, key.alone.hashes(grown)).totals(grown.num_rows) + zset.weights_of(grown)
+    keys = change.drop_columns([zset.WEIGHT])
+    before = trace.probe(keys, key.alone.hashes(change)).totals(change.num_rows)
+    after = before + zset.weights_of(change)
     doubled = np.flatnonzero(after > 1)
-    if len(doubled):
-        at = int(doubled[0])
-        values = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
-        raise DataError(
-            f"{after[at]} rows have the key {values}, but an upsert topic can hold only one row per key.",
-            "Declare a 'key' that is different for each row of the view, or write the view with 'mode' = 'changelog' or 'append'.",
-        )
+    error = SeveralRows.of(node, keys, after, int(doubled[0])) if len(doubled) else None
+    if errors is None:
+        if error is not None:
+            raise error
+        return
+    moved = (after > 1).astype(np.int64) - (before > 1).astype(np.int64)
+    rows = np.flatnonzero(moved)
+    if len(rows):
+        errors.add(zset.build([zset.take(column, pa.array(rows)) for column in keys.columns], moved[rows]), error)
 
 
 def _arrange(node: View, inputs: Sequence[Key | None]) -> Arrangement:

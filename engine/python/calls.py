@@ -2,7 +2,7 @@
 
 Guarantees: a result is what Spark gives for the row. A function that raises, or that gives what is not of its type, is a FunctionError with
 the function, its file and line, and the arguments of the first row on which it fails alone. To find that row a function is called again on
-parts of the rows, which happens only if the step fails anyway.
+parts of the rows, which happens only if a row fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import engine
 from engine.expressions.functions.function import shown
 from engine.model.python_call import OF_GROUPS, PythonCall
 from engine.python import pickled_results, spark_worker
-from engine.python.errors import OF_THE_SURROUNDINGS, FunctionError, FunctionUnusable, WrongResult
+from engine.python.errors import FunctionError, FunctionUnusable, WrongResult
 
 BATCH_ROWS_MAX = 10_000
 """Rows of a batch that a function over batches is given: Spark's default (spark.sql.execution.arrow.maxRecordsPerBatch)."""
@@ -33,6 +33,15 @@ _IMPORT_TODAY = (
 )
 _NOT_THE_USERS = ("pyspark", "pyarrow")
 """The packages whose lines say nothing to the user: they call the function and convert its results."""
+
+
+_OF_THE_ROW = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, WrongResult)
+"""What a function raises because of the values that it is given, or what its result is."""
+
+
+def is_of_the_row(error: BaseException) -> bool:
+    """Whether the exception says that the values are wrong. One that nobody knows might be about anything."""
+    return (isinstance(error, _OF_THE_ROW) or spark_worker.is_refusal(error)) and not isinstance(error, OSError)
 
 
 def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
@@ -55,9 +64,9 @@ def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
         made = _evaluated(call, _arguments(call, table))
     except MemoryError:
         raise
-    except OF_THE_SURROUNDINGS as error:
-        raise _function_error(call, _arguments(call, table), error) from error
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:
+        if not is_of_the_row(error):
+            raise _function_error(call, _arguments(call, table), error) from error
         return None
     return made if len(made) == table.num_rows else None
 
@@ -134,7 +143,7 @@ def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException)
         if isinstance(error, WrongResult):
             message = f"{name} returned {error}{where}."
         what_to_do = f"Convert it within the function to what the declared type needs. {_WHAT_TO_DO}"
-    kind = FunctionUnusable if isinstance(error, OF_THE_SURROUNDINGS) else FunctionError
+    kind = FunctionError if is_of_the_row(error) else FunctionUnusable
     return kind(message, what_to_do, function=call.name, raised=type(error).__name__)
 
 

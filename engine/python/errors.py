@@ -17,14 +17,10 @@ class FunctionError(DataError):
 
 
 class FunctionUnusable(FunctionError):
-    """A function raised because something around it is missing or does not answer: a module, a file, a connection. It may be there the next
-    time, so its rows cannot be counted as error rows: when they are retracted they might not raise."""
+    """A function raised what need not be about the row: a module, a file, or a connection may be missing. It may be there the next time, so
+    the row cannot be counted as an error row: when it is retracted the function might not raise."""
 
     is_of_rows = False
-
-
-OF_THE_SURROUNDINGS = (ImportError, OSError)
-"""What a function raises then. Errors of network libraries are OSErrors too."""
 
 
 class WrongResult(Exception):

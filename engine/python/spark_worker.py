@@ -41,6 +41,13 @@ _EVAL_TYPES: Mapping[PythonForm, str] = {
 
 
 @lru_cache(maxsize=FUNCTIONS_MAX)
+def is_refusal(error: BaseException) -> bool:
+    """Whether Spark refuses a result."""
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException)
+
+
 def runner_of(call: PythonCall, types: tuple[pa.DataType, ...]) -> Runner:
     """What calls the functions on columns of these types, which are the call's arguments, or one column that stands for none. Raises what
     unpickling a function raises."""

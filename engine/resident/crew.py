@@ -358,10 +358,11 @@ class Crew:
 
     # Checkpoints
 
-    def freeze(self, version: VersionId, in_error: Collection[str]) -> None:
+    def freeze(self, version: VersionId, in_error: Collection[str] | None) -> None:
         """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary. `in_error`: the views that have
-        no answer in the version."""
-        self._ask(Freeze(version=version, in_error=tuple(sorted(in_error))), Frozen)
+        no answer in the version; None if they are those of the version before."""
+        views = None if in_error is None else tuple(sorted(in_error))
+        self._ask(Freeze(version=version, in_error=views), Frozen)
 
     def hurry(self) -> None:
         """Something waits for the fold under way."""

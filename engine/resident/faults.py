@@ -21,6 +21,7 @@ from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_values import ListTooLong
 from engine.operators.recursion import RecursionLimit
 from engine.operators.scalar import TooManyRows
+from engine.operators.view import SeveralRows
 from engine.python.errors import FunctionError, FunctionUnusable
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
@@ -43,6 +44,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         ListTooLong,
         TooManyRows,
         RecursionLimit,
+        SeveralRows,
         FormatError,
         of_kafka.BadOption,
         of_kafka.BrokerUnreachable,

@@ -136,11 +136,11 @@ class RunStep(_Message):
 
 
 class Freeze(_Message):
-    """`in_error`: the views that have no answer in the version."""
+    """`in_error`: the views that have no answer in the version; None if they are those of the version before."""
 
     kind: Literal["freeze"] = "freeze"
     version: VersionId
-    in_error: tuple[str, ...]
+    in_error: tuple[str, ...] | None
 
 
 class Fold(_Message):

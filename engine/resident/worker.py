@@ -366,8 +366,8 @@ class Worker:
                 raise StaleTask(
                     f"worker {self._number} is at step {step}, but the checkpoint is for step {order.version.step}; nothing was changed."
                 )
-            if transaction.get_in_error() != (in_error := frozenset(order.in_error)):
-                transaction.set_in_error(in_error)
+            if order.in_error is not None and transaction.get_in_error() != frozenset(order.in_error):
+                transaction.set_in_error(frozenset(order.in_error))
         database.freeze(order.version)
 
     def _fold(self, *, looks: bool) -> None:

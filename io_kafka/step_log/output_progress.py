@@ -17,7 +17,7 @@ from enum import Enum
 
 from base.fault import ExitCode
 from io_kafka.errors import KafkaFault
-from io_kafka.step_log.records import InputChecksum, StepRecord
+from io_kafka.step_log.records import InputChecksum, NodeErrors, StepRecord
 
 HandlePartition = tuple[str, int]
 
@@ -96,6 +96,28 @@ def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: StepReco
         other = now.get((was.topic, was.partition))
         if other != was:
             raise InputChanged(step, was.topic, was.partition, _said(was), "nothing" if other is None else _said(other))
+
+
+class ErrorsDiffer(KafkaFault):
+    """A replayed step gave errors for other rows than its first run."""
+
+    exit_code = ExitCode.STATE
+
+    def __init__(self, step: int, recorded: str, found: str) -> None:
+        self.step = step
+        super().__init__(
+            f"step {step}: after its replay rows are in error at {found}, and after its first run at {recorded} (node: rows, checksum). "
+            "Something in the project or its libraries is not deterministic, or was changed; nothing was written.",
+            "Restore the previous version, or rebuild with `stepwell run --full-refresh`.",
+        )
+
+
+def compare_errors(step: int, found: Iterable[NodeErrors], recorded: StepRecord) -> None:
+    """Raises ErrorsDiffer unless the same rows are in error after a replay. A withheld output has the digest of nothing, so its digest does not
+    show it."""
+    was, now = (", ".join(f"{e.node}: {e.rows}, {e.checksum}" for e in errors) for errors in (recorded.errors, found))
+    if was != now:
+        raise ErrorsDiffer(step, was or "no node", now or "no node")
 
 
 def _said(checksum: InputChecksum) -> str:

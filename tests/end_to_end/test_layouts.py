@@ -1,4 +1,7 @@
-"""Changes of the layout over every operator: the same bytes as a run that never changes, and the batch answer, whatever the mode."""
+"""Changes of the layout over every operator: the same bytes as a run that never changes, and the batch answer, whatever the mode.
+
+What concerns how a change is asked for, held and ended, and not the state that moves, has the smallest project with state: to plan every
+operator takes longer than such a change."""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from faults.points import Crash, Order, arm
 from storage.database import Database
 from storage.host_folder import HostFolder
 from storage.transaction import CutNumber
-from tests.end_to_end import everything
+from tests.end_to_end import everything, sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
 from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import LOOPBACK, ThreadLauncher, threads
@@ -42,6 +45,20 @@ def resolved_for(play: Playground, workers: int) -> Resolved:
     everything.make_topics(play)
     resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": workers})
     return replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+
+
+SMALL_KEYS = 60
+
+
+def small_for(play: Playground, workers: int) -> Resolved:
+    """One view, of SMALL_KEYS sums."""
+    play.topic("in", 2)
+    resolved = play.resolve(sums.files(), {"stepwell.step.rows.max": SMALL_KEYS, "stepwell.workers": workers})
+    return replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+
+
+def send_small(play: Playground, seed: int) -> None:
+    play.send("in", [sums.row(f"k{number}", seed) for number in range(SMALL_KEYS)], seed % 2)
 
 
 def with_workers(resolved: Resolved, workers: int | None) -> Resolved:
@@ -171,8 +188,8 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
     is_slow, hurried = threading.Event(), list[bool]()
 
     monkeypatch.setattr(Database, "compact", compact)
-    resolved = resolved_for(play, 2)
-    everything.send(play, 1)
+    resolved = small_for(play, 2)
+    send_small(play, 1)
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for seed, count in enumerate((0, 1, 2, 2), start=2):
@@ -190,7 +207,9 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
         assert looks == {0: 3, 1: 3, 2: 1}
         assert not any(hurried)
         is_slow.set()
-        everything.send(play, 8)
+        steps = run.board.show()["steps_run"]
+        send_small(play, 8)
+        run.wait_until(lambda status: status["steps_run"] > steps)
         run.requests.ask("checkpoint")
         run.wait_until(lambda status: sum(looks.values()) == 10)
         run.requests.ask("stop")
@@ -200,7 +219,7 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
 def checkpoint(play: Playground, run: Running, seed: int) -> None:
     """Of a step that has something to read."""
     before = run.board.show()
-    everything.send(play, seed)
+    send_small(play, seed)
     run.wait_until(lambda status: status["steps_run"] > before["steps_run"])
     run.requests.ask("checkpoint")
     run.wait_until(lambda status: status["checkpoint_version"] > before["checkpoint_version"])
@@ -218,8 +237,8 @@ def slots_of(run: Running) -> list[int]:
 
 
 def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
-    resolved = resolved_for(play, 2)
-    everything.send(play, 1)
+    resolved = small_for(play, 2)
+    send_small(play, 1)
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for reason, seed in (("reverse", 2), ("abort", 3)):
@@ -229,7 +248,7 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
             run.requests.ask_layout(HoldRequest(is_held=True), WAIT_SECONDS_MAX)
             with pytest.raises(ChangeRefused, match=f"a change of the layout to {workers} workers is under way"):
                 run.requests.ask_layout(ChangeRequest(5, "live"), WAIT_SECONDS_MAX)
-            everything.send(play, seed)
+            send_small(play, seed)
             run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
             run.requests.ask_layout(HoldRequest(is_held=False), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: "change" not in status["layout"])
@@ -269,8 +288,8 @@ def test_a_change_is_taken_back_while_it_waits_for_its_workers(
     play: Playground, reason: Literal["reverse", "abort"]
 ) -> None:
     """Its new workers never come. After that, another change can begin."""
-    resolved = resolved_for(play, 2)
-    everything.send(play, 1)
+    resolved = small_for(play, 2)
+    send_small(play, 1)
     with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         run.requests.ask_layout(ChangeRequest(3, "live"), WAIT_SECONDS_MAX)
@@ -316,15 +335,15 @@ def test_changes_that_are_ended_at_random_moments(play: Playground, reason: Lite
 
 @pytest.mark.parametrize("mode", ["live", pytest.param("cold", marks=pytest.mark.soak)])
 def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: Literal["live", "cold"]) -> None:
-    resolved = resolved_for(play, 2)
+    resolved = small_for(play, 2)
     resolved = replace(resolved, spec=replace(resolved.spec, register_s=1.0))
-    everything.send(play, 1)
+    send_small(play, 1)
     with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         run.requests.ask_layout(ChangeRequest(3, mode), WAIT_SECONDS_MAX)
         run.wait_until(lambda status: status["layout_fault"] is not None and "change" not in status["layout"])
         assert "1 workers need 1 task slots" in run.board.show()["layout_fault"]
-        everything.send(play, 2)
+        send_small(play, 2)
         steps = run.board.show()["steps_run"]
         run.wait_until(lambda status: status["steps_run"] > steps)
         run.requests.ask_layout(ChangeRequest(1, mode), WAIT_SECONDS_MAX)
@@ -336,8 +355,8 @@ def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: 
 @pytest.mark.parametrize("is_stopped", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stopped: bool) -> None:
     """Also when a change to as many workers, with the former policy, was under way as the service stopped."""
-    resolved = resolved_for(play, 2)
-    everything.send(play, 1)
+    resolved = small_for(play, 2)
+    send_small(play, 1)
     if is_stopped:
         with play.running(resolved, threads()) as run:
             run.wait_until(lambda status: status["steps_run"] > 0)
@@ -347,7 +366,7 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
         play.run(resolved, threads())
     workers = 3 if is_stopped else 2
     assert (play.log(resolved).change is not None) == is_stopped
-    everything.send(play, 2)
+    send_small(play, 2)
     wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=Dynamic()))
     status = play.run(wanted, threads(), only_layout=True, available_now=False)
     assert status["steps_run"] == 0 and members(play, resolved) == workers
@@ -364,8 +383,8 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
 
 
 def test_a_setting_that_nobody_has_touched_does_not_undo_a_change(play: Playground) -> None:
-    resolved = resolved_for(play, 2)
-    everything.send(play, 1)
+    resolved = small_for(play, 2)
+    send_small(play, 1)
     play.run(resolved, threads())
     play.run(with_workers(resolved, 3), threads())
     assert members(play, resolved) == 3

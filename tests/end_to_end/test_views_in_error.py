@@ -45,6 +45,8 @@ CREATE MATERIALIZED VIEW pairs TBLPROPERTIES ('topic' = '@pairs', 'mode' = 'chan
   SELECT a.id, b.id AS other FROM numbers a JOIN numbers b ON a.k = b.k AND a.id < b.id AND 7 DIV (a.n - b.n) >= 0;
 CREATE STREAMING TABLE inverse TBLPROPERTIES ('topic' = '@inverse', 'mode' = 'append') AS
   SELECT k, n, 10 DIV n AS inverse FROM STREAM(events);
+CREATE MATERIALIZED VIEW looked_up TBLPROPERTIES ('topic' = '@looked_up', 'mode' = 'changelog') AS
+  SELECT a.id, (SELECT b.text FROM numbers b WHERE b.k = a.k AND b.k IN ('one', 'two')) AS text FROM numbers a;
 CREATE MATERIALIZED VIEW sums TBLPROPERTIES ('topic' = '@sums', 'mode' = 'upsert', 'key' = 'k') AS
   SELECT k, count(*) AS rows, max(text) AS text FROM numbers GROUP BY k;
 """
@@ -114,7 +116,7 @@ def written_alike(play: Playground, resolved: Resolved, other: Resolved) -> None
     assert contents(play, resolved) == contents(play, other)
 
 
-EVERY = {"parsed", "ratios", "most", "large", "above", "shares", "pairs", "checked"}
+EVERY = {"parsed", "ratios", "most", "large", "above", "shares", "pairs", "looked_up", "checked"}
 
 
 @pytest.mark.parametrize(("partitions", "workers"), [(3, 2)])

@@ -27,7 +27,9 @@ class CountingMachine(Machine):
 
     def _ran(self, number: int, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
         if number < len(self.withheld):  # a replay
-            return self.inner.step_of(read, self.withheld[number])
+            made = self.inner.step_of(read, self.withheld[number])
+            self.inner.errors.clear()
+            return made
         before = self.withheld[-1] if self.withheld else Withholding()
         kept = [dict(store.records) for store in self.inner.stores]
         withholding = self._counting(before, self._nodes_in_error())
