@@ -15,6 +15,7 @@ from coordinator.views_in_error import (
     of_division,
     shown,
     totals,
+    views_before,
 )
 from engine.errors import DataError
 from engine.expressions.evaluate import ExpressionError
@@ -93,7 +94,11 @@ def test_the_error_rows_of_the_steps_are_added() -> None:
 
 def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
     log = log_of((MAP,), errors(MAP))
-    assert errors_before(log, 2) == (errors(MAP),) and errors_before(log, 1) == ()
+    assert errors_before(log, 2) == (errors(MAP),) and errors_before(log, 1) == errors_before(log, 0) == ()
+    assert views_before(CIRCUIT, log, 2) == {"counts", "tens"} and views_before(CIRCUIT, log, 1) == frozenset()
+    log.forget(1)
+    assert errors_before(log, 1) is None and views_before(CIRCUIT, log, 1) is None, "the databases know it"
+    assert errors_before(log, 2) == (errors(MAP),)
 
 
 def test_people_see_each_view_and_where_the_error_is() -> None:

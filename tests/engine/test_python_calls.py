@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from io import UnsupportedOperation
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,16 @@ def test_rows_on_which_a_function_fails_are_left_out_and_counted(form: PythonFor
     assert context.errors.is_nothing
 
 
-@pytest.mark.parametrize("error", [ImportError("no such name"), ConnectionRefusedError("nobody answers")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("no such name"),
+        ConnectionRefusedError("nobody answers"),
+        RuntimeError("the device is busy"),
+        UnsupportedOperation("the file is closed"),
+        type("OfALibrary", (Exception,), {})("no answer"),
+    ],
+)
 def test_a_function_that_lacks_something_around_it_leaves_no_row_out(error: Exception) -> None:
     """It may be there when the row is retracted, which would then not be in error."""
 

@@ -33,7 +33,7 @@ from tests.fuzz.compare import difference, one_of_each
 from tests.fuzz.counting import CountingMachine
 from tests.fuzz.machine import Machine, Story
 from tests.fuzz.seeds import case_of
-from tests.fuzz.terms import frame
+from tests.fuzz.terms import frame, tables_of
 from tests.stepwell.expressions.edges import DDL
 from tests.stepwell.lowering.projects import Workbench, output
 
@@ -168,11 +168,15 @@ class Judge:
         for step in case.compared:
             fails = [v.name for v in case.views if isinstance(answers.get((step, v.name)), Raised)]
             expected = views_behind(circuit, [places[name] for name in fails])
+            # Spark may evaluate a view that is read though our plan needs no row of it.
+            prunes = {v.name for v in case.views if v.name in fails and tables_of(v.query) & expected}
             for machine, _ in stories:
-                if machine.in_error[step] != expected:
-                    found = f"{sorted(machine.in_error[step])} are in error"
-                    raise Wrong("error rows", f"after step {step} {found}, and Spark raises in {fails}")
-            self.tally.counted += len(expected)
+                found = machine.in_error[step]
+                if not expected - prunes <= found <= expected:
+                    raise Wrong(
+                        "error rows", f"after step {step} {sorted(found)} are in error, and Spark raises in {fails}"
+                    )
+            self.tally.counted += len(stories[0][0].in_error[step])
         (machine, story), (_, other) = stories
         self._compare(case, resolved, story, answers, machine)
         for step, (one, two) in enumerate(zip(story.messages, other.messages, strict=True)):

@@ -7,12 +7,14 @@ import pytest
 from io_kafka.step_log.output_progress import (
     Decision,
     DigestMismatch,
+    ErrorsDiffer,
     InputChanged,
     StepBeyondEnd,
+    compare_errors,
     compare_inputs,
     decide,
 )
-from io_kafka.step_log.records import InputChecksum, OutputPart, StepRecord
+from io_kafka.step_log.records import InputChecksum, NodeErrors, OutputPart, StepRecord
 
 
 def recorded(step: int, **digests: str) -> StepRecord:
@@ -69,3 +71,13 @@ def test_changed_input_is_named(found: tuple[InputChecksum, ...]) -> None:
     compare_inputs(3, LOG[3].inputs, LOG[3])
     with pytest.raises(InputChanged, match="step 3, topic 'in' partition 0"):
         compare_inputs(3, found, LOG[3])
+
+
+def test_a_replay_has_the_error_rows_of_the_first_run() -> None:
+    """The example is for people, and depends on the order in which rows came."""
+    was, now = (NodeErrors(node=3, since=1, rows=2, checksum="a", example=text) for text in ("one", "other"))
+    recorded = StepRecord(epoch=0, step=4, outputs=(), encoder="e", errors=(was,))
+    compare_errors(4, (now,), recorded)
+    for other in ((), (now.model_copy(update={"rows": 1}),), (now.model_copy(update={"checksum": "b"}),)):
+        with pytest.raises(ErrorsDiffer, match=r"step 4: .* in error at .*, and after its first run at 3: 2, a"):
+            compare_errors(4, other, recorded)

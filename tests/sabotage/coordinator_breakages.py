@@ -272,7 +272,7 @@ COORDINATOR = (
         (
             Edit(
                 "coordinator/checkpointing.py",
-                "        if self.is_folding:\n            self.failed_in_a_row += 1\n",
+                "        if self.is_folding and may_be_the_cause:\n            self.failed_in_a_row += 1\n",
                 "",
             ),
         ),
@@ -298,7 +298,6 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        if action.replay and step in log.step_records:\n"
                 "            compare_inputs(step, result.inputs, log.step_records[step])\n",
                 "",
             ),
