@@ -21,7 +21,8 @@ from storage.identity import Identity
 from tests.engine.resident.test_frames import received, sent
 
 NOT_OF_A_WORKER = {
-    "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer", "UnsuitableStepLog", "Fenced", "WriteRefused",
+    "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
+    "UnsuitableStepLog", "Fenced", "WriteRefused",
     "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
     "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError",
 }  # fmt: skip
