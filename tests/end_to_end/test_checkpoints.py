@@ -195,7 +195,7 @@ def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: py
     resolved = sums.project(play)
     of_crew, of_worker = Crew.freeze, Worker._freeze
     with monkeypatch.context() as sabotage:
-        sabotage.setattr(Crew, "freeze", lambda crew, v: of_crew(crew, later(v)))
+        sabotage.setattr(Crew, "freeze", lambda crew, v, views: of_crew(crew, later(v), views))
         with pytest.raises(WorkerMistake, match="before step 2"):
             play.run(resolved, threads())
     with monkeypatch.context() as sabotage:

@@ -158,6 +158,7 @@ def test_where_spark_raises_the_view_has_to_raise_and_the_others_are_compared(sp
     judge = Judge(spark)
     judge.check(Case(1, (source,), views, steps, (Run((2, 2), ("", "move")),), (0, 1)))
     assert judge.tally.raised == 1 and judge.tally.views == 2 and judge.tally.rows == 2 * (1 + 2)
+    assert judge.tally.counted == 2, "view0 is in error after the second step, with the passing rows and without them"
 
 
 def test_a_failing_case_is_made_smaller() -> None:

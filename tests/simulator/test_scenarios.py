@@ -23,6 +23,7 @@ WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
     crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
     snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
+    errors=False,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 MANY_KEYS = [(key, 1, 1) for key in "abcdefghijklmn"]
