@@ -119,7 +119,7 @@ def test_what_is_published_is_the_answer_of_the_last_step_that_had_one(history: 
 
 def test_two_errors_one_after_the_other_write_what_was_kept_once() -> None:
     withheld = Withheld(2)
-    one, two, wrong = Rows({(1, "a"): 1}), Rows({(3, "b"): 1}), Rows({(2, "x"): 1})
+    one, two, wrong = Rows({(1, "a"): 1}), Rows({(3, "b"): 1}), Rows({(2, "x"): 1, (4, "c"): 1})
     for change in (one, wrong):
         withheld.step(change, fails=change is wrong)
     gone = Rows({(2, "x"): -1})
@@ -127,7 +127,7 @@ def test_two_errors_one_after_the_other_write_what_was_kept_once() -> None:
     for change in (two, wrong, gone):
         withheld.step(change, fails=change is wrong)
     withheld.step(Rows())
-    assert withheld.published == answer(plus(one, two))
+    assert withheld.published == answer(plus(plus(one, two), Rows({(4, "c"): 2})))
 
 
 def test_different_rows_that_come_and_go_do_not_look_like_none() -> None:
