@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from coordinator.specification import PipelineSpec
 from coordinator.step_answers import Expected, read_answers
-from engine.operators.error_rows import ErrorRows
+from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.run.region import name_of
@@ -59,8 +59,7 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         for node, watermark in done.watermarks:
             view = name_of(plan.circuit, node)
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
-        for node, rows, total, example in done.errors:
-            result.errors[node] = result.errors.get(node, ErrorRows()).added(ErrorRows(rows, total, example))
+        add_all(result.errors, {node: ErrorRows(rows, total, text) for node, rows, total, text in done.errors})
         result.read_ms = max(result.read_ms, done.read_ms)
     result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):

@@ -18,7 +18,7 @@ from engine.analysis.withholding import countable, outputs_behind, views_behind,
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.withholding import Withholding
-from engine.operators.error_rows import ErrorRows
+from engine.operators.error_rows import ErrorRows, add_all
 from engine.run.region import name_of
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
 from io_kafka.step_log.state import StepLogState
@@ -66,8 +66,7 @@ def totals(step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorR
     """The error rows after `step`, of the nodes that have some. `before`: after the step before it. `changes`: of the step, by node."""
     since = {each.node: each.since for each in before}
     sums = {each.node: ErrorRows(each.rows, int(each.checksum, 16), each.example) for each in before}
-    for node, change in changes.items():
-        sums[node] = sums.get(node, ErrorRows()).added(change)
+    add_all(sums, changes)
     return tuple(
         NodeErrors(
             node=node,

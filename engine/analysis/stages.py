@@ -115,7 +115,8 @@ def plan(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Plan:
     return result
 
 
-def channels_of(circuit: Circuit) -> tuple[Channel, ...]:
-    """All channels that a step may have, whatever it withholds, in an order that is the same in all workers."""
-    every = frozenset(node.handle for node in circuit.nodes if isinstance(node, Output))
-    return tuple(dict.fromkeys([*plan(circuit).last_read, *plan(circuit, every).last_read]))
+def channels_of(usual: Plan) -> tuple[Channel, ...]:
+    """All channels that a step may have, whatever it withholds, in an order that is the same in all workers. `usual`: the plan of a step that
+    withholds nothing."""
+    every = frozenset(node.handle for node in usual.circuit.nodes if isinstance(node, Output))
+    return tuple(dict.fromkeys([*usual.last_read, *plan(usual.circuit, every).last_read]))

@@ -87,17 +87,22 @@ def _evaluated(
 
 
 def _attempted(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns | None:
-    try:
-        return _run(predicate, outputs, table)
-    except duckdb.OutOfMemoryException as error:
-        raise MemoryError(f"an expression over {table.num_rows} rows: {error}") from error
-    except MemoryError:
-        raise
-    except Exception:
-        return None
+    found = _tried(predicate, outputs, table)
+    return None if isinstance(found, Exception) else found
 
 
-def _query(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
+def _query(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns:
+    found = _tried(predicate, outputs, table)
+    if not isinstance(found, Exception):
+        return found
+    fault = failing_row.find(_run, predicate, outputs, table, found)
+    if fault is None:
+        raise AssertionError(f"an expression that DuckDB cannot run: {found}") from found
+    raise _expression_error(fault) from fault.error
+
+
+def _tried(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns | Exception:
+    """The outputs, or what was raised. A lack of memory is raised."""
     try:
         return _run(predicate, outputs, table)
     except duckdb.OutOfMemoryException as error:
@@ -105,10 +110,7 @@ def _query(predicate: Expression | None, outputs: Sequence[Expression], table: p
     except MemoryError:
         raise
     except Exception as error:
-        fault = failing_row.find(_run, predicate, outputs, table, error)
-        if fault is None:
-            raise AssertionError(f"an expression that DuckDB cannot run: {error}") from error
-        raise _expression_error(fault) from fault.error
+        return error
 
 
 def _run(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:

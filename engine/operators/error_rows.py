@@ -10,7 +10,7 @@ because a view with an error has no answer whatever its other rows are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -60,6 +60,12 @@ class ErrorRows:
         return ErrorRows(self.rows + other.rows, checksum, other.example or self.example)
 
 
+def add_all(sums: MutableMapping[int, ErrorRows], changes: Mapping[int, ErrorRows]) -> None:
+    """Adds changes to sums, both by node."""
+    for node, change in changes.items():
+        sums[node] = sums.get(node, ErrorRows()).added(change)
+
+
 def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple[list[T], list[int]]:
     """(results, the numbers of the rows that fail). `attempt` gives None if one of the rows that it is given fails. The rows are found by
     halving, and a few are tried one by one. An attempt costs 0.2 ms or more."""
@@ -84,15 +90,24 @@ def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple
 def left_out(
     errors: ErrorRows,
     attempt: Callable[[pa.Table], pa.Table | None],
-    explain: Callable[[pa.Table], DataError],
+    compute: Callable[[pa.Table], object],
     rows: pa.Table,
     sign: int,
     types: Sequence[pa.DataType],
 ) -> pa.Table:
-    """The results of the rows that do not fail. The others are added to `errors`. `explain` gives the error of a row that fails."""
+    """The results of the rows that do not fail. The others are added to `errors`. `compute` is `attempt` that raises if a row fails."""
     done, failing = attempted(attempt, rows)
     if failing:
         wrong = zset.take_rows(rows, np.array(failing))
         came = np.flatnonzero(sign * zset.weights_of(wrong) > 0)
-        errors.add(wrong, explain(wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
+        errors.add(wrong, _raised(compute, wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
     return zset.add(done) if done else zset.empty(types)
+
+
+def _raised(compute: Callable[[pa.Table], object], row: pa.Table) -> DataError:
+    """The error of a row that fails."""
+    try:
+        compute(row)
+    except DataError as error:
+        return error
+    raise AssertionError("a row fails among others and not alone")

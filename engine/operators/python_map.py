@@ -14,7 +14,6 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import left_out
 from engine.python.calls import results, try_results
-from engine.python.errors import FunctionError
 from engine.rows import zset
 
 
@@ -25,7 +24,7 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
     if context.errors is None:
         return _mapped(node, rows)
     return left_out(
-        context.errors, lambda part: _attempted(node, part), lambda row: _error(node, row), rows, 1, node.types
+        context.errors, lambda part: _attempted(node, part), lambda row: _mapped(node, row), rows, 1, node.types
     )
 
 
@@ -46,15 +45,6 @@ def _attempted(node: PythonMap, rows: pa.Table) -> pa.Table | None:
             return None
         made.append(result)
     return _with(rows, made)
-
-
-def _error(node: PythonMap, row: pa.Table) -> FunctionError:
-    """The error of a row on which a function fails."""
-    try:
-        _mapped(node, row)
-    except FunctionError as error:
-        return error
-    raise AssertionError("a row fails among others and not alone")
 
 
 def _arrange(node: PythonMap, inputs: Sequence[Key | None]) -> Arrangement:

@@ -47,28 +47,34 @@ def is_of_the_row(error: BaseException) -> bool:
 def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
     """The result for each row, of exactly the call's type. Raises FunctionError."""
     arguments = _arguments(call, table)
-    try:
-        made = _evaluated(call, arguments)
-    except MemoryError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _function_error(call, arguments, error) from error
-    if len(made) != table.num_rows:
-        raise _function_error(call, arguments, WrongResult(f"{len(made)} results for {table.num_rows} rows"))
+    made = _tried(call, arguments)
+    if isinstance(made, BaseException):
+        raise _function_error(call, arguments, made) from made
     return made
 
 
 def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
     """As `results`; None if the function fails on one of the rows. Raises FunctionUnusable."""
+    arguments = _arguments(call, table)
+    made = _tried(call, arguments)
+    if not isinstance(made, BaseException):
+        return made
+    if is_of_the_row(made):
+        return None
+    raise _function_error(call, arguments, made) from made
+
+
+def _tried(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray | BaseException:
+    """The results, or why there are none. A lack of memory is raised."""
     try:
-        made = _evaluated(call, _arguments(call, table))
+        made = _evaluated(call, arguments)
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        if not is_of_the_row(error):
-            raise _function_error(call, _arguments(call, table), error) from error
-        return None
-    return made if len(made) == table.num_rows else None
+        return error
+    if len(made) != arguments.num_rows:
+        return WrongResult(f"{len(made)} results for {arguments.num_rows} rows")
+    return made
 
 
 def _arguments(call: PythonCall, table: pa.Table) -> pa.Table:

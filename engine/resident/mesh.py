@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from base.term import Term
-from engine.analysis.stages import Channel, channels_of
+from engine.analysis.stages import Channel, Plan, channels_of
 from engine.errors import TaskLost
-from engine.model.circuit import Circuit
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Address, Copies, Hello, Pieces, Rows, Staged
 from engine.resident.received import table_of
@@ -51,14 +50,14 @@ class Mesh:
         events: Events,
         term: Term,
         token: str,
-        circuit: Circuit,
+        plan: Plan,
         others: Callable[[Event], None],
         now: Callable[[], float],
         copies: Callable[[int, Copies | Staged, tuple[Buffer, ...]], None],
     ) -> None:
         self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
-        self._channels, self._others, self._copies = channels_of(circuit), others, copies
-        self._schemas = [schema_of(channel, circuit) for channel in self._channels]
+        self._channels, self._others, self._copies = channels_of(plan), others, copies
+        self._schemas = [schema_of(channel, plan.circuit) for channel in self._channels]
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
         self._peers: dict[int, Connection] = {}
         self._strangers = Strangers(now)

@@ -156,8 +156,7 @@ class Worker:
         self._placement: Placement | None = None
         self._events, self._control, self._outside = events, control, setup.kafka.outside
         now = self._outside.monotonic
-        circuit = setup.plan.circuit
-        self._mesh = Mesh(transport, events, term, token, circuit, self._take, now, self._take_copies)
+        self._mesh = Mesh(transport, events, term, token, setup.plan, self._take, now, self._take_copies)
         self._reader = make_reader()
         self._copier = SlotCopier(
             self._mesh, identity.worker, self._outside, self._answer, self._answer_now, self._wire_fault

@@ -17,7 +17,7 @@ from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
-from engine.operators.error_rows import ErrorRows
+from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
@@ -69,8 +69,7 @@ class InProcess:
             made = [run_stage(task, self.stores[w], inboxes[w], read[w]) for w, task in enumerate(tasks)]
             inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
             for each in made:
-                for index, changed in each.errors.items():
-                    self.errors[index] = self.errors.get(index, ErrorRows()).added(changed)
+                add_all(self.errors, each.errors)
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]
                     assert isinstance(node, Output)

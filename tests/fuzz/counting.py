@@ -10,7 +10,7 @@ from engine.analysis.withholding import countable, outputs_behind, views_behind,
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.withholding import Withholding
-from engine.operators.error_rows import ErrorRows
+from engine.operators.error_rows import ErrorRows, add_all
 from engine.run.sources import SourceTable
 from tests.fuzz.cases import Case, Run
 from tests.fuzz.machine import Machine
@@ -43,8 +43,7 @@ class CountingMachine(Machine):
             self.inner.errors.clear()
             withholding = self._counting(before, countable(self.circuit))
             made = self.inner.step_of(read, withholding)
-        for node, change in self.inner.errors.items():
-            self._errors[node] = self._errors.get(node, ErrorRows()).added(change)
+        add_all(self._errors, self.inner.errors)
         self.inner.errors.clear()
         self.withheld.append(withholding)
         self.in_error.append(views_behind(self.circuit, self._nodes_in_error()))

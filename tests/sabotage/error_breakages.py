@@ -65,8 +65,8 @@ ERRORS = (
         (
             Edit(
                 "coordinator/step_output.py",
-                "result.errors.get(node, ErrorRows()).added(ErrorRows(rows, total, example))",
-                "ErrorRows(rows, total, example)",
+                "add_all(result.errors, {",
+                "result.errors.update({",
             ),
         ),
         ("tests/coordinator/test_step_output.py::test_error_rows_of_all_workers_are_added",),
@@ -116,8 +116,8 @@ ERRORS = (
         (
             Edit(
                 "engine/python/calls.py",
-                "        if not is_of_the_row(error):\n",
-                "        if isinstance(error, ImportError):\n",
+                "    if is_of_the_row(made):\n",
+                "    if not isinstance(made, ImportError):\n",
             ),
         ),
         ("tests/engine/test_python_calls.py::test_a_function_that_lacks_something_around_it_leaves_no_row_out",),

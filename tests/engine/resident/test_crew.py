@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from base.fault import ExitCode
 from base.term import Term
 from base.version import VersionId
+from engine.analysis.stages import plan
 from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
@@ -637,7 +638,7 @@ def _nothing(*_: object) -> None:
 def mesh_of(transport: SocketTransport) -> mesh.Mesh:
     """That of worker 0 in term 0.1."""
     return mesh.Mesh(
-        transport, Events(transport), Term(0, 1), "secret", CIRCUIT, lambda event: None, time.monotonic, _nothing
+        transport, Events(transport), Term(0, 1), "secret", plan(CIRCUIT), lambda event: None, time.monotonic, _nothing
     )
 
 

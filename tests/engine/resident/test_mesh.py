@@ -22,7 +22,7 @@ from tests.engine.resident.local_cluster import CIRCUIT
 
 TERM = Term(3, 1)
 PLAN = plan(CIRCUIT)
-CHANNEL, COUNT = next(iter(PLAN.last_read)), len(channels_of(CIRCUIT))
+CHANNEL, COUNT = next(iter(PLAN.last_read)), len(channels_of(PLAN))
 SCHEMA = zset.schema_of(CIRCUIT.nodes[CHANNEL.producer].types)
 
 
@@ -69,7 +69,7 @@ def network() -> Network:
 @pytest.fixture
 def mesh(network: Network) -> Mesh:
     """Of worker 1 of two, before its first order."""
-    made = Mesh(network, network, TERM, "token", PLAN.circuit, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
+    made = Mesh(network, network, TERM, "token", PLAN, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
     made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
     made.begin_step(0)
     return made
@@ -147,6 +147,6 @@ def test_a_peer_that_names_no_address_is_a_loss(network: Network, fault: Excepti
         raise fault
 
     network.connect = connect  # type: ignore[method-assign]
-    made = Mesh(network, network, TERM, "token", PLAN.circuit, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
+    made = Mesh(network, network, TERM, "token", PLAN, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
     with pytest.raises(TaskLost, match="worker 1 cannot connect to worker 0"):
         made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
