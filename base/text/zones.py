@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -52,6 +52,21 @@ def offset_s(zone: str, local_s: int) -> int | None:
 
     A local time that a change of the clock leaves out has the offset before the change, and one that occurs twice has
     the first one's, as in java.time.ZonedDateTime.of. None if Java knows no such zone."""
+    found = _found(zone)
+    return _region_s(found, local_s) if isinstance(found, ZoneInfo) else found
+
+
+def offset_at_s(zone: str, utc_s: int) -> int | None:
+    """Seconds east of UTC of `zone` at a moment (seconds since 1970-01-01T00:00 UTC). None if Java knows no such zone."""
+    found = _found(zone)
+    if not isinstance(found, ZoneInfo):
+        return found
+    local = _moment(utc_s).replace(tzinfo=UTC).astimezone(found)
+    return _seconds(local)
+
+
+def _found(zone: str) -> ZoneInfo | int | None:
+    """The rules of a region, or the seconds of an offset that never changes."""
     if zone in ("Z", "UTC", "GMT", "UT"):
         return 0
     zone = _ONE_HOUR_DIGIT.sub(r"\g<1>0\2:", zone, count=1)
@@ -60,8 +75,7 @@ def offset_s(zone: str, local_s: int) -> int | None:
     for prefix in ("UTC", "GMT", "UT", ""):
         if zone.startswith((prefix + "+", prefix + "-")):
             return _fixed_s(zone[len(prefix) :])
-    rules = _rules(zone)
-    return None if rules is None else _region_s(rules, local_s)
+    return _rules(zone)
 
 
 def _fixed_s(text: str) -> int | None:
@@ -76,14 +90,22 @@ def _fixed_s(text: str) -> int | None:
 
 
 def _region_s(rules: ZoneInfo, local_s: int) -> int:
-    if local_s > _LAST_S:
-        local_s -= -(-(local_s - _LAST_S) // _CYCLE_S) * _CYCLE_S
-    number, second = divmod(max(local_s, _FIRST_S), DAY_S)
-    local = datetime.fromordinal(number + _ORDINAL_OF_1970).replace(
-        hour=second // 3600, minute=second // 60 % 60, second=second % 60, tzinfo=rules
+    return _seconds(_moment(local_s).replace(tzinfo=rules))
+
+
+def _moment(seconds: int) -> datetime:
+    """The date and time, moved by whole cycles or to the year 1 if Python has none such."""
+    if seconds > _LAST_S:
+        seconds -= -(-(seconds - _LAST_S) // _CYCLE_S) * _CYCLE_S
+    number, second = divmod(max(seconds, _FIRST_S), DAY_S)
+    return datetime.fromordinal(number + _ORDINAL_OF_1970).replace(
+        hour=second // 3600, minute=second // 60 % 60, second=second % 60
     )
+
+
+def _seconds(local: datetime) -> int:
     offset = local.utcoffset()
-    assert offset is not None, f"a zone without an offset: {rules}"
+    assert offset is not None, f"a zone without an offset: {local.tzinfo}"
     return round(offset.total_seconds())
 
 

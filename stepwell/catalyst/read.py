@@ -53,6 +53,7 @@ _PYTHON_SETTINGS = frozenset(
 )
 """What PySpark's worker reads when it converts values. The circuit holds them, so another one, which Spark sends too, must not change it."""
 _JSON_WRITER = "StructsToJsonEvaluator("  # how the JSON shows the object on which to_json is called
+_URL_PARSER = "ParseUrlEvaluator("  # the same for parse_url
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Fields that toJSON may write as null although they are never null.
 _SEQUENCES = {"Expand": "projections", "Generate": "unrequiredChildIndex"}
@@ -94,14 +95,20 @@ def _lossy(node: TreeNode) -> bool:
         or node.kind in _JSON_READERS
         or node.kind in _PYTHON
         or _writes_json(node)
+        or _object_called(node).startswith(_URL_PARSER)
         or _may_group_by_sessions(node)
         or _has_lost_sequence(node)
     )
 
 
 def _writes_json(node: TreeNode) -> bool:
+    return _object_called(node).startswith(_JSON_WRITER)
+
+
+def _object_called(node: TreeNode) -> str:
+    """The text of the Java object of which an Invoke calls a method; empty if there is none."""
     target = node.children[0] if node.kind == "Invoke" and node.children else None
-    return target is not None and target.kind == "Literal" and str(target["value"]).startswith(_JSON_WRITER)
+    return str(target["value"]) if target is not None and target.kind == "Literal" else ""
 
 
 def _may_group_by_sessions(node: TreeNode) -> bool:
@@ -153,6 +160,11 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
     if _writes_json(node):
         value = _complete(node.children[1], java.children().apply(1))
         return TreeNode("StructsToJson", {"options": _pairs(java.targetObject().value().options())}, (value,))
+    if (parser := _object_called(node)).startswith(_URL_PARSER):
+        values = tuple(
+            _complete(child, java.children().apply(index)) for index, child in enumerate(node.children) if index
+        )
+        return TreeNode("ParseUrl", {"failOnError": parser.endswith(",true)")}, values)
     new: dict[int, TreeNode] = {}
     below = java.children()
     for index, child in enumerate(node.children):

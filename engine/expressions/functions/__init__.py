@@ -11,7 +11,25 @@ from collections.abc import Mapping
 
 import duckdb
 
-from engine.expressions.functions import arrays, decimals, floats, json_texts, months, patterns, strings, times, written
+from engine.expressions.functions import (
+    arrays,
+    decimals,
+    encodings,
+    floats,
+    hashes,
+    json_texts,
+    months,
+    patterns,
+    printf,
+    sequences,
+    strings,
+    text_measures,
+    times,
+    trigonometry,
+    urls,
+    written,
+    zoned,
+)  # fmt: skip
 from engine.expressions.functions.function import Failure, Function
 from engine.expressions.functions.generic_function import GenericFunction, body_of
 from engine.expressions.generic import duck_name, functions_named
@@ -22,15 +40,28 @@ __all__ = ["FUNCTIONS", "GENERIC", "Failure", "Function", "register", "register_
 FUNCTIONS: tuple[Function, ...] = (
     *decimals.FUNCTIONS,
     *floats.FUNCTIONS,
+    *trigonometry.FUNCTIONS,
     *strings.FUNCTIONS,
     *patterns.FUNCTIONS,
     *times.FUNCTIONS,
     *written.FUNCTIONS,
     *months.FUNCTIONS,
     *json_texts.FUNCTIONS,
+    *hashes.FUNCTIONS,
+    *encodings.FUNCTIONS,
+    *text_measures.FUNCTIONS,
+    *urls.FUNCTIONS,
+    *zoned.FUNCTIONS,
 )
 
-GENERIC: Mapping[str, GenericFunction] = {**json_texts.GENERIC, **arrays.GENERIC}
+GENERIC: Mapping[str, GenericFunction] = {
+    **json_texts.GENERIC,
+    **arrays.GENERIC,
+    **hashes.GENERIC,
+    **printf.GENERIC,
+    **sequences.GENERIC,
+    **text_measures.GENERIC,
+}
 """The functions that take any type (see engine/expressions/generic.py), by name."""
 
 

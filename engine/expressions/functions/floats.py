@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Float64s
+from base.text.timestamps import INT64_MAX
 from engine.expressions.functions import fdlibm
 from engine.expressions.functions.function import Failure, Function, each
 
@@ -78,7 +79,9 @@ def doubles(column: pa.ChunkedArray) -> Float64s:
     return values
 
 
-def _unary(name: str, function: Callable[[Float64s], Float64s]) -> Function:
+def unary(name: str, function: Callable[[Float64s], Float64s]) -> Function:
+    """A function over doubles. A null gives null; `function` sees NaN in its place."""
+
     def body(column: pa.ChunkedArray) -> pa.Array:
         with np.errstate(all="ignore"):
             values = function(doubles(column))
@@ -87,11 +90,16 @@ def _unary(name: str, function: Callable[[Float64s], Float64s]) -> Function:
     return Function(name, ("DOUBLE",), "DOUBLE", body)
 
 
-def _pow(base: pa.ChunkedArray, exponent: pa.ChunkedArray) -> pa.Array:
-    missing = base.is_null().to_numpy(zero_copy_only=False) | exponent.is_null().to_numpy(zero_copy_only=False)
-    with np.errstate(all="ignore"):
-        values = fdlibm.power(doubles(base), doubles(exponent))
-    return pa.array(values, mask=missing)
+def binary(name: str, function: Callable[[Float64s, Float64s], Float64s]) -> Function:
+    """As `unary`, for two arguments."""
+
+    def body(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
+        missing = left.is_null().to_numpy(zero_copy_only=False) | right.is_null().to_numpy(zero_copy_only=False)
+        with np.errstate(all="ignore"):
+            values = function(doubles(left), doubles(right))
+        return pa.array(values, mask=missing)
+
+    return Function(name, ("DOUBLE", "DOUBLE"), "DOUBLE", body)
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
@@ -101,13 +109,35 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
     return pa.array(values, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
+def _width_bucket(value: float, low: float, high: float, count: int) -> int | None:
+    """The number of the bucket in which a value lies, from 1; 0 below the first one, and one more than there are above the last."""
+    if (
+        count <= 0
+        or count == INT64_MAX
+        or low == high
+        or math.isnan(value)
+        or not (math.isfinite(low) and math.isfinite(high))
+    ):
+        return None
+    if low > high:
+        value, low, high = -value, -low, -high
+    if value < low:
+        return 0
+    if value >= high:
+        return count + 1
+    place = float(count) * (value - low) / (high - low)
+    whole = 0 if math.isnan(place) else INT64_MAX if place >= 2.0**63 else int(place)  # as Java casts to a long
+    return whole + 1 if whole < INT64_MAX else -INT64_MAX - 1
+
+
 FUNCTIONS = (
+    each("spark_width_bucket", "DOUBLE DOUBLE DOUBLE BIGINT", "BIGINT", _width_bucket),
     Function("spark_round", ("DOUBLE", "INTEGER", "VARCHAR"), "DOUBLE", _rounded),
     each("spark_round_single", "FLOAT INTEGER VARCHAR", "FLOAT", _round_single),
     each("spark_round_integer", "BIGINT INTEGER VARCHAR INTEGER", "BIGINT", _round_integer),
     Function("spark_single", ("DOUBLE",), "FLOAT", _single),
-    _unary("spark_exp", fdlibm.exponential),
-    _unary("spark_log", fdlibm.logarithm),
-    _unary("spark_log10", fdlibm.logarithm10),
-    Function("spark_pow", ("DOUBLE", "DOUBLE"), "DOUBLE", _pow),
+    unary("spark_exp", fdlibm.exponential),
+    unary("spark_log", fdlibm.logarithm),
+    unary("spark_log10", fdlibm.logarithm10),
+    binary("spark_pow", fdlibm.power),
 )

@@ -138,6 +138,28 @@ def _members(text: str | None, names: list[str]) -> list[str | None]:
     return [values[name] for name in names]
 
 
-FUNCTIONS = (each("spark_get_json_object", "VARCHAR VARCHAR", "VARCHAR", _object),)
+def _array_length(text: str) -> int | None:
+    """The number of elements of an array; null for any other text."""
+    try:
+        root = permissive.first_value(text)
+    except Malformed:
+        return None
+    return len(root) if isinstance(root, list) and not isinstance(root, Members) else None
+
+
+def _object_keys(text: str) -> list[str] | None:
+    """The names of an object's members; null for any other text."""
+    try:
+        root = permissive.first_value(text)
+    except Malformed:
+        return None
+    return [name for name, _ in root] if isinstance(root, Members) else None
+
+
+FUNCTIONS = (
+    each("spark_get_json_object", "VARCHAR VARCHAR", "VARCHAR", _object),
+    each("spark_json_array_length", "VARCHAR", "INTEGER", _array_length),
+    each("spark_json_object_keys", "VARCHAR", "VARCHAR[]", _object_keys),
+)
 
 GENERIC: Mapping[str, GenericFunction] = {"from_json": _from_json, "to_json": _to_json, "json_tuple": _tuple}

@@ -214,6 +214,12 @@ def _extract_all(text: str, pattern: str, group: int) -> list[str]:
     return [_group(match, group, compiled) for match in compiled.finditer(text)]
 
 
+def _instr(text: str, pattern: str) -> int:
+    """Where the first match begins, from 1, or 0."""
+    match = translate(pattern).search(text)
+    return 0 if match is None else match.start() + 1
+
+
 def _replace(text: str, pattern: str, by: str, position: int) -> str:
     if position < 1:
         raise Failure("DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE", "the position begins at 1")
@@ -228,7 +234,7 @@ def _replace(text: str, pattern: str, by: str, position: int) -> str:
     return "".join(out) + text[last:]
 
 
-def _split(text: str, pattern: str, limit: int) -> list[str]:
+def split(text: str, pattern: str, limit: int) -> list[str]:
     """Java's split, with a limit if it is positive. Empty pieces at the end stay."""
     if not text:
         return [""]
@@ -279,6 +285,7 @@ FUNCTIONS = (
     ),
     each("spark_regexp_extract", "VARCHAR VARCHAR INTEGER", "VARCHAR", _extract),
     each("spark_regexp_extract_all", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", _extract_all),
+    each("spark_regexp_instr", "VARCHAR VARCHAR", "INTEGER", _instr),
     each("spark_regexp_replace", "VARCHAR VARCHAR VARCHAR INTEGER", "VARCHAR", _replace),
-    each("spark_split", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", _split),
+    each("spark_split", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", split),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Callable
 
@@ -155,6 +154,7 @@ FUNCTIONS = (
     each("spark_locate", "VARCHAR VARCHAR INTEGER", "INTEGER", _locate),
     each("spark_fit_char", "VARCHAR INTEGER", "VARCHAR", lambda text, size: _fit(text, size).ljust(size)),
     each("spark_fit_varchar", "VARCHAR INTEGER", "VARCHAR", _fit),
+    each("spark_join", "VARCHAR[] VARCHAR", "VARCHAR", lambda texts, by: by.join(texts)),
     each("spark_reverse", "VARCHAR", "VARCHAR", lambda text: text[::-1]),
     each("spark_initcap", "VARCHAR", "VARCHAR", _initcap),
     each("spark_repeat", "VARCHAR INTEGER", "VARCHAR", _repeat),
@@ -171,8 +171,5 @@ FUNCTIONS = (
         "VARCHAR",
         lambda data, lines: _mime(data) if lines else base64.b64encode(data).decode(),
     ),
-    each("spark_md5", "BLOB", "VARCHAR", lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
-    each("spark_sha1", "BLOB", "VARCHAR", lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
-    each("spark_sha256", "BLOB", "VARCHAR", lambda data: hashlib.sha256(data).hexdigest()),
     each("spark_split_literal", "VARCHAR VARCHAR", "VARCHAR[]", lambda text, by: text.split(by) if by else [text]),
 )

@@ -25,6 +25,8 @@ from stepwell.lowering.expressions import (
     comparison,
     conditional,
     dates,
+    encodings,
+    hashes,
     intervals,
     json_texts,
     lambdas,
@@ -33,6 +35,7 @@ from stepwell.lowering.expressions import (
     mathematics,
     nested,
     strings,
+    text_measures,
 )  # fmt: skip
 from stepwell.lowering.expressions import (
     tried as tried_,
@@ -53,6 +56,9 @@ TABLE: dict[str, Rule] = {
     **arithmetic.TABLE,
     **casts.TABLE,
     **strings.TABLE,
+    **encodings.TABLE,
+    **hashes.TABLE,
+    **text_measures.TABLE,
     **dates.TABLE,
     **intervals.TABLE,
     **mathematics.TABLE,

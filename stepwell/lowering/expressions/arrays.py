@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.months import is_months
 from engine.expressions.types import quote_name
 from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import DURATION
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -64,9 +66,9 @@ def _flatten(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _sequence(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    if not all(pa.types.is_integer(argument.type) for argument in arguments):
-        raise unsupported(node, f"a sequence of type {arguments[0].type}", "make a sequence of numbers, and add them")
     type_ = pa.list_(pa.field("element", arguments[0].type))
+    if not all(pa.types.is_integer(argument.type) for argument in arguments):
+        return _sequence_of_times(node, type_, arguments)
     start, stop = (
         f"CAST({argument.sql} AS HUGEINT)" for argument in arguments[:2]
     )  # their difference may need 65 bits
@@ -82,6 +84,14 @@ def _sequence(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         f"ELSE {made} END"
     )
     return derived(cast(sql, type_), type_, *arguments, raises=True)
+
+
+def _sequence_of_times(node: TreeNode, type_: pa.DataType, arguments: tuple[Fragment, ...]) -> Fragment:
+    """A sequence of dates or timestamps, with a step that is an interval of days or of months. Without a step it is a day."""
+    step = arguments[2].type if len(arguments) > 2 else DURATION
+    if not (pa.types.is_temporal(arguments[0].type) and (step == DURATION or is_months(step))):
+        raise unsupported(node, f"a sequence of type {arguments[0].type}", "make a sequence of numbers, and add them")
+    return generic("sequence_of_times", type_, *arguments, raises=True)
 
 
 def _repeat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

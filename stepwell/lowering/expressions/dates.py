@@ -220,13 +220,20 @@ def _unix_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
     return derived(f"({micros(operand)} // {SECOND_US})", BIGINT, operand)
 
 
+def _from_fractions(operand: Fragment, unit_us: int) -> Fragment:
+    """timestamp_seconds of decimals, which must be whole microseconds, and of doubles, which are cut."""
+    if pa.types.is_decimal(operand.type):
+        return derived(f"spark_seconds_of_decimal({operand.sql}::VARCHAR, {unit_us})", TIMESTAMP, operand, raises=True)
+    return derived(f"spark_seconds_of_double({operand.sql}::DOUBLE, {unit_us})", TIMESTAMP, operand)
+
+
 def _from_units(unit_us: int) -> Rule:
-    """The rule of timestamp_seconds, timestamp_millis or timestamp_micros for integers."""
+    """The rule of timestamp_seconds, timestamp_millis or timestamp_micros. The last two take integers alone."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand = arguments[0]
         if not pa.types.is_integer(operand.type):
-            raise unsupported(node, str(operand.type), "cast to BIGINT")
+            return _from_fractions(operand, unit_us)
         units = cast(operand.sql, BIGINT)
         made = f"make_timestamp({units} * {unit_us})"
         if unit_us > 1:  # else each number is a timestamp
@@ -263,6 +270,32 @@ def _make_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     made = f"make_date({year.sql}, {month.sql}, {day.sql})"
     checked = f"CASE WHEN {month_ok} THEN CASE WHEN {day.sql} <= {last} THEN {made} ELSE {bad} END ELSE {bad} END"
     return derived(cast(f"CASE WHEN {whole} THEN {checked} END", DATE), DATE, *arguments, raises=True)
+
+
+def _moved(function: str) -> Rule:
+    """The rule of a timestamp that moves between UTC and the clock of a zone."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return call(function, arguments[0].type, *arguments, raises=True)
+
+    return strict(rule)
+
+
+def _convert_timezone(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    source, target, moment = arguments
+    utc = call("spark_to_utc", moment.type, moment, source, raises=True)
+    return call("spark_from_utc", moment.type, utc, target, raises=True)
+
+
+def _make_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """make_timestamp(year, month, day, hour, minute, second[, zone]), where second is a decimal with six digits after the point."""
+    *parts, second = arguments[:6]
+    type_ = arrow_type(node["dataType"]) if node.get("dataType") else TIMESTAMP
+    second_us = f"CAST(CAST({second.sql} AS DECIMAL(38,6)) * 1000000 AS BIGINT)"
+    made = call("spark_make_time", type_, *parts, derived(second_us, BIGINT, second), raises=True)
+    if len(arguments) == 7:
+        made = call("spark_to_utc", type_, made, arguments[6], raises=True)
+    return made
 
 
 def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -308,6 +341,11 @@ def _interval_part(unit_us: int, modulus: int | None, type_: pa.DataType) -> Rul
         return derived(cast(whole if modulus is None else f"{whole} % {modulus}", type_), type_, *arguments)
 
     return rule
+
+
+def _interval_seconds(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    type_ = pa.decimal128(8, 6)
+    return derived(cast(f"CAST({arguments[0].sql} % {MINUTE_US} AS DECIMAL(14,6)) / 1000000", type_), type_, *arguments)
 
 
 _UNITS_US = {
@@ -402,12 +440,17 @@ TABLE: dict[str, Rule] = {
     "UnixDate": _unix_date,
     "DateFromUnixDate": _date_of_days,
     "MakeDate": _make_date,
+    "MakeTimestamp": strict(_make_timestamp),
+    "FromUTCTimestamp": _moved("spark_from_utc"),
+    "ToUTCTimestamp": _moved("spark_to_utc"),
+    "ConvertTimezone": strict(_convert_timezone),
     "MakeDTInterval": strict(_make_interval),
     "MultiplyDTInterval": strict(_multiply_interval),
     "DivideDTInterval": strict(_divide_interval),
     "ExtractANSIIntervalDays": _interval_part(DAY_US, None, INT),
     "ExtractANSIIntervalHours": _interval_part(HOUR_US, 24, pa.int8()),
     "ExtractANSIIntervalMinutes": _interval_part(MINUTE_US, 60, pa.int8()),
+    "ExtractANSIIntervalSeconds": _interval_seconds,
     "TimestampAdd": strict(_timestamp_add),
     "TimestampDiff": strict(_timestamp_diff),
     "MonthsBetween": strict(_months_between),

@@ -1,7 +1,7 @@
-"""Absolute values, rounding, roots, powers, logarithms and shifts.
+"""Absolute values, rounding, roots, powers, logarithms, angles and shifts.
 
-exp, log and pow equal Java's to the last bit (engine/expressions/functions/fdlibm.py). Trigonometric functions are missing because their
-last bit depends on the library and the processor, and the output of a step must not.
+exp, log, pow and the functions of trigonometry.py equal Java's to the last bit, except for sin, cos and tan, whose last bit Java leaves to the
+processor (engine/expressions/functions/sines.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepwell.lowering.expressions.fragment import (
     unsupported,
 )  # fmt: skip
 
-DOUBLE, BIGINT = pa.float64(), pa.int64()
+DOUBLE, BIGINT, INT = pa.float64(), pa.int64(), pa.int32()
 
 
 def _abs(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -126,8 +126,13 @@ def _sqrt(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(f"(CASE WHEN {operand.sql} < 0 THEN 'nan'::DOUBLE ELSE sqrt({operand.sql}) END)", DOUBLE, operand)
 
 
-def _exp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return call("spark_exp", DOUBLE, *arguments)
+def _doubles(function: str) -> Rule:
+    """The rule of a function from doubles to a double."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return call(function, DOUBLE, *arguments)
+
+    return rule
 
 
 def _log(function: str, divisor: float | None = None) -> Rule:
@@ -147,8 +152,9 @@ def _logarithm(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(f"(CASE WHEN {operand.sql} > 0 AND {base.sql} > 0 THEN {value} END)", DOUBLE, *arguments)
 
 
-def _pow(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return call("spark_pow", DOUBLE, *arguments)
+def _log1p(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    return derived(f"(CASE WHEN {operand.sql} > -1 THEN spark_log1p({operand.sql}) END)", DOUBLE, operand)
 
 
 def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -191,6 +197,37 @@ def _shift(direction: str) -> Rule:
     return rule
 
 
+def _factorial(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """factorial: null outside of 0 to 20, beyond which it needs more than 64 bits."""
+    operand = arguments[0]
+    cases = " ".join(f"WHEN {n} THEN {math.factorial(n)}" for n in range(21))
+    return derived(cast(f"CASE {operand.sql} {cases} END", BIGINT), BIGINT, operand)
+
+
+def _bit_count(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """The bits of a number of 64 bits: a negative number of fewer bits is widened first."""
+    operand = arguments[0]
+    wide = operand.sql if pa.types.is_boolean(operand.type) else cast(operand.sql, BIGINT)
+    return derived(cast(f"bit_count({cast(wide, BIGINT)})", INT), INT, operand)
+
+
+def _bit_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand, place = arguments
+    bits = operand.type.bit_width
+    bad = failure("INVALID_PARAMETER_VALUE.BIT_POSITION_RANGE", f"getbit: the position is not from 0 to {bits - 1}.")
+    power = f"CAST(power(2::DOUBLE, {place.sql}) AS HUGEINT)"
+    value = f"((CAST({operand.sql} AS HUGEINT) + {1 << 64}::HUGEINT) // {power}) % 2"
+    absent = f"{place.sql} IS NULL OR {operand.sql} IS NULL"
+    sql = f"CASE WHEN {absent} THEN NULL WHEN {place.sql} BETWEEN 0 AND {bits - 1} THEN {value} ELSE {bad} END"
+    return derived(cast(sql, pa.int8()), pa.int8(), *arguments, raises=True)
+
+
+def _width_bucket(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    if not pa.types.is_floating(arguments[0].type):
+        raise unsupported(node, str(arguments[0].type), "use numbers")
+    return call("spark_width_bucket", BIGINT, *arguments)
+
+
 TABLE: dict[str, Rule] = {
     "Abs": _abs,
     "Round": strict(_round(decimal.ROUND_HALF_UP)),
@@ -200,13 +237,40 @@ TABLE: dict[str, Rule] = {
     "RoundFloor": _toward_digits(decimal.ROUND_FLOOR),
     "RoundCeil": _toward_digits(decimal.ROUND_CEILING),
     "Sqrt": _sqrt,
-    "Exp": _exp,
+    "Exp": _doubles("spark_exp"),
+    "Expm1": _doubles("spark_expm1"),
     "Log": _log("spark_log"),
     "Log2": _log("spark_log", math.log(2)),
     "Log10": _log("spark_log10"),
     "Logarithm": strict(_logarithm),
-    "Pow": strict(_pow),
+    "Log1p": _log1p,
+    "Pow": strict(_doubles("spark_pow")),
+    "Cbrt": _doubles("spark_cbrt"),
+    "Hypot": strict(_doubles("spark_hypot")),
+    "Rint": _doubles("spark_rint"),
+    "Sin": _doubles("spark_sin"),
+    "Cos": _doubles("spark_cos"),
+    "Tan": _doubles("spark_tan"),
+    "Cot": _doubles("spark_cot"),
+    "Sec": _doubles("spark_sec"),
+    "Csc": _doubles("spark_csc"),
+    "Asin": _doubles("spark_asin"),
+    "Acos": _doubles("spark_acos"),
+    "Atan": _doubles("spark_atan"),
+    "Sinh": _doubles("spark_sinh"),
+    "Cosh": _doubles("spark_cosh"),
+    "Tanh": _doubles("spark_tanh"),
+    "Asinh": _doubles("spark_asinh"),
+    "Acosh": _doubles("spark_acosh"),
+    "Atanh": _doubles("spark_atanh"),
+    "ToDegrees": _doubles("spark_degrees"),
+    "ToRadians": _doubles("spark_radians"),
+    "Atan2": strict(_doubles("spark_atan2")),
     "Signum": _signum,
+    "Factorial": _factorial,
+    "BitwiseCount": _bit_count,
+    "BitwiseGet": strict(_bit_at),
+    "WidthBucket": strict(_width_bucket),
     "ShiftLeft": strict(_shift("left")),
     "ShiftRight": strict(_shift("right")),
     "ShiftRightUnsigned": strict(_shift("unsigned")),

@@ -98,13 +98,19 @@ def _contains(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(cast(sql, BOOL), BOOL, array, value)
 
 
+def joined_texts(list_: str, separator: Fragment) -> str:
+    """The elements of a list of texts without nulls as one text. DuckDB's function takes a constant separator alone."""
+    function = "array_to_string" if separator.literal else "spark_join"
+    return f"COALESCE({function}({list_}, {separator.sql}), '')"
+
+
 def _join(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     array, separator = arguments[:2]
-    if len(arguments) > 2:
-        raise unsupported(node, "a replacement of nulls", "use transform in the view that makes the array")
     kept = f"list_filter({array.sql}, lambda x: x IS NOT NULL)"
-    joined = f"COALESCE(array_to_string({kept}, {separator.sql}), '')"
-    both = f"{array.sql} IS NOT NULL AND {separator.sql} IS NOT NULL"
+    if len(arguments) > 2:
+        kept = f"list_transform({array.sql}, lambda x: COALESCE(x, {arguments[2].sql}))"
+    joined = joined_texts(kept, separator)
+    both = " AND ".join(f"{argument.sql} IS NOT NULL" for argument in arguments)
     return derived(f"(CASE WHEN {both} THEN {joined} END)", pa.string(), *arguments)
 
 

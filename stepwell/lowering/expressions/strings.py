@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from engine.expressions.functions import Failure, patterns
 from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.encodings import JAVA_METHODS
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -17,6 +18,7 @@ from stepwell.lowering.expressions.fragment import (
     text,
     unsupported,
 )  # fmt: skip
+from stepwell.lowering.expressions.nested import joined_texts
 
 STRING, INT, BOOL, BINARY = pa.string(), pa.int32(), pa.bool_(), pa.binary()
 STRINGS = pa.list_(pa.field("element", STRING))
@@ -33,15 +35,6 @@ def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
         )
 
     return strict(rule)
-
-
-def _bytes(function: str, type_: pa.DataType) -> Rule:
-    """The rule of a function of bytes."""
-
-    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return call(function, type_, *arguments)
-
-    return rule
 
 
 def _length(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -104,7 +97,7 @@ def _concat_ws(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     whole = "[]::VARCHAR[]"
     for part in parts:
         whole = f"list_concat({whole}, {part.sql if pa.types.is_list(part.type) else f'[{part.sql}]'})"
-    joined = f"COALESCE(array_to_string(list_filter({whole}, lambda x: x IS NOT NULL), {separator.sql}), '')"
+    joined = joined_texts(f"list_filter({whole}, lambda x: x IS NOT NULL)", separator)
     return derived(f"(CASE WHEN {separator.sql} IS NOT NULL THEN {joined} END)", STRING, *arguments)
 
 
@@ -190,15 +183,10 @@ def _like_many(combine: str, negated: bool) -> Rule:
 def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """A call of a static Java method that the optimiser has put in, recognised by class and name."""
     owner = str(node["staticObject"]).rsplit(".", 1)[-1].rstrip("$")
-    match owner, node["functionName"]:
-        case "Base64", "encode":
-            return call("spark_base64", STRING, *arguments[:2])
-        case "Encode", "encode" if _is_utf8(node, arguments[1]):
-            return call("encode", BINARY, arguments[0])
-        case "CharVarcharCodegenUtils", method if method in _FITTED:
-            return _fitted(node, method, *arguments)
-        case "StringDecode", "decode" if _is_utf8(node, arguments[1]):
-            return call("spark_decode_strict", STRING, arguments[0], raises=True)
+    if (rule := JAVA_METHODS.get((owner, node["functionName"]))) is not None:
+        return rule(node, arguments)
+    if owner == "CharVarcharCodegenUtils" and node["functionName"] in _FITTED:
+        return _fitted(node, node["functionName"], *arguments)
     raise unsupported(node, f"{owner}.{node['functionName']}")
 
 
@@ -215,16 +203,6 @@ def _fitted(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> F
     fits = f"length({operand.sql}) {compares} {characters}"
     sql = f"(CASE WHEN {fits} THEN {operand.sql} ELSE {function}({operand.sql}, {characters}) END)"
     return derived(sql, STRING, operand, raises=True)
-
-
-def _is_utf8(node: TreeNode, charset: Fragment) -> bool:
-    return str(literal_value(node, charset, "the character set")).lower() in ("utf-8", "utf8")
-
-
-def _sha2(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    if literal_value(node, arguments[1], "the number of bits") not in (0, 256):
-        raise unsupported(node, "bits other than 256")
-    return call("spark_sha256", STRING, arguments[0])
 
 
 TABLE: dict[str, Rule] = {
@@ -266,8 +244,5 @@ TABLE: dict[str, Rule] = {
     "RegExpExtractAll": _regular("spark_regexp_extract_all", STRINGS),
     "RegExpReplace": _regular("spark_regexp_replace", STRING),
     "StringSplit": _regular("spark_split", STRINGS),
-    "Md5": _bytes("spark_md5", STRING),
-    "Sha1": _bytes("spark_sha1", STRING),
-    "Sha2": _sha2,
     "StaticInvoke": _static,
 }

@@ -24,8 +24,8 @@ def is_tried(node: TreeNode) -> bool:
     """Whether the operation gives null instead of an error. The old way of a cast differs from that for other types than these."""
     mode = node.get("evalMode")
     reads_time = node.kind == "Cast" and node["dataType"] in ("date", "timestamp", "timestamp_ntz")
-    reads_by_pattern = node.kind == "GetTimestamp" and not node.get("failOnError", True)
-    return mode == "TRY" or (mode == "LEGACY" and reads_time) or reads_by_pattern
+    of_parts = node.kind in ("GetTimestamp", "MakeTimestamp") and not node.get("failOnError", True)
+    return mode == "TRY" or (mode == "LEGACY" and reads_time) or of_parts
 
 
 def tried(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

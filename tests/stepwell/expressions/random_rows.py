@@ -20,12 +20,14 @@ from tests.stepwell.expressions import (
     test_arrays,
     test_casts,
     test_dates,
+    test_encodings,
     test_intervals,
     test_json,
     test_logic,
     test_maps,
     test_mathematics,
     test_strings,
+    test_text_measures,
     test_tried,
 )
 
@@ -39,12 +41,14 @@ _MODULES = (
     test_arithmetic,
     test_arrays,
     test_casts,
+    test_encodings,
     test_intervals,
     test_json,
     test_logic,
     test_maps,
     test_mathematics,
     test_strings,
+    test_text_measures,
     test_tried,
 )
 EXPRESSIONS: tuple[str, ...] = tuple(

@@ -15,7 +15,8 @@ CASES = [
     "array_union(arr, array(10 div k))", "cast(arr AS array<bigint>)", "cast(arr AS array<string>)", "cast(arrs AS array<int>)", "cast(array(arr) AS array<array<double>>)",
     "array_union(array(l), array(10 div k))", "array_remove(array(l, l2), 10 div k)",
     "slice(arr, 2, 1)", "slice(arr, k, 2)", "slice(arr, -2, 5)", "slice(arr, 1, k)", "slice(arr, k, j)", "slice(arrs, 1, 10 div k)",
-    "flatten(array(arr, arr))", "flatten(array(array(i), arr))", "sequence(k, 5)", "sequence(1, k)", "sequence(k, 10, 3)", "sequence(1, 9, k)", "sequence(5, 1, k)", "sequence(b, b)", "sequence(l, l, l2)", "sequence(n, n + k)", "sequence(i, j, k - k)",
+    "flatten(array(arr, arr))", "flatten(array(array(i), arr))", "sequence(dt, dt + 40)", "sequence(dt, date_sub(dt, 40))", "sequence(dt, dt2, interval '400' year)", "sequence(add_months(dt, -8), dt, interval 1 month)", "sequence(dt, add_months(dt, -8), interval -1 month)", "sequence(dt, dt + 40, interval 7 days)", "sequence(dt, dt, interval 1 day)",
+    "sequence(dt, dt + k, interval 1 day)", "sequence(dt, dt + 3, interval 12 hours)", "sequence(ts, ts + interval 3 days)", "sequence(ts, ts + interval '5' hour, interval 90 minutes)", "sequence(ts, ts - interval '5' hour, interval -1 hour)", "sequence(nt, nt + interval 100 days, interval 1 month)", "sequence(ts, ts2, interval '300' year)", "sequence(k, 5)", "sequence(1, k)", "sequence(k, 10, 3)", "sequence(1, 9, k)", "sequence(5, 1, k)", "sequence(b, b)", "sequence(l, l, l2)", "sequence(n, n + k)", "sequence(i, j, k - k)",
     "array_repeat(i, k)", "array_repeat(s, 2)", "array_repeat(10 div k, 2)", "array_repeat(arr, 2)", "sort_array(arr)", "sort_array(arr, false)", "sort_array(arrs)", "sort_array(array(d, e, NULL, -d), false)", "sort_array(array(d, e, -d))",
     "arrays_zip(arr, arrs)", "arrays_zip(arr, array(i, j))", "arrays_zip(arr)", "array_append(arr, i)", "array_prepend(arr, i)", "array_append(arrs, u)", "array_compact(arr)", "array_compact(arrs)",
     "array_insert(arr, k, 9)", "array_insert(arr, -2, i)", "array_insert(arr, 5, i)", "array_insert(arr, -5, i)", "array_insert(arrs, 1, 10 div k || '')", "reverse(arr)", "concat(arr, arr, array(i))", "arr || array(i)", "array_size(arr)", "cardinality(arrs)", "get(arr, k)", "try_element_at(arr, k)", "split(s, ',')[0]", "transform(split(s, ','), p -> length(p))",
@@ -42,7 +43,6 @@ def test_array_function_is_sparks(oracle: Oracle, sql: str) -> None:
         ("array_sort(array(st))", "elements of type struct"),
         ("array_distinct(array(st))", "elements of type struct"),
         ("try_cast(arrs AS array<int>)", "a cast of list"),
-        ("sequence(dt, dt2)", "a sequence of type date32"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(oracle: Oracle, sql: str, what: str) -> None:

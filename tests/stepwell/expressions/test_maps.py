@@ -30,7 +30,6 @@ def test_map_function_is_sparks(oracle: Oracle, sql: str) -> None:
     [
         ("map(d, i)", "a map with keys of type double"),
         ("to_json(map(i, s))", "a map whose keys are not strings"),
-        ("str_to_map(s)", "StringToMap"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(oracle: Oracle, sql: str, what: str) -> None:

@@ -36,7 +36,7 @@ def test_string_function_is_sparks(oracle: Oracle, sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     ["s RLIKE '[a&&b]'", "s RLIKE u", "s RLIKE '\\\\p{L}'", "s RLIKE '(a'", "regexp_replace(s, 'a', '$x')", "s LIKE 'a\\\\b'",
-     "soundex(s)", "date_format(ts, 'u')", "format_number(d, 2)", "sin(d)", "date_format(ts, 'GGG')", "to_timestamp(s, 'yyyy ww')"],
+     "date_format(ts, 'u')", "sentences(s)", "uuid()", "to_char(m, '999')", "date_format(ts, 'GGG')", "to_timestamp(s, 'yyyy ww')"],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_by_name(oracle: Oracle, sql: str) -> None:
     with pytest.raises(UnsupportedExpression, match="is not supported"):

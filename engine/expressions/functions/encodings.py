@@ -1,0 +1,153 @@
+"""Numbers and bytes as text: hexadecimal and other bases, base 64, character sets and URLs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import urllib.parse
+from collections.abc import Callable
+
+from engine.expressions.functions.function import Failure, each, shown
+
+UNSIGNED_END = 1 << 64
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _hex_of_number(number: int) -> str:
+    return f"{number % UNSIGNED_END:X}"
+
+
+def _bin(number: int) -> str:
+    return f"{number % UNSIGNED_END:b}"
+
+
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]*")
+
+
+def _unhex(text: str) -> bytes | None:
+    """Bytes of hexadecimal digits, of which the first byte may have one. Null for any other text."""
+    if not _HEXADECIMAL.fullmatch(text):
+        return None
+    return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
+
+
+def _conv(text: str, source: int, target: int) -> str | None:
+    """A number in another base. Digits are read up to the first character that is none. All is in 64 bits without a sign, and a negative target
+    means that the result has a sign."""
+    text = text.strip(" ")
+    base = abs(target)
+    if not (2 <= source <= 36 and 2 <= base <= 36) or not text:
+        return None
+    negative = text[0] == "-"
+    number = 0
+    for character in text[negative:]:
+        digit = DIGITS.find(character.upper()) if character.isascii() else -1
+        if not 0 <= digit < source:
+            break
+        number = number * source + digit
+        if number >= UNSIGNED_END:
+            raise Failure("ARITHMETIC_OVERFLOW", f"conv: {shown(text)} in base {source} needs more than 64 bits.")
+    signed = number - UNSIGNED_END if number >= UNSIGNED_END >> 1 else number
+    if negative and target > 0:
+        signed = -1 if signed < 0 else -signed
+    if target < 0 and signed < 0:
+        signed, negative = -signed, True
+    written = _in_base(signed % UNSIGNED_END, base)
+    return "-" + written if negative and target < 0 else written
+
+
+def _in_base(number: int, base: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, base)
+        digits = DIGITS[digit] + digits
+    return digits or "0"
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return base64.b64decode(_BASE64_IGNORES.sub("", text).rstrip("=") + "==")
+    except binascii.Error as error:
+        raise Failure("CONVERSION_INVALID_INPUT", f"unbase64: {shown(text)} is not base 64.") from error
+
+
+_BASE64_IGNORES = re.compile(r"[^A-Za-z0-9+/=]")
+
+# Spark's names -> Python's. Java's UTF-16 and UTF-32 are big-endian; a text that is encoded in UTF-16 begins with a mark of that.
+_CHARSETS = {
+    "US-ASCII": "ascii", "ISO-8859-1": "latin-1", "UTF-8": "utf-8", "UTF-16BE": "utf-16-be", "UTF-16LE": "utf-16-le",
+    "UTF-16": "utf-16", "UTF-32": "utf-32-be",
+}  # fmt: skip
+_MARK = b"\xfe\xff"
+
+
+def _encode(text: str, charset: str) -> bytes:
+    name = _codec(charset)
+    try:
+        return text.encode(name) if name != "utf-16" else _MARK + text.encode("utf-16-be") if text else b""
+    except UnicodeEncodeError as error:
+        raise Failure(
+            "MALFORMED_CHARACTER_CODING", f"encode: {shown(text)} has characters that {charset} lacks."
+        ) from error
+
+
+def _decode(data: bytes, charset: str) -> str:
+    name = _codec(charset)
+    if name == "utf-16" and data[:2] not in (b"\xff\xfe", _MARK):
+        name = "utf-16-be"
+    try:
+        return data.decode(name)
+    except UnicodeDecodeError as error:
+        raise Failure("MALFORMED_CHARACTER_CODING", f"decode: {shown(data)} is not {charset}.") from error
+
+
+def _codec(charset: str) -> str:
+    name = _CHARSETS.get(charset.upper())
+    if name is None:
+        raise Failure(
+            "INVALID_PARAMETER_VALUE.CHARSET", f"{shown(charset)} is none of the character sets {', '.join(_CHARSETS)}."
+        )
+    return name
+
+
+def _url_encode(text: str) -> str:
+    return urllib.parse.quote_plus(text, safe="*-._").replace("~", "%7E")
+
+
+_BROKEN_ESCAPE = re.compile("%(?![0-9a-fA-F]{2})")
+
+
+def _url_decode(text: str) -> str:
+    if _BROKEN_ESCAPE.search(text):
+        raise Failure(
+            "CANNOT_DECODE_URL", f"url_decode: {shown(text)} has a % that is not followed by two hexadecimal digits."
+        )
+    return urllib.parse.unquote_plus(text)
+
+
+def tried(function: Callable[..., object]) -> Callable[..., object]:
+    """The function with null in place of its errors."""
+
+    def attempt(*values: object) -> object:
+        try:
+            return function(*values)
+        except Failure:
+            return None
+
+    return attempt
+
+
+FUNCTIONS = (
+    each("spark_hex_number", "BIGINT", "VARCHAR", _hex_of_number),
+    each("spark_hex", "BLOB", "VARCHAR", lambda data: data.hex().upper()),
+    each("spark_unhex", "VARCHAR", "BLOB", _unhex),
+    each("spark_bin", "BIGINT", "VARCHAR", _bin),
+    each("spark_conv", "VARCHAR INTEGER INTEGER", "VARCHAR", _conv),
+    each("spark_unbase64", "VARCHAR", "BLOB", _unbase64),
+    each("spark_encode", "VARCHAR VARCHAR", "BLOB", _encode),
+    each("spark_decode_charset", "BLOB VARCHAR", "VARCHAR", _decode),
+    each("spark_url_encode", "VARCHAR", "VARCHAR", _url_encode),
+    each("spark_url_decode", "VARCHAR", "VARCHAR", _url_decode),
+    each("spark_try_url_decode", "VARCHAR", "VARCHAR", tried(_url_decode)),
+)

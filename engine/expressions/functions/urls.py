@@ -1,0 +1,103 @@
+"""parse_url, with the grammar of java.net.URI (RFC 2396)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from engine.expressions.functions import patterns
+from engine.expressions.functions.encodings import tried
+from engine.expressions.functions.function import Failure, each, shown
+
+URLS_KEPT_MAX = 256  # several parts of one URL are asked for in a row
+
+
+class _Url(NamedTuple):
+    protocol: str | None
+    authority: str | None
+    userinfo: str | None
+    host: str | None
+    path: str | None
+    query: str | None
+    ref: str | None
+
+
+_PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_FORBIDDEN = re.compile(
+    r"[\x00-\x20\x7f-\xa0\"<>\\^`{|}\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|%(?![0-9A-Fa-f]{2})"
+)
+_SERVER = re.compile(r"(?:([^@]*)@)?(\[[0-9A-Fa-f:.%a-zA-Z]+\]|[A-Za-z0-9.-]+)(?::(\d*))?")
+_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+_IPV4 = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
+
+
+@lru_cache(URLS_KEPT_MAX)
+def _parsed(text: str) -> _Url:
+    match = _PARTS.fullmatch(text)
+    assert match is not None, "the pattern matches any text"
+    protocol, authority, path, query, ref = match.groups()
+    bad = protocol is not None and not _SCHEME.fullmatch(protocol)
+    bad = bad or any(part is not None and _FORBIDDEN.search(part) for part in match.groups())
+    bad = bad or any("[" in part or "]" in part for part in (path or "",)) or "#" in (ref or "")
+    if bad:
+        raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
+    if protocol is not None and authority is None and not path.startswith("/"):
+        if not path and query is None:
+            raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
+        return _Url(protocol, None, None, None, None, None, ref)  # opaque, as mailto:
+    server = _SERVER.fullmatch(authority or "")
+    host = server[2] if server and _is_host(server[2]) else None
+    return _Url(protocol, authority or None, server[1] if server and host else None, host, path, query, ref)
+
+
+def _is_host(name: str) -> bool:
+    if name.startswith("["):
+        return True
+    if ipv4 := _IPV4.fullmatch(name):
+        return all(int(part) <= 255 for part in ipv4.groups())
+    labels = name.removesuffix(".").split(".")
+    return all(map(_LABEL.fullmatch, labels)) and (len(labels) == 1 or labels[-1][0].isalpha())
+
+
+def _part(text: str, part: str) -> str | None:
+    url = _parsed(text)
+    match part:
+        case "HOST":
+            return url.host
+        case "PATH":
+            return url.path
+        case "QUERY":
+            return url.query
+        case "REF":
+            return url.ref
+        case "PROTOCOL":
+            return url.protocol
+        case "AUTHORITY":
+            return url.authority
+        case "USERINFO":
+            return url.userinfo
+        case "FILE":
+            return url.path if url.query is None else f"{url.path}?{url.query}"
+    return None
+
+
+def _value(text: str, part: str, key: str) -> str | None:
+    """The value of a key of the query."""
+    if part != "QUERY" or (query := _parsed(text).query) is None:
+        return None
+    match = patterns.translate(f"(&|^){key}=([^&]*)").search(query)  # the key is a pattern in Spark
+    return match[2] if match else None
+
+
+_CALLS: tuple[tuple[str, str, Callable[..., object]], ...] = (
+    ("", "VARCHAR VARCHAR", _part),
+    ("_value", "VARCHAR VARCHAR VARCHAR", _value),
+)
+FUNCTIONS = tuple(
+    each(f"spark_{attempt}parse_url{name}", arguments, "VARCHAR", wrap(function))
+    for name, arguments, function in _CALLS
+    for attempt, wrap in (("", lambda function: function), ("try_", tried))
+)

@@ -1,0 +1,73 @@
+"""Clock times of time zones, and timestamps that are made of parts. Timestamps are microseconds since 1970 (UTC, or without a zone)."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+
+from base.text.dates import days, exists
+from base.text.timestamps import DAY_US, SECOND_US
+from base.text.zones import offset_at_s, offset_s
+from engine.expressions.functions.function import Failure, each, shown
+
+YEARS_MAX = 290_000  # the last whole years of a timestamp of 64 bits are before 294248
+MINUTE_S, HOUR_S = 60, 3600
+DIGITS_MAX = 60  # of a decimal (38) and of the factor
+
+
+def _known(zone: str, offset: int | None) -> int:
+    if offset is None:
+        raise Failure(
+            "INVALID_TIMEZONE",
+            f"There is no time zone {shown(zone)}. Write a region, such as Europe/Paris, or an offset, such as +02:00.",
+        )
+    return offset * SECOND_US
+
+
+def _from_utc(us: int, zone: str) -> int:
+    """What a clock in the zone shows at a moment."""
+    return us + _known(zone, offset_at_s(zone, us // SECOND_US))
+
+
+def _to_utc(us: int, zone: str) -> int:
+    """The moment at which a clock in the zone shows this time."""
+    return us - _known(zone, offset_s(zone, us // SECOND_US))
+
+
+def _made(year: int, month: int, day: int, hour: int, minute: int, second_us: int) -> int:
+    whole, part = divmod(second_us, SECOND_US)
+    minute_more = whole == MINUTE_S and part == 0  # Spark, as PostgreSQL, takes the second 60 for the next minute
+    if whole == MINUTE_S and part:
+        raise Failure("INVALID_FRACTION_OF_SECOND", f"The second is {second_us / SECOND_US}; it may be 60 at most.")
+    of_day = 0 <= hour < 24 and 0 <= minute < 60 and (0 <= whole < MINUTE_S or minute_more)
+    if not (of_day and abs(year) <= YEARS_MAX and exists(year, month, day)):
+        raise Failure(
+            "DATETIME_FIELD_OUT_OF_BOUNDS",
+            f"There is no time {year}-{month}-{day} {hour}:{minute}:{second_us / SECOND_US}.",
+        )
+    return days(year, month, day) * DAY_US + (hour * HOUR_S + minute * MINUTE_S) * SECOND_US + second_us
+
+
+def _of_decimal(text: str, unit_us: int) -> int:
+    with localcontext(prec=DIGITS_MAX):
+        us = Decimal(text) * unit_us
+    if us != int(us) or not -(1 << 63) <= us < 1 << 63:
+        raise Failure("DATETIME_OVERFLOW", f"{text} seconds are no number of microseconds, or too many.")
+    return int(us)
+
+
+def _of_double(seconds: float, unit_us: int) -> int | None:
+    """As Java casts a double to a long: what is too large becomes the end of the range."""
+    if not math.isfinite(seconds):
+        return None
+    us = seconds * unit_us
+    return int(us) if abs(us) < 2.0**63 else (1 << 63) - 1 if us > 0 else -(1 << 63)
+
+
+FUNCTIONS = (
+    each("spark_seconds_of_decimal", "VARCHAR BIGINT", "TIMESTAMP", _of_decimal),
+    each("spark_seconds_of_double", "DOUBLE BIGINT", "TIMESTAMP", _of_double),
+    each("spark_from_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _from_utc),
+    each("spark_to_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _to_utc),
+    each("spark_make_time", "INTEGER INTEGER INTEGER INTEGER INTEGER BIGINT", "TIMESTAMP", _made),
+)

@@ -1,0 +1,81 @@
+"""Numbers and bytes as text: bases, character sets, URLs. Spark's optimiser makes a call of a Java method of some of them (`JAVA_METHODS`)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import Fragment, Rule, call, derived, literal_value, strict
+
+STRING, BINARY, BOOL, INT = pa.string(), pa.binary(), pa.bool_(), pa.int32()
+
+
+def _to(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return call(function, type_, *arguments, raises=raises)
+
+    return strict(rule)
+
+
+def _hex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    operand = arguments[0]
+    if pa.types.is_integer(operand.type):
+        return call("spark_hex_number", STRING, operand)
+    data = f"encode({operand.sql})" if pa.types.is_string(operand.type) else operand.sql
+    return derived(f"spark_hex({data})", STRING, operand)
+
+
+def _is_utf8(charset: Fragment) -> bool:
+    return charset.literal and str(charset.value).lower() in ("utf-8", "utf8")
+
+
+def _encode(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    value, charset = arguments[:2]
+    if _is_utf8(charset):
+        return call("encode", BINARY, value)
+    return call("spark_encode", BINARY, value, charset, raises=True)
+
+
+def _decode(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    value, charset = arguments[:2]
+    if _is_utf8(charset):
+        return call("spark_decode_strict", STRING, value, raises=True)
+    return call("spark_decode_charset", STRING, value, charset, raises=True)
+
+
+def _base64(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    return call("spark_base64", STRING, *arguments[:2])
+
+
+def _url_decode(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    fails = literal_value(node, arguments[1], "whether it fails")
+    return call("spark_url_decode" if fails else "spark_try_url_decode", STRING, arguments[0], raises=bool(fails))
+
+
+JAVA_METHODS: dict[tuple[str, str], Rule] = {
+    ("Base64", "encode"): strict(_base64),
+    ("Encode", "encode"): strict(_encode),
+    ("StringDecode", "decode"): strict(_decode),
+    ("UrlCodec", "encode"): _to("spark_url_encode", STRING),
+    ("UrlCodec", "decode"): strict(_url_decode),
+    ("ExpressionImplUtils", "isLuhnNumber"): _to("spark_luhn", BOOL),
+    ("JsonExpressionUtils", "lengthOfJsonArray"): _to("spark_json_array_length", INT),
+    ("JsonExpressionUtils", "jsonObjectKeys"): _to("spark_json_object_keys", pa.list_(pa.field("element", STRING))),
+}
+"""(class, method) -> the rule."""
+
+
+def _parse_url(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    tried = "" if node["failOnError"] else "try_"
+    value = "_value" if len(arguments) == 3 else ""  # of a key of the query
+    return call(f"spark_{tried}parse_url{value}", STRING, *arguments, raises=not tried)
+
+
+TABLE: dict[str, Rule] = {
+    "ParseUrl": strict(_parse_url),
+    "Hex": _hex,
+    "Unhex": _to("spark_unhex", BINARY),
+    "Bin": _to("spark_bin", STRING),
+    "Conv": _to("spark_conv", STRING, raises=True),
+    "UnBase64": _to("spark_unbase64", BINARY, raises=True),
+}

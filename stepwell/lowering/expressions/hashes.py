@@ -1,0 +1,49 @@
+"""Hashes of values and of bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.fragment import Fragment, Rule, call, cast, generic, literal_value, unsupported
+
+STRING, INT, BIGINT = pa.string(), pa.int32(), pa.int64()
+
+
+def _chained(function: str, type_: pa.DataType) -> Rule:
+    """The rule of a hash of any number of values of any types."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        seed = int(node["seed"])
+        typed = [
+            argument for argument in arguments if not pa.types.is_null(argument.type)
+        ]  # a null leaves the hash as it is
+        return generic(function, type_, *typed, constants=seed) if typed else Fragment(cast(str(seed), type_), type_)
+
+    return rule
+
+
+def _bytes(function: str, type_: pa.DataType) -> Rule:
+    """The rule of a hash of bytes."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return call(function, type_, *arguments)
+
+    return rule
+
+
+def _sha2(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    bits = literal_value(node, arguments[1], "the number of bits")
+    if bits not in (0, 224, 256, 384, 512):
+        raise unsupported(node, f"{bits} bits", "use 224, 256, 384 or 512 bits")
+    return call("spark_sha2", STRING, arguments[0], str(bits or 256))
+
+
+TABLE: dict[str, Rule] = {
+    "Md5": _bytes("spark_md5", STRING),
+    "Sha1": _bytes("spark_sha1", STRING),
+    "Sha2": _sha2,
+    "Crc32": _bytes("spark_crc32", BIGINT),
+    "Murmur3Hash": _chained("hash", INT),
+    "XxHash64": _chained("xxhash64", BIGINT),
+}
