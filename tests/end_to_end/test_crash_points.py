@@ -160,15 +160,21 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Chan
     oracle.verify_twin(play.twin(resolved, story, workers=1))
 
 
+@pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode) -> None:
-    """The same run goes back to its checkpoint, and ends the change."""
+def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode, both: bool) -> None:
+    """The same run goes back to its checkpoint, and ends the change. A point is met by a change that adds a worker or by one that takes one away,
+    or by both."""
     resolved = project(play, 2)
     with play.oracle(resolved) as oracle:
         send(play, 0)
         play.run(resolved, threads())
         points = (*COPYING, *IN_MOVING_WORKERS) if mode == "hot" else IN_MOVING_WORKERS
-        moves = [(workers, point) for point in points for workers in (3, 2)]
+        moves = [
+            (workers, point)
+            for number, point in enumerate(points)
+            for workers in ((3, 2) if both else (3 - number % 2,))
+        ]
         for number, (workers, point) in enumerate(moves, start=1):
             send(play, number)
             with arm(Order(point, "raise")):

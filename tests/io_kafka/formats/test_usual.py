@@ -316,12 +316,23 @@ def messages_of(draw: Any) -> bytes:
     return bytes(text)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=400)
 @example(messages=[b'{"kd":-0}'])
 @example(messages=[b'{"kZ":-62135596801}'])
 @example(messages=[b'{"kd":-0e5}'])
 @given(messages=st.lists(messages_of(), min_size=1, max_size=4))
 def test_what_is_accepted_has_the_value_that_the_exact_reader_gives(messages: list[bytes]) -> None:
+    compare_with_the_exact_reader(messages)
+
+
+@pytest.mark.soak
+@settings(max_examples=6000)
+@given(messages=st.lists(messages_of(), min_size=1, max_size=4))
+def test_many_accepted_messages_have_the_values_that_the_exact_reader_gives(messages: list[bytes]) -> None:
+    compare_with_the_exact_reader(messages)
+
+
+def compare_with_the_exact_reader(messages: list[bytes]) -> None:
     accepted(messages, EVERY_KIND)
     together, slowly = parse(array(messages), EVERY_KIND), parse_slowly(array(messages), EVERY_KIND)
     assert texts(together.rows) == texts(slowly.rows)
