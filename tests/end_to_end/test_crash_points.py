@@ -163,8 +163,8 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Chan
 @pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode, both: bool) -> None:
-    """The same run goes back to its checkpoint, and ends the change. A point is met by a change that adds a worker or by one that takes one away,
-    or by both."""
+    """The same run goes back to its checkpoint, and ends the change. A point is met by a change that adds a worker, by one that takes one
+    away, or by both."""
     resolved = project(play, 2)
     with play.oracle(resolved) as oracle:
         send(play, 0)

@@ -11,6 +11,7 @@ from tests.sabotage.event_time_breakages import EVENT_TIME
 from tests.sabotage.fault_breakages import FAULTS
 from tests.sabotage.format_breakages import FORMATS
 from tests.sabotage.front_end_breakages import FRONT_END
+from tests.sabotage.function_breakages import FUNCTIONS
 from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
@@ -46,6 +47,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TEXT,
     *STORAGE,
     *TOP_K_BREAKAGES,
+    *FUNCTIONS,
     *TYPES,
     *RECURSIONS,
     *WINDOWS,

@@ -29,6 +29,35 @@ def test_every_region_of_java_is_known_and_has_javas_offset(spark: SparkSession)
     assert [(t, s, o) for t, s, o in zip(texts, sparks, ours, strict=True) if s != o] == []
 
 
+NEAR_CHANGES = (
+    "2015-03-08 06:59:59", "2015-03-08 07:00:00", "2015-11-01 05:59:59", "2015-11-01 06:00:00", "2015-03-29 00:59:59", "2015-03-29 01:00:00",
+    "2015-10-25 00:59:59", "2015-10-25 01:00:00", "2015-04-04 14:59:59", "2015-04-04 15:00:00", "0001-01-01 00:00:00", "1890-06-01 00:00:00",
+    "9999-12-31 23:00:00", "+12024-07-01 12:00:00", "-0500-07-01 12:00:00",
+)  # fmt: skip
+"""In UTC: a second before clocks change in New York, Paris or on Lord Howe Island, and that second; and years without a datetime of Python's."""
+
+
+def test_a_moment_has_the_offset_that_is_in_force_then(spark: SparkSession) -> None:
+    """In both ways: what a clock shows at a moment, and the moment at which it shows a time."""
+    names = ("America/New_York", "Europe/Paris", "Australia/Lord_Howe", "Asia/Kolkata", "+05:30", "PST", "UTC")
+    cases = [(timestamp_us(f"{moment} UTC"), name) for moment in NEAR_CHANGES for name in names]
+    frame = spark.createDataFrame(cases, "us BIGINT, zone STRING")
+    moved = [
+        f"unix_micros({function}(timestamp_micros(us), zone))"
+        for function in ("from_utc_timestamp", "to_utc_timestamp")
+    ]
+    found = [
+        (us, zone, to_zone - us, us - to_utc)
+        for us, zone, to_zone, to_utc in frame.selectExpr("us", "zone", *moved).collect()
+    ]
+    ours = [
+        (us, zone, *((find(zone, us // 1_000_000) or 0) * 1_000_000 for find in (zones.offset_at_s, zones.offset_s)))
+        for us, zone in cases
+        if us is not None
+    ]
+    assert sorted(found) == sorted(ours)
+
+
 def test_the_short_names_are_javas(spark: SparkSession) -> None:
     assert spark.sparkContext._jvm is not None
     javas = dict(spark.sparkContext._jvm.java.time.ZoneId.SHORT_IDS)

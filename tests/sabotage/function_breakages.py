@@ -1,0 +1,91 @@
+"""Mistakes in Spark's functions of one row."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+HASHES = "engine/expressions/functions/hashes.py"
+SINES = "engine/expressions/functions/sines.py"
+MANY_DOUBLES = "tests/stepwell/expressions/test_mathematics.py::test_functions_of_doubles_are_javas_over_many_values"
+
+FUNCTIONS = (
+    Breakage(
+        "an-angle-is-reduced-by-two-parts",
+        "sin near a multiple of pi has few digits that are right.",
+        "the batch answer",
+        (Edit(SINES, "    for part in (p2, p3, p4):\n", "    for part in (p2,):\n"),),
+        (MANY_DOUBLES,),
+    ),
+    Breakage(
+        "large-angles-are-reduced-as-doubles",
+        "sin of a number above a million is computed of what its rounding leaves.",
+        "the batch answer",
+        (Edit(SINES, "SMALL_END = 2.0**20", "SMALL_END = 2.0**200"),),
+        (MANY_DOUBLES,),
+    ),
+    Breakage(
+        "a-null-changes-the-hash",
+        "hash counts a null as a zero.",
+        "the batch answer",
+        (
+            Edit(
+                HASHES,
+                "            rows, values = rows[present], values.filter(pa.array(present))\n",
+                "            values = filled(values, 0) if pa.types.is_integer(values.type) else values\n",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_encodings.py::test_function_is_sparks[hash(i, s, d)]",),
+    ),
+    Breakage(
+        "the-last-bytes-are-not-numbers",
+        "hash of a text takes its last bytes without their sign.",
+        "the batch answer",
+        (Edit(HASHES, ".view(np.int8)\n", ".view(np.uint8)\n"),),
+        ("tests/stepwell/expressions/test_encodings.py::test_function_is_sparks[hash(s)]",),
+    ),
+    Breakage(
+        "clocks-of-zones-have-one-offset",
+        "from_utc_timestamp takes the offset of the local time that the moment would be.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/zoned.py",
+                "offset_at_s(zone, us // SECOND_US)",
+                "offset_s(zone, us // SECOND_US)",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_dates.py::test_time_function_is_sparks[from_utc_timestamp(ts, 'Europe/Paris')]",
+        ),
+    ),
+    Breakage(
+        "months-count-from-the-month-before",
+        "A sequence by months that begins on the 31st goes on from the last day of a shorter month.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/sequences.py",
+                "        found.append(at(len(found)))\n",
+                "        found.append(_months_later(found[-1], step) if monthly and found else at(len(found)))\n",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_arrays.py::test_array_function_is_sparks[sequence(add_months(dt, -8), dt, interval 1 month)]",
+        ),
+    ),
+    Breakage(
+        "half-of-a-character-is-whole",
+        "format_string counts code points where Java counts characters of 16 bits.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/printf.py",
+                'return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2',
+                "return len(text)",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_text_measures.py::test_function_is_sparks[format_string('%10s|%-10s|%.2s', s, s, s)]",
+        ),
+    ),
+)
