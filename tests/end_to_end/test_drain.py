@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pyarrow as pa
+import pytest
 
 from engine.analysis.stages import plan
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
@@ -43,14 +44,15 @@ def add(sums: dict[tuple[int, str], list[int]], table: int, row: Mapping[str, ob
         total[index] += part
 
 
-def test_nothing_is_left_of_input_that_was_taken_back(play: Playground) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_nothing_is_left_of_input_that_was_taken_back(play: Playground, rounds: int) -> None:
     everything.make_topics(play)
     conf = {"stepwell.step.rows.max": 60, "stepwell.workers": 2}
     resolved = play.resolve(everything.RETRACTABLE, conf)
     with play.oracle(resolved) as oracle:
         blank = play.run(resolved)["step"]
         traces_blank = trace_rows(resolved)
-        for seed in (1, 2):
+        for seed in range(1, rounds + 1):
             everything.send(play, seed, retractable=True)
             play.run(resolved)
         assert len(trace_rows(resolved)) > 20
