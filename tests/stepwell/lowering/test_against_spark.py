@@ -562,6 +562,14 @@ QUERIES: dict[str, Query] = {
         "SELECT a, r + n + d AS three FROM (SELECT a, row_number() OVER w AS n, rank() OVER w AS r, dense_rank() OVER w AS d FROM t "
         "WINDOW w AS (PARTITION BY a ORDER BY b)) WHERE n = 1"
     ),
+    "functions of one row": (
+        "SELECT a, xxhash64(a, s) AS h, format_string('%d:%s', b, s) AS f, asin(sin(b / 10)) AS r, hex(s) AS x, "
+        "unix_micros(from_utc_timestamp(timestamp_seconds(b * 86400), 'Europe/Paris')) AS z, "
+        "size(sequence(DATE '2020-01-31', date_add(DATE '2020-06-30', CAST(b AS INT)), INTERVAL 1 MONTH)) AS n FROM t"
+    ),
+    "groups by a hash": (
+        "SELECT pmod(hash(s, b), 3) AS bucket, count(*) AS n, max(levenshtein(s, 'abc')) AS far FROM t GROUP BY 1"
+    ),
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
