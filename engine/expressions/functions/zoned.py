@@ -26,12 +26,18 @@ def _known(zone: str, offset: int | None) -> int:
 
 def _from_utc(us: int, zone: str) -> int:
     """What a clock in the zone shows at a moment."""
-    return us + _known(zone, offset_at_s(zone, us // SECOND_US))
+    return _fitting(us + _known(zone, offset_at_s(zone, us // SECOND_US)))
 
 
 def _to_utc(us: int, zone: str) -> int:
     """The moment at which a clock in the zone shows this time."""
-    return us - _known(zone, offset_s(zone, us // SECOND_US))
+    return _fitting(us - _known(zone, offset_s(zone, us // SECOND_US)))
+
+
+def _fitting(us: int) -> int:
+    if not -(1 << 63) <= us < 1 << 63:
+        raise Failure("DATETIME_OVERFLOW", "The timestamp is beyond the last one.")
+    return us
 
 
 def _made(year: int, month: int, day: int, hour: int, minute: int, second_us: int) -> int:
@@ -51,9 +57,9 @@ def _made(year: int, month: int, day: int, hour: int, minute: int, second_us: in
 def _of_decimal(text: str, unit_us: int) -> int:
     with localcontext(prec=DIGITS_MAX):
         us = Decimal(text) * unit_us
-    if us != int(us) or not -(1 << 63) <= us < 1 << 63:
-        raise Failure("DATETIME_OVERFLOW", f"{text} seconds are no number of microseconds, or too many.")
-    return int(us)
+    if us != int(us):
+        raise Failure("DATETIME_OVERFLOW", f"{text} seconds are no whole number of microseconds.")
+    return _fitting(int(us))
 
 
 def _of_double(seconds: float, unit_us: int) -> int | None:
