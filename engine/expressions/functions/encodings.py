@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import urllib.parse
 from collections.abc import Callable
@@ -30,6 +29,13 @@ def _unhex(text: str) -> bytes | None:
     if not _HEXADECIMAL.fullmatch(text):
         return None
     return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
+
+
+def _unhex_strict(text: str) -> bytes:
+    data = _unhex(text)
+    if data is None:
+        raise Failure("CONVERSION_INVALID_INPUT", f"to_binary: {shown(text)} is not hexadecimal.")
+    return data
 
 
 def _conv(text: str, source: int, target: int) -> str | None:
@@ -66,13 +72,17 @@ def _in_base(number: int, base: int) -> str:
 
 
 def _unbase64(text: str) -> bytes:
-    try:
-        return base64.b64decode(_BASE64_IGNORES.sub("", text).rstrip("=") + "==")
-    except binascii.Error as error:
-        raise Failure("CONVERSION_INVALID_INPUT", f"unbase64: {shown(text)} is not base 64.") from error
+    """As Java's MIME decoder: other characters are left out, and padding ends the last group of four and the text."""
+    digits, padding, rest = text.partition("=")
+    digits = _NO_BASE64.sub("", digits)
+    missing = -len(digits) % 4
+    padded = missing == 1 or (missing == 2 and rest.startswith("="))
+    if missing == 3 or (padding and (not padded or _NO_BASE64.sub("", rest))):
+        raise Failure("CONVERSION_INVALID_INPUT", f"unbase64: {shown(text)} is not base 64.")
+    return base64.b64decode(digits + "=" * missing)
 
 
-_BASE64_IGNORES = re.compile(r"[^A-Za-z0-9+/=]")
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 # Spark's names -> Python's. Java's UTF-16 and UTF-32 are big-endian; a text that is encoded in UTF-16 begins with a mark of that.
 _CHARSETS = {
@@ -94,6 +104,8 @@ def _encode(text: str, charset: str) -> bytes:
 
 def _decode(data: bytes, charset: str) -> str:
     name = _codec(charset)
+    if name == "utf-32-be" and data[:4] in (b"\0\0\xfe\xff", b"\xff\xfe\0\0"):
+        name = "utf-32"  # which reads the mark
     if name == "utf-16" and data[:2] not in (b"\xff\xfe", _MARK):
         name = "utf-16-be"
     try:
@@ -142,6 +154,7 @@ FUNCTIONS = (
     each("spark_hex_number", "BIGINT", "VARCHAR", _hex_of_number),
     each("spark_hex", "BLOB", "VARCHAR", lambda data: data.hex().upper()),
     each("spark_unhex", "VARCHAR", "BLOB", _unhex),
+    each("spark_unhex_strict", "VARCHAR", "BLOB", _unhex_strict),
     each("spark_bin", "BIGINT", "VARCHAR", _bin),
     each("spark_conv", "VARCHAR INTEGER INTEGER", "VARCHAR", _conv),
     each("spark_unbase64", "VARCHAR", "BLOB", _unbase64),

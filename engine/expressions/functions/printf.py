@@ -16,7 +16,7 @@ from engine.expressions.functions.function import Failure
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
 
-_SPECIFIER = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(<]*)(\d+)?(?:\.(\d+))?(t?[a-zA-Z%])")
+_SPECIFIER = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(<]*)(\d{1,9})?(?:\.(\d{1,9}))?(t?[a-zA-Z%])")
 _OF_TEXTS, _OF_INTEGERS, _OF_DOUBLES, _OF_ANY = "sS", "doxX", "feE", "bB"
 _FLAGS = {
     **dict.fromkeys(_OF_TEXTS + _OF_ANY, frozenset("-")), **dict.fromkeys("oxX", frozenset("-0")), **dict.fromkeys("eE", frozenset("-+ 0(")),
@@ -26,7 +26,7 @@ _FLAGS = {
 CHARACTERS_MAX = 10_000  # of one value, so that a format cannot fill the memory
 FORMATS_KEPT_MAX = 256
 PRECISION_DEFAULT = 6
-_EXACT = Context(prec=1200)
+_EXACT = Context(prec=CHARACTERS_MAX + 1200)
 
 
 class Specifier(NamedTuple):
@@ -69,7 +69,8 @@ def parts(text: str) -> tuple[str | Specifier, ...]:
             raise UnsupportedPart(match[0], "use %s, %d, %x, %o, %f, %e or %b")
         given = set(flags)
         if (
-            not given <= _FLAGS[letter]
+            len(given) < len(flags)
+            or not given <= _FLAGS[letter]
             or (given & {"-", "0"} and width is None)
             or given >= {"-", "0"}
             or given >= {"+", " "}
@@ -122,9 +123,9 @@ def _shown(specifier: Specifier, value: Any, kind: pa.DataType) -> str:
         )
     else:
         text = _signed(_digits(value, specifier), math.copysign(1.0, value) < 0, specifier)
+    text = text.upper() if specifier.letter.isupper() else text
     blanks = " " * (specifier.width - _units(text))
-    text = text + blanks if "-" in flags else blanks + text
-    return text.upper() if specifier.letter.isupper() else text
+    return text + blanks if "-" in flags else blanks + text
 
 
 def _cut(text: str, specifier: Specifier) -> str:

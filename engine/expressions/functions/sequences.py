@@ -37,9 +37,9 @@ def _sequence_of_times(signature: Signature, starts: pa.Array, stops: pa.Array, 
 
 def _times(start: int, stop: int, step: int, monthly: bool, of_days: bool) -> list[int]:
     size = step * MONTH_US if monthly else step
-    if of_days and not monthly and step % DAY_US:
-        raise Failure("INVALID_SEQUENCE", "The step of a sequence of dates is no number of whole days.")
-    if (size == 0 and start != stop) or (size > 0 and start > stop) or (size < 0 and start < stop):
+    if of_days and abs(size) < DAY_US:
+        raise Failure("INVALID_SEQUENCE", "The step of a sequence of dates is less than a day.")
+    if (size == 0 and (monthly or start != stop)) or (size > 0 and start > stop) or (size < 0 and start < stop):
         raise Failure("INVALID_SEQUENCE", "The step of sequence does not lead from its start to its end.")
     if size == 0:
         return [start]

@@ -90,13 +90,22 @@ def _luhn(text: str) -> bool:
     return sum(digits[0::2] + [sum(divmod(2 * d, 10)) for d in digits[1::2]]) % 10 == 0
 
 
-_EXACT = Context(prec=1200)
+PLACES_MAX = 10_000  # of a decimal, so that no number of digits fills the memory
+_EXACT = Context(prec=PLACES_MAX + 1200)
 FRACTION_DIGITS_MAX = 340  # that DecimalFormat writes of a double
 
 
 def grouped(number: Decimal, places: int) -> str:
     """A number with commas and so many digits after the point, rounded half even, as Java's DecimalFormat writes it."""
     return f"{number.quantize(Decimal((0, (1,), -places)), rounding=ROUND_HALF_EVEN, context=_EXACT):,f}"
+
+
+def _format_decimal(text: str, places: int) -> str | None:
+    if places > PLACES_MAX:
+        raise Failure(
+            "INVALID_PARAMETER_VALUE", f"format_number: {places} digits after the point; {PLACES_MAX} are the most."
+        )
+    return None if places < 0 else grouped(Decimal(text), places)
 
 
 def _format_double(number: float, places: int) -> str | None:
@@ -143,7 +152,7 @@ FUNCTIONS = (
         "spark_format_decimal",
         "VARCHAR INTEGER",
         "VARCHAR",
-        lambda text, places: None if places < 0 else grouped(Decimal(text), places),
+        _format_decimal,
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,6 +12,7 @@ from engine.expressions.functions import patterns
 from engine.expressions.functions.encodings import tried
 from engine.expressions.functions.function import Failure, each, shown
 
+PORT_MAX = 2**31 - 1  # with a larger one the whole is no host and port for Java
 URLS_KEPT_MAX = 256  # several parts of one URL are asked for in a row
 
 
@@ -29,9 +31,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _FORBIDDEN = re.compile(
     r"[\x00-\x20\x7f-\xa0\"<>\\^`{|}\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|%(?![0-9A-Fa-f]{2})"
 )
-_SERVER = re.compile(r"(?:([^@]*)@)?(\[[0-9A-Fa-f:.%a-zA-Z]+\]|[A-Za-z0-9.-]+)(?::(\d*))?")
+_SERVER = re.compile(r"(?:([^@]*)@)?(\[[0-9A-Za-z:.%_-]+\]|[A-Za-z0-9.-]+)(?::([0-9]{0,4000}))?")
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
-_IPV4 = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
+_IPV4 = re.compile(r"([0-9]{1,100})\.([0-9]{1,100})\.([0-9]{1,100})\.([0-9]{1,100})")
 
 
 @lru_cache(URLS_KEPT_MAX)
@@ -39,18 +41,31 @@ def _parsed(text: str) -> _Url:
     match = _PARTS.fullmatch(text)
     assert match is not None, "the pattern matches any text"
     protocol, authority, path, query, ref = match.groups()
-    bad = protocol is not None and not _SCHEME.fullmatch(protocol)
-    bad = bad or any(part is not None and _FORBIDDEN.search(part) for part in match.groups())
-    bad = bad or any("[" in part or "]" in part for part in (path or "",)) or "#" in (ref or "")
+    opaque = protocol is not None and authority is None and not path.startswith("/")
+    bad = text.startswith(":") or (protocol is not None and not _SCHEME.fullmatch(protocol))
+    bad = bad or any(part is not None and _FORBIDDEN.search(part) for part in (path, query, ref))
+    bad = bad or (not opaque and ("[" in path or "]" in path)) or (opaque and not path and query is None)
+    bad = bad or (authority == "" and not path and query is None and ref is None)
+    server = _SERVER.fullmatch(authority or "")
+    if authority and ("[" in authority or "]" in authority):
+        bad = bad or server is None or not _is_ipv6(server[2])
+    elif authority:
+        bad = bad or _FORBIDDEN.search(authority) is not None
     if bad:
         raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
-    if protocol is not None and authority is None and not path.startswith("/"):
-        if not path and query is None:
-            raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
-        return _Url(protocol, None, None, None, None, None, ref)  # opaque, as mailto:
-    server = _SERVER.fullmatch(authority or "")
-    host = server[2] if server and _is_host(server[2]) else None
+    if opaque:
+        return _Url(protocol, None, None, None, None, None, ref)  # as mailto:
+    host = server[2] if server and _is_host(server[2]) and int(server[3] or 0) <= PORT_MAX else None
     return _Url(protocol, authority or None, server[1] if server and host else None, host, path, query, ref)
+
+
+def _is_ipv6(bracketed: str) -> bool:
+    address, _, scope = bracketed.strip("[]").partition("%")
+    try:
+        ipaddress.IPv6Address(address)
+    except ValueError:
+        return False
+    return bool(scope) or "%" not in bracketed
 
 
 def _is_host(name: str) -> bool:

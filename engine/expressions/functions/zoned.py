@@ -10,7 +10,6 @@ from base.text.timestamps import DAY_US, SECOND_US
 from base.text.zones import offset_at_s, offset_s
 from engine.expressions.functions.function import Failure, each, shown
 
-YEARS_MAX = 290_000  # the last whole years of a timestamp of 64 bits are before 294248
 MINUTE_S, HOUR_S = 60, 3600
 DIGITS_MAX = 60  # of a decimal (38) and of the factor
 
@@ -46,12 +45,12 @@ def _made(year: int, month: int, day: int, hour: int, minute: int, second_us: in
     if whole == MINUTE_S and part:
         raise Failure("INVALID_FRACTION_OF_SECOND", f"The second is {second_us / SECOND_US}; it may be 60 at most.")
     of_day = 0 <= hour < 24 and 0 <= minute < 60 and (0 <= whole < MINUTE_S or minute_more)
-    if not (of_day and abs(year) <= YEARS_MAX and exists(year, month, day)):
+    if not (of_day and exists(year, month, day)):
         raise Failure(
             "DATETIME_FIELD_OUT_OF_BOUNDS",
             f"There is no time {year}-{month}-{day} {hour}:{minute}:{second_us / SECOND_US}.",
         )
-    return days(year, month, day) * DAY_US + (hour * HOUR_S + minute * MINUTE_S) * SECOND_US + second_us
+    return _fitting(days(year, month, day) * DAY_US + (hour * HOUR_S + minute * MINUTE_S) * SECOND_US + second_us)
 
 
 def _of_decimal(text: str, unit_us: int) -> int:

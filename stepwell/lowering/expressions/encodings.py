@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from engine.expressions.functions import Failure, patterns
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, call, derived, literal_value, strict
+from stepwell.lowering.expressions.fragment import Fragment, Rule, call, derived, literal_value, strict, unsupported
 
 STRING, BINARY, BOOL, INT = pa.string(), pa.binary(), pa.bool_(), pa.int32()
 
@@ -26,7 +27,7 @@ def _hex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _is_utf8(charset: Fragment) -> bool:
-    return charset.literal and str(charset.value).lower() in ("utf-8", "utf8")
+    return charset.literal and str(charset.value).lower() == "utf-8"
 
 
 def _encode(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -52,6 +53,27 @@ def _url_decode(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return call("spark_url_decode" if fails else "spark_try_url_decode", STRING, arguments[0], raises=bool(fails))
 
 
+def check_pattern(node: TreeNode, operand: Fragment, what: str) -> None:
+    """Refuses an operand that is no literal, or a pattern that Python cannot match as Java does."""
+    pattern = literal_value(node, operand, what)
+    try:
+        if pattern is not None:
+            patterns.translate(pattern)
+    except Failure as error:
+        raise unsupported(node, str(error), f"write {what} without it") from error
+
+
+def _unhex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    fails = bool(node["failOnError"])
+    return call("spark_unhex_strict" if fails else "spark_unhex", BINARY, *arguments, raises=fails)
+
+
+def _unbase64(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    if node["failOnError"]:
+        raise unsupported(node, "to_binary of base 64", "use unbase64")
+    return call("spark_unbase64", BINARY, *arguments, raises=True)
+
+
 JAVA_METHODS: dict[tuple[str, str], Rule] = {
     ("Base64", "encode"): strict(_base64),
     ("Encode", "encode"): strict(_encode),
@@ -68,14 +90,16 @@ JAVA_METHODS: dict[tuple[str, str], Rule] = {
 def _parse_url(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     tried = "" if node["failOnError"] else "try_"
     value = "_value" if len(arguments) == 3 else ""  # of a key of the query
+    if value:
+        check_pattern(node, arguments[2], "the key")  # a pattern that is wrong is an error, also of try_parse_url
     return call(f"spark_{tried}parse_url{value}", STRING, *arguments, raises=not tried)
 
 
 TABLE: dict[str, Rule] = {
     "ParseUrl": strict(_parse_url),
     "Hex": _hex,
-    "Unhex": _to("spark_unhex", BINARY),
+    "Unhex": strict(_unhex),
     "Bin": _to("spark_bin", STRING),
     "Conv": _to("spark_conv", STRING, raises=True),
-    "UnBase64": _to("spark_unbase64", BINARY, raises=True),
+    "UnBase64": strict(_unbase64),
 }

@@ -10,6 +10,12 @@ from stepwell.lowering.expressions.fragment import Fragment, Rule, call, cast, g
 STRING, INT, BIGINT = pa.string(), pa.int32(), pa.int64()
 
 
+def _has_void(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_has_void(type_.field(i).type) for i in range(type_.num_fields))
+    return bool(pa.types.is_null(type_))
+
+
 def _chained(function: str, type_: pa.DataType) -> Rule:
     """The rule of a hash of any number of values of any types."""
 
@@ -18,6 +24,8 @@ def _chained(function: str, type_: pa.DataType) -> Rule:
         typed = [
             argument for argument in arguments if not pa.types.is_null(argument.type)
         ]  # a null leaves the hash as it is
+        if any(_has_void(argument.type) for argument in typed):
+            raise unsupported(node, "a NULL without a type inside a value", "cast it")
         return generic(function, type_, *typed, constants=seed) if typed else Fragment(cast(str(seed), type_), type_)
 
     return rule

@@ -32,8 +32,7 @@ def _of(function: str, type_: pa.DataType) -> Rule:
 def _levenshtein(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if len(arguments) == 2:
         return call("spark_levenshtein", INT, *arguments)
-    *texts, bound = arguments  # a bound that is null is 0 in Spark
-    return call("spark_levenshtein_within", INT, *texts, derived(f"COALESCE({bound.sql}, 0)", INT, bound))
+    return call("spark_levenshtein_within", INT, *arguments)
 
 
 def _mask(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -59,7 +58,7 @@ def _format_number(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported(node, "a pattern", "give the number of digits after the point")
     if pa.types.is_floating(number.type):
         return call("spark_format_double", STRING, derived(f"{number.sql}::DOUBLE", pa.float64(), number), places)
-    return derived(f"spark_format_decimal({number.sql}::VARCHAR, {places.sql})", STRING, number, places)
+    return derived(f"spark_format_decimal({number.sql}::VARCHAR, {places.sql})", STRING, number, places, raises=True)
 
 
 def _format_string(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -84,7 +83,8 @@ def _format_string(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
             )
     if not values:
         raise unsupported(node, "a format without values", "write it as a text")
-    return generic("format_string", STRING, *values, constants=text)
+    typed = [Fragment(cast("NULL", STRING), STRING) if pa.types.is_null(v.type) else v for v in values]
+    return generic("format_string", STRING, *typed, constants=text)
 
 
 def _regexp_instr(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -94,7 +94,9 @@ def _regexp_instr(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
             patterns.translate(pattern)
     except Failure as error:
         raise unsupported(node, str(error), "write the pattern without it") from error
-    return call("spark_regexp_instr", INT, *arguments[:2])
+    # The value of the third operand counts for nothing, and its null for everything.
+    found = call("spark_regexp_instr", INT, *arguments[:2])
+    return derived(f"(CASE WHEN {arguments[2].sql} IS NOT NULL THEN {found.sql} END)", INT, *arguments)
 
 
 def _str_to_map(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -111,7 +113,7 @@ def _str_to_map(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 TABLE: dict[str, Rule] = {
-    "Levenshtein": _levenshtein,
+    "Levenshtein": strict(_levenshtein),
     "SoundEx": _of("spark_soundex", STRING),
     "FindInSet": _of("spark_find_in_set", INT),
     "Mask": _mask,
