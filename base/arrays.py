@@ -28,3 +28,18 @@ def as_lists(maps: pa.Array) -> pa.Array:
     maps whose entries have another order are other values."""
     kind = maps.type
     return maps.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
+
+
+def decimal_words(column: pa.Array) -> tuple[UInt64s, Int64s]:
+    """The unscaled values of a decimal128 column as (low unsigned words, high signed words); both are 0 at nulls.
+    Raises TypeError for another type."""
+    if column.type.bit_width != 128:
+        raise TypeError(f"decimal128 expected, not {column.type}")
+    words = np.frombuffer(column.buffers()[1], dtype=np.int64, count=2 * (column.offset + len(column)))
+    words = words.reshape(-1, 2)[column.offset :]
+    low, high = words[:, 0].copy(), words[:, 1].copy()
+    if column.null_count:
+        null = column.is_null().to_numpy(zero_copy_only=False)
+        low[null] = 0
+        high[null] = 0
+    return low.view(np.uint64), high

@@ -22,8 +22,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Float64s, Int64s, UInt64s
-from engine.rows.hashing import decimal_words
+from base.arrays import Bools, Float64s, Int64s, UInt64s, decimal_words
 
 LIMB_BITS = 32
 LIMB_MASK = (1 << LIMB_BITS) - 1

@@ -13,9 +13,8 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Int64s, UInt64s, filled
+from base.arrays import Bools, Int64s, UInt64s, decimal_words, filled
 from engine.accumulators.integers import to_int64
-from engine.rows.hashing import decimal_words
 
 # Initial values of min and max. A value may have the same code; a count of the values that are not null distinguishes
 # the two cases.

@@ -185,8 +185,7 @@ class _Connection:
     def __init__(self) -> None:
         self._duck = duckdb.connect(config=_SETTINGS)
         self._duck.execute("PRAGMA disable_optimizer")
-        expression_functions.register(self._duck)
-        self._known: set[str] = set()  # the generic functions that were registered
+        self._known: set[str] = set()  # the functions that were registered
         self._statements: OrderedDict[tuple[_Query, pa.Schema], tuple[str, _Rows]] = OrderedDict()
         self._prepared = 0
 
@@ -210,7 +209,7 @@ class _Connection:
             self._duck.unregister(f"{oldest}_rows")
         self._prepared += 1
         name, rows = f"s{self._prepared}", _Rows(table)
-        expression_functions.register_generic(self._duck, " ".join(query), self._known)
+        expression_functions.register(self._duck, " ".join(query), self._known)
         self._duck.register(f"{name}_rows", rows)
         try:
             self._duck.execute(f"PREPARE {name} AS SELECT {query[0]} FROM {name}_rows{query[1]}")

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Float64s, Int64s
+from base.arrays import Bools, Float64s, Int64s, decimal_words
 from engine.accumulators import doubles, order, order_bytes
 from engine.errors import DataError
 from engine.model.aggregates import ValuesCall
 from engine.rows import zset
-from engine.rows.hashing import decimal_words
 
 ELEMENTS_MAX = (1 << 31) - 1
 """An Arrow list has offsets of 32 bits. All lists of one step together may have this many elements."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from base.arrays import Int64s, UInt64s, as_lists, filled
+from base.arrays import UInt64s, as_lists, decimal_words, filled
 from base.slots import SLOT_BITS
 
 Hashes = UInt64s
@@ -206,21 +206,6 @@ def _hash_fixed(column: pa.Array) -> Hashes:
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     values = filled(column, 0).to_numpy(zero_copy_only=False)
     return _mix(values.astype(np.int64).view(np.uint64))
-
-
-def decimal_words(column: pa.Array) -> tuple[UInt64s, Int64s]:
-    """The unscaled values of a decimal128 column as (low unsigned words, high signed words); both are 0 at nulls.
-    Raises TypeError for another type."""
-    if column.type.bit_width != 128:
-        raise TypeError(f"decimal128 expected, not {column.type}")
-    words = np.frombuffer(column.buffers()[1], dtype=np.int64, count=2 * (column.offset + len(column)))
-    words = words.reshape(-1, 2)[column.offset :]
-    low, high = words[:, 0].copy(), words[:, 1].copy()
-    if column.null_count:
-        null = column.is_null().to_numpy(zero_copy_only=False)
-        low[null] = 0
-        high[null] = 0
-    return low.view(np.uint64), high
 
 
 def _hash_list(column: pa.Array, seed: int) -> Hashes:

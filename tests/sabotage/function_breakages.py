@@ -65,8 +65,8 @@ FUNCTIONS = (
         (
             Edit(
                 "engine/expressions/functions/sequences.py",
-                "        found.append(at(len(found)))\n",
-                "        found.append(_months_later(found[-1], step) if monthly and found else at(len(found)))\n",
+                "        moment = at(len(found))\n",
+                "        moment = _months_later(moment, step) if monthly else at(len(found))\n",
             ),
         ),
         (

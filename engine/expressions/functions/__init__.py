@@ -7,9 +7,11 @@ Python row by row (0.3 to 2 us per row).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import duckdb
+import pyarrow as pa
 
 from engine.expressions.functions import (
     arrays,
@@ -35,7 +37,7 @@ from engine.expressions.functions.generic_function import GenericFunction, body_
 from engine.expressions.generic import duck_name, functions_named
 from engine.expressions.types import duck_type
 
-__all__ = ["FUNCTIONS", "GENERIC", "Failure", "Function", "register", "register_generic"]
+__all__ = ["FUNCTIONS", "GENERIC", "Failure", "Function", "register"]
 
 FUNCTIONS: tuple[Function, ...] = (
     *decimals.FUNCTIONS,
@@ -65,29 +67,37 @@ GENERIC: Mapping[str, GenericFunction] = {
 """The functions that take any type (see engine/expressions/generic.py), by name."""
 
 
-def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Makes all functions known to DuckDB."""
-    for function in FUNCTIONS:
-        connection.create_function(
-            function.name,
-            function.body,
-            [duckdb.sqltype(argument) for argument in function.arguments],
-            duckdb.sqltype(function.result),
-            type="arrow",
-            null_handling="special",
-        )
+_BY_NAME = {function.name: function for function in FUNCTIONS}
+_NAMED = re.compile(r"\bspark_\w+")
 
 
-def register_generic(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -> None:
-    """Makes the functions known that the SQL names for its types, unless they are in `known`, to which they are added."""
+def register(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -> None:
+    """Makes the functions known that the SQL names, unless they are in `known`, to which they are added. To make all of them known takes some
+    20 ms, and a pipeline uses few."""
+    for name in set(_NAMED.findall(sql)) & _BY_NAME.keys() - known:
+        function = _BY_NAME[name]
+        _create(connection, name, function.body, function.arguments, function.result)
+        known.add(name)
     for name, signature in functions_named(sql):
         if name not in known:
-            connection.create_function(
-                duck_name(name),
-                body_of(GENERIC[signature.function], signature),
-                [duckdb.sqltype(duck_type(argument)) for argument in signature.arguments],
-                duckdb.sqltype(duck_type(signature.result)),
-                type="arrow",
-                null_handling="special",
-            )
+            body = body_of(GENERIC[signature.function], signature)
+            arguments = [duck_type(argument) for argument in signature.arguments]
+            _create(connection, duck_name(name), body, arguments, duck_type(signature.result))
             known.add(name)
+
+
+def _create(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    body: Callable[..., pa.Array],
+    arguments: Sequence[str],
+    result: str,
+) -> None:
+    connection.create_function(
+        name,
+        body,
+        [duckdb.sqltype(argument) for argument in arguments],
+        duckdb.sqltype(result),
+        type="arrow",
+        null_handling="special",
+    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import re
 import urllib.parse
-from collections.abc import Callable
 
-from engine.expressions.functions.function import Failure, each, shown
+from engine.expressions.functions.function import Failure, each, shown, tried
 
 UNSIGNED_END = 1 << 64
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -93,9 +92,11 @@ _MARK = b"\xfe\xff"
 
 
 def _encode(text: str, charset: str) -> bytes:
-    name = _codec(charset)
+    name, mark = _codec(charset), b""
+    if name == "utf-16":
+        name, mark = "utf-16-be", _MARK if text else b""
     try:
-        return text.encode(name) if name != "utf-16" else _MARK + text.encode("utf-16-be") if text else b""
+        return mark + text.encode(name)
     except UnicodeEncodeError as error:
         raise Failure(
             "MALFORMED_CHARACTER_CODING", f"encode: {shown(text)} has characters that {charset} lacks."
@@ -136,18 +137,6 @@ def _url_decode(text: str) -> str:
             "CANNOT_DECODE_URL", f"url_decode: {shown(text)} has a % that is not followed by two hexadecimal digits."
         )
     return urllib.parse.unquote_plus(text)
-
-
-def tried(function: Callable[..., object]) -> Callable[..., object]:
-    """The function with null in place of its errors."""
-
-    def attempt(*values: object) -> object:
-        try:
-            return function(*values)
-        except Failure:
-            return None
-
-    return attempt
 
 
 FUNCTIONS = (

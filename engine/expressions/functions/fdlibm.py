@@ -11,9 +11,9 @@ import numpy as np
 
 from base.arrays import Bools, Float64s, Int64s
 
-_LN2_HI = float.fromhex("0x1.62e42feep-1")
-_LN2_LO = float.fromhex("0x1.a39ef35793c76p-33")
-_INV_LN2 = float.fromhex("0x1.71547652b82fep0")
+LN2_HI = float.fromhex("0x1.62e42feep-1")
+LN2_LO = float.fromhex("0x1.a39ef35793c76p-33")
+INV_LN2 = float.fromhex("0x1.71547652b82fep0")
 
 
 def high_word(x: Float64s) -> Int64s:
@@ -46,7 +46,7 @@ _EXP_POLYNOMIAL = tuple(
         ),
     )
 )
-_EXP_OVERFLOW = 7.09782712893383973096e02
+EXP_OVERFLOW = 7.09782712893383973096e02
 _EXP_UNDERFLOW = -7.45133219101941108420e02
 
 
@@ -57,10 +57,10 @@ def exponential(x: Float64s) -> Float64s:
     reduced = size > 0x3FD62E42
     small = size < 0x3FF0A2B2  # |x| < 1.5 ln2: k is the sign
     sign = np.where(finite < 0, -1.0, 1.0)
-    k = np.where(small, sign, np.trunc(_INV_LN2 * finite + 0.5 * sign))
+    k = np.where(small, sign, np.trunc(INV_LN2 * finite + 0.5 * sign))
     k = np.where(reduced, k, 0.0)
-    high = np.where(reduced, finite - k * _LN2_HI, finite)
-    low = np.where(reduced, k * _LN2_LO, 0.0)
+    high = np.where(reduced, finite - k * LN2_HI, finite)
+    low = np.where(reduced, k * LN2_LO, 0.0)
     r = np.where(reduced, high - low, finite)
     t = r * r
     p1, p2, p3, p4, p5 = _EXP_POLYNOMIAL
@@ -73,12 +73,12 @@ def exponential(x: Float64s) -> Float64s:
     subnormal = with_high_word(y, high_word(y) + ((power + 1000) << 20)) * 2.0**-1000
     result = np.where(power >= -1021, normal, subnormal)
     result = np.where(size < 0x3E300000, 1.0 + finite, result)
-    result = np.where(x > _EXP_OVERFLOW, np.inf, result)
+    result = np.where(x > EXP_OVERFLOW, np.inf, result)
     result = np.where(x < _EXP_UNDERFLOW, 0.0, result)
     return np.where(np.isnan(x), np.nan, result)
 
 
-_LOG_POLYNOMIAL = tuple(
+LOG_POLYNOMIAL = tuple(
     map(
         float.fromhex,
         (
@@ -105,23 +105,23 @@ def logarithm(x: Float64s) -> Float64s:
     # Close to 1 a shorter series is sufficient.
     near = (0x000FFFFF & (2 + high)) < 3
     r_near = f * f * (0.5 - 0.33333333333333333 * f)
-    near_k = dk * _LN2_HI - ((r_near - dk * _LN2_LO) - f)
+    near_k = dk * LN2_HI - ((r_near - dk * LN2_LO) - f)
     near_value = np.where(
-        f == 0.0, np.where(k == 0, 0.0, dk * _LN2_HI + dk * _LN2_LO), np.where(k == 0, f - r_near, near_k)
+        f == 0.0, np.where(k == 0, 0.0, dk * LN2_HI + dk * LN2_LO), np.where(k == 0, f - r_near, near_k)
     )
     s = f / (2.0 + f)
     z = s * s
     w = z * z
-    g1, g2, g3, g4, g5, g6, g7 = _LOG_POLYNOMIAL
+    g1, g2, g3, g4, g5, g6, g7 = LOG_POLYNOMIAL
     t1 = w * (g2 + w * (g4 + w * g6))
     t2 = z * (g1 + w * (g3 + w * (g5 + w * g7)))
     r = t2 + t1
     half = 0.5 * f * f
     squared = ((high - 0x6147A) | (0x6B851 - high)) > 0
     with_square = np.where(
-        k == 0, f - (half - s * (half + r)), dk * _LN2_HI - ((half - (s * (half + r) + dk * _LN2_LO)) - f)
+        k == 0, f - (half - s * (half + r)), dk * LN2_HI - ((half - (s * (half + r) + dk * LN2_LO)) - f)
     )
-    without = np.where(k == 0, f - s * (f - r), dk * _LN2_HI - ((s * (f - r) - dk * _LN2_LO) - f))
+    without = np.where(k == 0, f - s * (f - r), dk * LN2_HI - ((s * (f - r) - dk * LN2_LO) - f))
     result = np.where(near, near_value, np.where(squared, with_square, without))
     result = np.where(x == 0, -np.inf, result)
     result = np.where(x < 0, np.nan, result)
@@ -163,14 +163,13 @@ _L = tuple(
     )
 )
 _P = _EXP_POLYNOMIAL
-_LG2 = float.fromhex("0x1.62e42fefa39efp-1")
+LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 _LG2_H = float.fromhex("0x1.62e43p-1")
 _LG2_L = float.fromhex("-0x1.05c610ca86c39p-29")
 _OVERFLOW_TAIL = 8.0085662595372944372e-17  # of 1024 - log2(the largest double)
 _CP = float.fromhex("0x1.ec709dc3a03fdp-1")  # 2 / (3 ln2)
 _CP_H = float.fromhex("0x1.ec709ep-1")
 _CP_L = float.fromhex("-0x1.e2fe0145b01f5p-28")
-_IVLN2 = float.fromhex("0x1.71547652b82fep0")
 _IVLN2_H = float.fromhex("0x1.715476p0")
 _IVLN2_L = float.fromhex("0x1.4ae0bf85ddf44p-26")
 
@@ -235,7 +234,7 @@ def _log2_near_one(ax: Float64s) -> tuple[Float64s, Float64s]:
     t = ax - 1.0
     w = (t * t) * (0.5 - t * (0.3333333333333333333333 - t * 0.25))
     u = _IVLN2_H * t
-    v = t * _IVLN2_L - w * _IVLN2
+    v = t * _IVLN2_L - w * INV_LN2
     t1 = cut(u + v)
     return t1, v - (t1 - u)
 
@@ -297,7 +296,7 @@ def _exp2_parts(z: Float64s, p_h: Float64s, p_l: Float64s) -> Float64s:
     p_h = np.where(large, p_h - t, p_h)
     t = cut(p_l + p_h)
     u = t * _LG2_H
-    v = (p_l - (t - p_h)) * _LG2 + t * _LG2_L
+    v = (p_l - (t - p_h)) * LN2 + t * _LG2_L
     z2 = u + v
     w = v - (z2 - u)
     t = z2 * z2

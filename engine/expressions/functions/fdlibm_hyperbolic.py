@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from base.arrays import Float64s, Int64s
-from engine.expressions.functions.fdlibm import exponential, high_word, logarithm, with_high_word
-
-_LN2_HI = float.fromhex("0x1.62e42feep-1")
-_LN2_LO = float.fromhex("0x1.a39ef35793c76p-33")
-_INV_LN2 = float.fromhex("0x1.71547652b82fep0")
-_EXP_OVERFLOW = 7.09782712893383973096e02
+from base.arrays import Bools, Float64s, Int64s
+from engine.expressions.functions.fdlibm import (
+    EXP_OVERFLOW,
+    INV_LN2,
+    LN2,
+    LN2_HI,
+    LN2_LO,
+    LOG_POLYNOMIAL,
+    exponential,
+    high_word,
+    logarithm,
+    with_high_word,
+)  # fmt: skip
 
 
 def _from_high(high: Int64s) -> Float64s:
@@ -34,15 +40,15 @@ def exponential_minus_one(x: Float64s) -> Float64s:
     high = high_word(np.abs(inside))
     sign = np.where(inside < 0, -1.0, 1.0)
     reduced = high > 0x3FD62E42
-    k = np.where(high < 0x3FF0A2B2, sign, np.trunc(_INV_LN2 * inside + 0.5 * sign))
+    k = np.where(high < 0x3FF0A2B2, sign, np.trunc(INV_LN2 * inside + 0.5 * sign))
     k = np.where(reduced, k, 0.0)
-    upper, lower = inside - k * _LN2_HI, k * _LN2_LO
+    upper, lower = inside - k * LN2_HI, k * LN2_LO
     r = np.where(reduced, upper - lower, inside)
     c = np.where(reduced, (upper - r) - lower, 0.0)
     result = _scaled(r, c, k.astype(np.int64))
     result = np.where(high < 0x3C900000, inside, result)
     result = np.where((high >= 0x4043687A) & (inside < 0), -1.0, result)
-    result = np.where(x > _EXP_OVERFLOW, np.inf, result)
+    result = np.where(x > EXP_OVERFLOW, np.inf, result)
     return np.where(np.isnan(x), np.nan, result)
 
 
@@ -69,17 +75,6 @@ def _scaled(x: Float64s, c: Float64s, k: Int64s) -> Float64s:
     return np.select(choices, [near_zero, below, above, far, small_k], large_k)
 
 
-_LOG1P = tuple(
-    map(
-        float.fromhex,
-        (
-            "0x1.5555555555593p-1", "0x1.999999997fa04p-2", "0x1.2492494229359p-2", "0x1.c71c51d8e78afp-3",
-            "0x1.7466496cb03dep-3", "0x1.39a09d078c69fp-3", "0x1.2f112df3e5244p-3",
-        ),
-    )
-)  # fmt: skip
-
-
 def logarithm_of_one_plus(x: Float64s) -> Float64s:
     """log(1 + x). With 1 + x = 2^k (1 + f), it is the series of `logarithm` with a correction for the rounding of 1 + x."""
     inside = np.where((x > -1.0) & np.isfinite(x), x, 1.0)
@@ -103,17 +98,17 @@ def logarithm_of_one_plus(x: Float64s) -> Float64s:
     return np.where(np.isnan(x) | (x == np.inf), x, result)
 
 
-def _series_of_log(f: Float64s, c: Float64s, k: Float64s, short: np.ndarray) -> Float64s:
+def _series_of_log(f: Float64s, c: Float64s, k: Float64s, short: Bools) -> Float64s:
     """k ln2 + log(1 + f) + c. `short`: |f| is below 2^-20."""
     half = 0.5 * f * f
     r = half * (1.0 - 0.66666666666666666 * f)
-    near = np.where(k == 0, f - r, k * _LN2_HI - ((r - (k * _LN2_LO + c)) - f))
-    near = np.where(f == 0, np.where(k == 0, 0.0, k * _LN2_HI + (c + k * _LN2_LO)), near)
-    p1, p2, p3, p4, p5, p6, p7 = _LOG1P
+    near = np.where(k == 0, f - r, k * LN2_HI - ((r - (k * LN2_LO + c)) - f))
+    near = np.where(f == 0, np.where(k == 0, 0.0, k * LN2_HI + (c + k * LN2_LO)), near)
+    p1, p2, p3, p4, p5, p6, p7 = LOG_POLYNOMIAL
     s = f / (2.0 + f)
     z = s * s
     r = z * (p1 + z * (p2 + z * (p3 + z * (p4 + z * (p5 + z * (p6 + z * p7))))))
-    away = k * _LN2_HI - ((half - (s * (half + r) + (k * _LN2_LO + c))) - f)
+    away = k * LN2_HI - ((half - (s * (half + r) + (k * LN2_LO + c))) - f)
     away = np.where(k == 0, f - (half - s * (half + r)), away)
     return np.where(short, near, away)
 
@@ -163,16 +158,13 @@ def hyperbolic_tangent(x: Float64s) -> Float64s:
     return np.where(np.isnan(x), np.nan, np.copysign(result, x))
 
 
-_LN2 = float.fromhex("0x1.62e42fefa39efp-1")
-
-
 def area_sine(x: Float64s) -> Float64s:
     size = np.where(np.isfinite(x), np.abs(x), 1.0)
     high = high_word(size)
     square = size * size
     near = logarithm_of_one_plus(size + square / (1.0 + np.sqrt(1.0 + square)))
     middle = logarithm(2.0 * size + 1.0 / (np.sqrt(square + 1.0) + size))
-    far = logarithm(size) + _LN2
+    far = logarithm(size) + LN2
     result = np.select([high < 0x3E300000, high > 0x41B00000, high > 0x40000000], [size, far, middle], near)
     return np.where(np.isfinite(x), np.copysign(result, x), x)
 
@@ -183,7 +175,7 @@ def area_cosine(x: Float64s) -> Float64s:
     t = inside - 1.0
     near = logarithm_of_one_plus(t + np.sqrt(2.0 * t + t * t))
     middle = logarithm(2.0 * inside - 1.0 / (inside + np.sqrt(inside * inside - 1.0)))
-    result = np.select([high >= 0x41B00000, high > 0x40000000], [logarithm(inside) + _LN2, middle], near)
+    result = np.select([high >= 0x41B00000, high > 0x40000000], [logarithm(inside) + LN2, middle], near)
     return np.where(x >= 1.0, np.where(np.isinf(x), x, result), np.nan)
 
 

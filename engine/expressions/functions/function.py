@@ -74,3 +74,15 @@ def each(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> 
         [inspect.Parameter(f"a{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(len(types))]
     )
     return Function(name, types, result, body)
+
+
+def tried(function: Callable[..., object]) -> Callable[..., object]:
+    """A function of single values with null in place of its errors."""
+
+    def attempt(*values: object) -> object:
+        try:
+            return function(*values)
+        except Failure:
+            return None
+
+    return attempt

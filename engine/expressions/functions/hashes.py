@@ -3,8 +3,8 @@
 A hash of several values is a chain: each value is hashed with the hash so far as its seed, and a null leaves the hash as it is. Arrays and
 structs are chains of their elements and fields.
 
-Sources: Murmur3_x86_32 and XXH64. Spark's Murmur3 differs from the published one in the last bytes of a text, each of which it takes for a
-number of its own.
+Sources: Murmur3_x86_32 and XXH64. Spark's Murmur3 differs from the published one in the last bytes of a text: it mixes each of
+them as a number of 32 bits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from base.arrays import Int64s, UInt32s, UInt64s, filled
-from base.text.columns import nulls_of
+from base.arrays import Int64s, UInt32s, UInt64s, decimal_words, filled
+from base.text.columns import bytes_of, nulls_of
 from base.text.months import is_months
 from engine.expressions.functions.function import each
 from engine.expressions.functions.generic_function import GenericFunction
@@ -82,16 +82,11 @@ class _Chain(ABC):
             self.add(rows[longer], values.take(pa.array(starts[longer] + place)))
 
     def _decimals(self, rows: Int64s, values: pa.Array) -> None:
-        halves = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)[
-            values.offset : values.offset + len(values)
-        ]
+        low, high = decimal_words(values)
         if values.type.precision <= DECIMAL_DIGITS_IN_LONG_MAX:
-            self.longs(rows, halves[:, 0].copy().view(np.uint64))
+            self.longs(rows, low)
             return
-        whole = [
-            int(high) * (1 << 64) + int(low)
-            for low, high in zip(halves[:, 0].view(np.uint64), halves[:, 1], strict=True)
-        ]
+        whole = [(upper << 64) + lower for lower, upper in zip(low.tolist(), high.tolist(), strict=True)]
         # As Java's BigInteger.toByteArray: big-endian two's complement with one bit for the sign.
         texts = [
             number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
@@ -125,7 +120,8 @@ class _Murmur3(_Chain):
         self._finish(rows, np.uint32(8))
 
     def binary(self, rows: Int64s, values: pa.Array) -> None:
-        sizes, starts, data = _parts(values)
+        data, offsets = bytes_of(values)
+        sizes, starts = np.diff(offsets).astype(np.int64), offsets[:-1].astype(np.int64)
         words = sizes // 4
         for place in range(int(words.max(initial=0))):
             longer = np.flatnonzero(words > place)
@@ -167,13 +163,6 @@ class _XXH64(_Chain):
     def _each(self, rows: Int64s, values: list[bytes]) -> None:
         seeds = self.hashes[rows].tolist()
         self.hashes[rows] = np.fromiter(map(xxhash.xxh64_intdigest, values, seeds), np.uint64, len(values))
-
-
-def _parts(values: pa.Array) -> tuple[Int64s, Int64s, npt.NDArray[np.uint8]]:
-    """The sizes and starts of binary values, and the bytes of all."""
-    _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    return np.diff(ends), ends[:-1], np.frombuffer(data or b"", np.uint8)
 
 
 def _hash(signature: Signature, *columns: pa.Array) -> pa.Array:

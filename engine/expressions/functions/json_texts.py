@@ -138,21 +138,23 @@ def _members(text: str | None, names: list[str]) -> list[str | None]:
     return [values[name] for name in names]
 
 
-def _array_length(text: str) -> int | None:
-    """The number of elements of an array; null for any other text."""
+def _root(text: str) -> Node | None:
+    """The first value of a text; None if it is malformed."""
     try:
-        root = permissive.first_value(text)
+        return permissive.first_value(text)
     except Malformed:
         return None
+
+
+def _array_length(text: str) -> int | None:
+    """The number of elements of an array; null for any other text."""
+    root = _root(text)
     return len(root) if isinstance(root, list) and not isinstance(root, Members) else None
 
 
 def _object_keys(text: str) -> list[str] | None:
     """The names of an object's members; null for any other text."""
-    try:
-        root = permissive.first_value(text)
-    except Malformed:
-        return None
+    root = _root(text)
     return [name for name, _ in root] if isinstance(root, Members) else None
 
 

@@ -214,8 +214,8 @@ def _extract_all(text: str, pattern: str, group: int) -> list[str]:
     return [_group(match, group, compiled) for match in compiled.finditer(text)]
 
 
-def _instr(text: str, pattern: str) -> int:
-    """Where the first match begins, from 1, or 0."""
+def _instr(text: str, pattern: str, group: int) -> int:
+    """Where the first match begins, from 1, or 0. The number of a group has no effect, as in Spark."""
     match = translate(pattern).search(text)
     return 0 if match is None else match.start() + 1
 
@@ -285,7 +285,7 @@ FUNCTIONS = (
     ),
     each("spark_regexp_extract", "VARCHAR VARCHAR INTEGER", "VARCHAR", _extract),
     each("spark_regexp_extract_all", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", _extract_all),
-    each("spark_regexp_instr", "VARCHAR VARCHAR", "INTEGER", _instr),
+    each("spark_regexp_instr", "VARCHAR VARCHAR INTEGER", "INTEGER", _instr),
     each("spark_regexp_replace", "VARCHAR VARCHAR VARCHAR INTEGER", "VARCHAR", _replace),
     each("spark_split", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", split),
 )

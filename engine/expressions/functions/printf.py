@@ -22,7 +22,7 @@ _FLAGS = {
     **dict.fromkeys(_OF_TEXTS + _OF_ANY, frozenset("-")), **dict.fromkeys("oxX", frozenset("-0")), **dict.fromkeys("eE", frozenset("-+ 0(")),
     **dict.fromkeys("df", frozenset("-+ 0,(")),
 }  # fmt: skip
-"""The flags that Java takes for each letter."""
+"""The flags that Java accepts for each letter."""
 CHARACTERS_MAX = 10_000  # of one value, so that a format cannot fill the memory
 FORMATS_KEPT_MAX = 256
 PRECISION_DEFAULT = 6
@@ -115,12 +115,10 @@ def _shown(specifier: Specifier, value: Any, kind: pa.DataType) -> str:
         text = text.rjust(specifier.width, "0") if "0" in flags else text
     elif letter == "d":
         text = _signed(f"{abs(value):,d}" if "," in flags else str(abs(value)), value < 0, specifier)
-    elif math.isnan(value) or math.isinf(value):
-        text = (
-            "NaN"
-            if math.isnan(value)
-            else _signed("Infinity", value < 0, specifier._replace(flags=flags.replace("0", "")))
-        )
+    elif math.isnan(value):
+        text = "NaN"
+    elif math.isinf(value):
+        text = _signed("Infinity", value < 0, specifier._replace(flags=flags.replace("0", "")))
     else:
         text = _signed(_digits(value, specifier), math.copysign(1.0, value) < 0, specifier)
     text = text.upper() if specifier.letter.isupper() else text
@@ -163,11 +161,11 @@ def _digits(value: float, specifier: Specifier) -> str:
 
 def _signed(size: str, negative: bool, specifier: Specifier) -> str:
     flags = specifier.flags
-    before, after = (
-        ("(", ")")
-        if negative and "(" in flags
-        else ("-" if negative else "+" if "+" in flags else " " if " " in flags else "", "")
-    )
+    before, after = "", ""
+    if negative:
+        before, after = ("(", ")") if "(" in flags else ("-", "")
+    elif "+" in flags or " " in flags:
+        before = "+" if "+" in flags else " "
     if "0" in flags:
         size = size.rjust(specifier.width - len(before) - len(after), "0")
     return before + size + after

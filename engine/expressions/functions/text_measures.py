@@ -148,12 +148,7 @@ FUNCTIONS = (
     Function("spark_mask", ("VARCHAR",) * 5, "VARCHAR", _masked),
     each("spark_luhn", "VARCHAR", "BOOLEAN", _luhn),
     each("spark_format_double", "DOUBLE INTEGER", "VARCHAR", _format_double),
-    each(
-        "spark_format_decimal",
-        "VARCHAR INTEGER",
-        "VARCHAR",
-        _format_decimal,
-    ),
+    each("spark_format_decimal", "VARCHAR INTEGER", "VARCHAR", _format_decimal),
 )
 
 GENERIC: Mapping[str, GenericFunction] = {"str_to_map": _str_to_map}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 from engine.expressions.functions import patterns
-from engine.expressions.functions.encodings import tried
-from engine.expressions.functions.function import Failure, each, shown
+from engine.expressions.functions.function import Failure, each, shown, tried
 
 PORT_MAX = 2**31 - 1  # with a larger one the whole is no host and port for Java
 URLS_KEPT_MAX = 256  # several parts of one URL are asked for in a row
@@ -42,16 +40,18 @@ def _parsed(text: str) -> _Url:
     assert match is not None, "the pattern matches any text"
     protocol, authority, path, query, ref = match.groups()
     opaque = protocol is not None and authority is None and not path.startswith("/")
-    bad = text.startswith(":") or (protocol is not None and not _SCHEME.fullmatch(protocol))
-    bad = bad or any(part is not None and _FORBIDDEN.search(part) for part in (path, query, ref))
-    bad = bad or (not opaque and ("[" in path or "]" in path)) or (opaque and not path and query is None)
-    bad = bad or (authority == "" and not path and query is None and ref is None)
     server = _SERVER.fullmatch(authority or "")
-    if authority and ("[" in authority or "]" in authority):
-        bad = bad or server is None or not _is_ipv6(server[2])
-    elif authority:
-        bad = bad or _FORBIDDEN.search(authority) is not None
-    if bad:
+    bracketed = "[" in (authority or "") or "]" in (authority or "")
+    refused = (
+        text.startswith(":"),
+        protocol is not None and not _SCHEME.fullmatch(protocol),
+        any(part is not None and _FORBIDDEN.search(part) for part in (path, query, ref)),
+        not opaque and ("[" in path or "]" in path),
+        opaque and not path and query is None,
+        authority == "" and not path and query is None and ref is None,
+        (server is None or not _is_ipv6(server[2])) if bracketed else _FORBIDDEN.search(authority or ""),
+    )
+    if any(refused):
         raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
     if opaque:
         return _Url(protocol, None, None, None, None, None, ref)  # as mailto:
@@ -77,26 +77,15 @@ def _is_host(name: str) -> bool:
     return all(map(_LABEL.fullmatch, labels)) and (len(labels) == 1 or labels[-1][0].isalpha())
 
 
+_PARTS_ASKED = {name.upper(): name for name in _Url._fields}
+
+
 def _part(text: str, part: str) -> str | None:
     url = _parsed(text)
-    match part:
-        case "HOST":
-            return url.host
-        case "PATH":
-            return url.path
-        case "QUERY":
-            return url.query
-        case "REF":
-            return url.ref
-        case "PROTOCOL":
-            return url.protocol
-        case "AUTHORITY":
-            return url.authority
-        case "USERINFO":
-            return url.userinfo
-        case "FILE":
-            return url.path if url.query is None else f"{url.path}?{url.query}"
-    return None
+    if part == "FILE":
+        return url.path if url.query is None else f"{url.path}?{url.query}"
+    asked = _PARTS_ASKED.get(part)
+    return None if asked is None else getattr(url, asked)
 
 
 def _value(text: str, part: str, key: str) -> str | None:
@@ -107,12 +96,9 @@ def _value(text: str, part: str, key: str) -> str | None:
     return match[2] if match else None
 
 
-_CALLS: tuple[tuple[str, str, Callable[..., object]], ...] = (
-    ("", "VARCHAR VARCHAR", _part),
-    ("_value", "VARCHAR VARCHAR VARCHAR", _value),
-)
-FUNCTIONS = tuple(
-    each(f"spark_{attempt}parse_url{name}", arguments, "VARCHAR", wrap(function))
-    for name, arguments, function in _CALLS
-    for attempt, wrap in (("", lambda function: function), ("try_", tried))
+FUNCTIONS = (
+    each("spark_parse_url", "VARCHAR VARCHAR", "VARCHAR", _part),
+    each("spark_try_parse_url", "VARCHAR VARCHAR", "VARCHAR", tried(_part)),
+    each("spark_parse_url_value", "VARCHAR VARCHAR VARCHAR", "VARCHAR", _value),
+    each("spark_try_parse_url_value", "VARCHAR VARCHAR VARCHAR", "VARCHAR", tried(_value)),
 )

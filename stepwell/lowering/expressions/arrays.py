@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from base.text.months import is_months
+from engine.expressions.functions.sequences import ELEMENTS_MAX
 from engine.expressions.types import quote_name
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION
@@ -22,7 +23,6 @@ from stepwell.lowering.expressions.fragment import (
 from stepwell.lowering.expressions.lambdas import sorted_list
 
 BOOL, LONG = pa.bool_(), pa.int64()
-ELEMENTS_MAX = 2**31 - 16  # of one array: Java's limit for arrays, as Spark has it
 ZERO_START = failure("INVALID_PARAMETER_VALUE.START", "The start of slice is 0: the first element has index 1.")
 NEGATIVE_LENGTH = failure("INVALID_PARAMETER_VALUE.LENGTH", "The length of slice is negative.")
 ZERO_INDEX = failure("INVALID_INDEX_OF_ZERO", "The index 0 is invalid: the first element has index 1.")

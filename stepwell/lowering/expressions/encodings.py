@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.expressions.functions import Failure, patterns
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, call, derived, literal_value, strict, unsupported
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    call,
+    calls,
+    derived,
+    literal_pattern,
+    literal_value,
+    strict,
+    unsupported,
+)
 
 STRING, BINARY, BOOL, INT = pa.string(), pa.binary(), pa.bool_(), pa.int32()
-
-
-def _to(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
-    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return call(function, type_, *arguments, raises=raises)
-
-    return strict(rule)
 
 
 def _hex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -53,16 +55,6 @@ def _url_decode(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return call("spark_url_decode" if fails else "spark_try_url_decode", STRING, arguments[0], raises=bool(fails))
 
 
-def check_pattern(node: TreeNode, operand: Fragment, what: str) -> None:
-    """Refuses an operand that is no literal, or a pattern that Python cannot match as Java does."""
-    pattern = literal_value(node, operand, what)
-    try:
-        if pattern is not None:
-            patterns.translate(pattern)
-    except Failure as error:
-        raise unsupported(node, str(error), f"write {what} without it") from error
-
-
 def _unhex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     fails = bool(node["failOnError"])
     return call("spark_unhex_strict" if fails else "spark_unhex", BINARY, *arguments, raises=fails)
@@ -78,11 +70,13 @@ JAVA_METHODS: dict[tuple[str, str], Rule] = {
     ("Base64", "encode"): strict(_base64),
     ("Encode", "encode"): strict(_encode),
     ("StringDecode", "decode"): strict(_decode),
-    ("UrlCodec", "encode"): _to("spark_url_encode", STRING),
+    ("UrlCodec", "encode"): strict(calls("spark_url_encode", STRING)),
     ("UrlCodec", "decode"): strict(_url_decode),
-    ("ExpressionImplUtils", "isLuhnNumber"): _to("spark_luhn", BOOL),
-    ("JsonExpressionUtils", "lengthOfJsonArray"): _to("spark_json_array_length", INT),
-    ("JsonExpressionUtils", "jsonObjectKeys"): _to("spark_json_object_keys", pa.list_(pa.field("element", STRING))),
+    ("ExpressionImplUtils", "isLuhnNumber"): strict(calls("spark_luhn", BOOL)),
+    ("JsonExpressionUtils", "lengthOfJsonArray"): strict(calls("spark_json_array_length", INT)),
+    ("JsonExpressionUtils", "jsonObjectKeys"): strict(
+        calls("spark_json_object_keys", pa.list_(pa.field("element", STRING)))
+    ),
 }
 """(class, method) -> the rule."""
 
@@ -91,7 +85,7 @@ def _parse_url(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     tried = "" if node["failOnError"] else "try_"
     value = "_value" if len(arguments) == 3 else ""  # of a key of the query
     if value:
-        check_pattern(node, arguments[2], "the key")  # a pattern that is wrong is an error, also of try_parse_url
+        literal_pattern(node, arguments[2], "the key")  # a pattern that is wrong is an error, also of try_parse_url
     return call(f"spark_{tried}parse_url{value}", STRING, *arguments, raises=not tried)
 
 
@@ -99,7 +93,7 @@ TABLE: dict[str, Rule] = {
     "ParseUrl": strict(_parse_url),
     "Hex": _hex,
     "Unhex": strict(_unhex),
-    "Bin": _to("spark_bin", STRING),
-    "Conv": _to("spark_conv", STRING, raises=True),
+    "Bin": strict(calls("spark_bin", STRING)),
+    "Conv": strict(calls("spark_conv", STRING, raises=True)),
     "UnBase64": strict(_unbase64),
 }

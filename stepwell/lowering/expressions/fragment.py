@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.expressions.functions import Failure, patterns
 from engine.expressions.generic import function_name
 from engine.expressions.types import duck_type
 from engine.model.node import Column, Expression
@@ -87,6 +88,16 @@ def literal_value(node: TreeNode, fragment: Fragment, what: str) -> Any:
     return fragment.value
 
 
+def literal_pattern(node: TreeNode, fragment: Fragment, what: str) -> None:
+    """Refuses an operand that is no constant, or a Java pattern that Python cannot match, so that `dry-run` finds it."""
+    pattern = literal_value(node, fragment, what)
+    try:
+        if pattern is not None:
+            patterns.translate(pattern)
+    except Failure as error:
+        raise unsupported(node, str(error), f"write {what} without it") from error
+
+
 def strict(rule: Rule, last_first: bool = False) -> Rule:
     """The rule of an expression that is null if one of its operands is null. Spark does not evaluate the operands after a null one. So an
     operand that can raise is evaluated only where the operands before it are not null. Division evaluates its last operand first."""
@@ -108,6 +119,15 @@ def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: b
     written = ", ".join(operand if isinstance(operand, str) else operand.sql for operand in operands)
     fragments = [operand for operand in operands if isinstance(operand, Fragment)]
     return derived(f"{function}({written})", type_, *fragments, raises=raises)
+
+
+def calls(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
+    """The rule of an expression that is a call of one function with the expression's arguments."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        return call(function, type_, *arguments, raises=raises)
+
+    return rule
 
 
 def generic(

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, call, cast, generic, literal_value, unsupported
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    call,
+    calls,
+    cast,
+    generic,
+    literal_value,
+    unsupported,
+)
 
 STRING, INT, BIGINT = pa.string(), pa.int32(), pa.int64()
 
@@ -21,21 +30,11 @@ def _chained(function: str, type_: pa.DataType) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         seed = int(node["seed"])
-        typed = [
-            argument for argument in arguments if not pa.types.is_null(argument.type)
-        ]  # a null leaves the hash as it is
+        # A null leaves the hash as it is.
+        typed = [argument for argument in arguments if not pa.types.is_null(argument.type)]
         if any(_has_void(argument.type) for argument in typed):
             raise unsupported(node, "a NULL without a type inside a value", "cast it")
         return generic(function, type_, *typed, constants=seed) if typed else Fragment(cast(str(seed), type_), type_)
-
-    return rule
-
-
-def _bytes(function: str, type_: pa.DataType) -> Rule:
-    """The rule of a hash of bytes."""
-
-    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return call(function, type_, *arguments)
 
     return rule
 
@@ -48,10 +47,10 @@ def _sha2(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 TABLE: dict[str, Rule] = {
-    "Md5": _bytes("spark_md5", STRING),
-    "Sha1": _bytes("spark_sha1", STRING),
+    "Md5": calls("spark_md5", STRING),
+    "Sha1": calls("spark_sha1", STRING),
     "Sha2": _sha2,
-    "Crc32": _bytes("spark_crc32", BIGINT),
+    "Crc32": calls("spark_crc32", BIGINT),
     "Murmur3Hash": _chained("hash", INT),
     "XxHash64": _chained("xxhash64", BIGINT),
 }

@@ -19,6 +19,7 @@ from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
     call,
+    calls,
     cast,
     derived,
     failure,
@@ -126,15 +127,6 @@ def _sqrt(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(f"(CASE WHEN {operand.sql} < 0 THEN 'nan'::DOUBLE ELSE sqrt({operand.sql}) END)", DOUBLE, operand)
 
 
-def _doubles(function: str) -> Rule:
-    """The rule of a function from doubles to a double."""
-
-    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return call(function, DOUBLE, *arguments)
-
-    return rule
-
-
 def _log(function: str, divisor: float | None = None) -> Rule:
     """The rule of a logarithm. The result is null where the logarithm is not defined."""
 
@@ -237,35 +229,35 @@ TABLE: dict[str, Rule] = {
     "RoundFloor": _toward_digits(decimal.ROUND_FLOOR),
     "RoundCeil": _toward_digits(decimal.ROUND_CEILING),
     "Sqrt": _sqrt,
-    "Exp": _doubles("spark_exp"),
-    "Expm1": _doubles("spark_expm1"),
+    "Exp": calls("spark_exp", DOUBLE),
+    "Expm1": calls("spark_expm1", DOUBLE),
     "Log": _log("spark_log"),
     "Log2": _log("spark_log", math.log(2)),
     "Log10": _log("spark_log10"),
     "Logarithm": strict(_logarithm),
     "Log1p": _log1p,
-    "Pow": strict(_doubles("spark_pow")),
-    "Cbrt": _doubles("spark_cbrt"),
-    "Hypot": strict(_doubles("spark_hypot")),
-    "Rint": _doubles("spark_rint"),
-    "Sin": _doubles("spark_sin"),
-    "Cos": _doubles("spark_cos"),
-    "Tan": _doubles("spark_tan"),
-    "Cot": _doubles("spark_cot"),
-    "Sec": _doubles("spark_sec"),
-    "Csc": _doubles("spark_csc"),
-    "Asin": _doubles("spark_asin"),
-    "Acos": _doubles("spark_acos"),
-    "Atan": _doubles("spark_atan"),
-    "Sinh": _doubles("spark_sinh"),
-    "Cosh": _doubles("spark_cosh"),
-    "Tanh": _doubles("spark_tanh"),
-    "Asinh": _doubles("spark_asinh"),
-    "Acosh": _doubles("spark_acosh"),
-    "Atanh": _doubles("spark_atanh"),
-    "ToDegrees": _doubles("spark_degrees"),
-    "ToRadians": _doubles("spark_radians"),
-    "Atan2": strict(_doubles("spark_atan2")),
+    "Pow": strict(calls("spark_pow", DOUBLE)),
+    "Cbrt": calls("spark_cbrt", DOUBLE),
+    "Hypot": strict(calls("spark_hypot", DOUBLE)),
+    "Rint": calls("spark_rint", DOUBLE),
+    "Sin": calls("spark_sin", DOUBLE),
+    "Cos": calls("spark_cos", DOUBLE),
+    "Tan": calls("spark_tan", DOUBLE),
+    "Cot": calls("spark_cot", DOUBLE),
+    "Sec": calls("spark_sec", DOUBLE),
+    "Csc": calls("spark_csc", DOUBLE),
+    "Asin": calls("spark_asin", DOUBLE),
+    "Acos": calls("spark_acos", DOUBLE),
+    "Atan": calls("spark_atan", DOUBLE),
+    "Sinh": calls("spark_sinh", DOUBLE),
+    "Cosh": calls("spark_cosh", DOUBLE),
+    "Tanh": calls("spark_tanh", DOUBLE),
+    "Asinh": calls("spark_asinh", DOUBLE),
+    "Acosh": calls("spark_acosh", DOUBLE),
+    "Atanh": calls("spark_atanh", DOUBLE),
+    "ToDegrees": calls("spark_degrees", DOUBLE),
+    "ToRadians": calls("spark_radians", DOUBLE),
+    "Atan2": strict(calls("spark_atan2", DOUBLE)),
     "Signum": _signum,
     "Factorial": _factorial,
     "BitwiseCount": _bit_count,

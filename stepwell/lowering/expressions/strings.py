@@ -13,6 +13,7 @@ from stepwell.lowering.expressions.fragment import (
     call,
     cast,
     derived,
+    literal_pattern,
     literal_value,
     strict,
     text,
@@ -133,10 +134,8 @@ def _regular(function: str, type_: pa.DataType) -> Rule:
     """The rule of a function whose second argument is a Java pattern. A constant pattern is translated here, so that `dry-run` can refuse it."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        pattern = literal_value(node, arguments[1], "the pattern")
+        literal_pattern(node, arguments[1], "the pattern")
         try:
-            if pattern is not None:
-                patterns.translate(pattern)
             if function == "spark_regexp_replace" and arguments[2].literal and arguments[2].value is not None:
                 patterns.replacement(arguments[2].value)
         except Failure as error:
@@ -242,6 +241,7 @@ TABLE: dict[str, Rule] = {
     "RLike": _regular("spark_rlike", BOOL),
     "RegExpExtract": _regular("spark_regexp_extract", STRING),
     "RegExpExtractAll": _regular("spark_regexp_extract_all", STRINGS),
+    "RegExpInStr": _regular("spark_regexp_instr", INT),
     "RegExpReplace": _regular("spark_regexp_replace", STRING),
     "StringSplit": _regular("spark_split", STRINGS),
     "StaticInvoke": _static,

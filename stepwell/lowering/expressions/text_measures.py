@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.expressions.functions import Failure, patterns, printf
+from engine.expressions.functions import Failure, printf
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
     call,
+    calls,
     cast,
     derived,
     failure,
     generic,
+    literal_pattern,
     literal_value,
     strict,
     unsupported,
 )  # fmt: skip
 
-STRING, INT, BOOL = pa.string(), pa.int32(), pa.bool_()
-
-
-def _of(function: str, type_: pa.DataType) -> Rule:
-    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return call(function, type_, *arguments)
-
-    return strict(rule)
+STRING, INT = pa.string(), pa.int32()
 
 
 def _levenshtein(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    if len(arguments) == 2:
-        return call("spark_levenshtein", INT, *arguments)
-    return call("spark_levenshtein_within", INT, *arguments)
-
-
-def _mask(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """A null among the replacements keeps the characters of its kind."""
-    return call("spark_mask", STRING, *arguments)
+    within = "_within" if len(arguments) == 3 else ""  # of a bound
+    return call(f"spark_levenshtein{within}", INT, *arguments)
 
 
 def _space(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -87,40 +76,22 @@ def _format_string(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return generic("format_string", STRING, *typed, constants=text)
 
 
-def _regexp_instr(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    pattern = literal_value(node, arguments[1], "the pattern")
-    try:
-        if pattern is not None:
-            patterns.translate(pattern)
-    except Failure as error:
-        raise unsupported(node, str(error), "write the pattern without it") from error
-    # The value of the third operand counts for nothing, and its null for everything.
-    found = call("spark_regexp_instr", INT, *arguments[:2])
-    return derived(f"(CASE WHEN {arguments[2].sql} IS NOT NULL THEN {found.sql} END)", INT, *arguments)
-
-
 def _str_to_map(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """str_to_map: both delimiters are patterns. It raises for a repeated key."""
     type_ = pa.map_(STRING, STRING)
     for delimiter in arguments[1:]:
-        pattern = literal_value(node, delimiter, "a delimiter")
-        try:
-            if pattern is not None:
-                patterns.translate(pattern)
-        except Failure as error:
-            raise unsupported(node, str(error), "write the delimiter without it") from error
+        literal_pattern(node, delimiter, "the delimiter")
     return generic("str_to_map", type_, *arguments, raises=True)
 
 
 TABLE: dict[str, Rule] = {
     "Levenshtein": strict(_levenshtein),
-    "SoundEx": _of("spark_soundex", STRING),
-    "FindInSet": _of("spark_find_in_set", INT),
-    "Mask": _mask,
+    "SoundEx": strict(calls("spark_soundex", STRING)),
+    "FindInSet": strict(calls("spark_find_in_set", INT)),
+    "Mask": calls("spark_mask", STRING),  # a null among the replacements keeps the characters of its kind
     "StringSpace": _space,
     "Elt": _elt,
     "FormatNumber": strict(_format_number),
     "FormatString": _format_string,
-    "RegExpInStr": strict(_regexp_instr),
     "StringToMap": strict(_str_to_map),
 }
