@@ -8,10 +8,12 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.expressions import evaluate as expressions
 from engine.expressions.evaluate import ExpressionError, evaluate
-from engine.expressions.functions import fdlibm, floats
+from engine.expressions.functions import fdlibm, floats, text_measures
 from engine.expressions.types import inside, relabel
 from engine.model.node import Expression
 from engine.resident.faults import from_wire, to_wire
@@ -335,3 +337,9 @@ def test_rounding_whole_arrays_is_equal_to_rounding_one_by_one() -> None:
             expected = np.array([floats._round(float(value), digits, mode) for value in values])
             assert np.array_equal(result, expected, equal_nan=True), (digits, mode)
             assert np.array_equal(np.signbit(result), np.signbit(expected))
+
+
+@given(st.text("ab", max_size=9), st.text("abc", max_size=9), st.integers(-2, 11))
+def test_a_bounded_edit_distance_is_the_distance_or_minus_one(left: str, right: str, most: int) -> None:
+    distance = text_measures._levenshtein(left, right)
+    assert text_measures._levenshtein_within(left, right, most) == (distance if distance <= most else -1)

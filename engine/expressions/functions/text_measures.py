@@ -28,9 +28,21 @@ def _levenshtein(left: str, right: str) -> int:
 
 
 def _levenshtein_within(left: str, right: str, most: int) -> int:
-    """The distance, or -1 if it is more than `most`."""
-    distance = _levenshtein(left, right)
-    return distance if distance <= most else -1
+    """The distance, or -1 if it is more than `most`. Only prefixes whose lengths differ by at most `most` are computed (Ukkonen's band)."""
+    if len(left) < len(right):
+        left, right = right, left
+    if len(left) - len(right) > most:
+        return -1
+    far = most + 1
+    row = [min(j, far) for j in range(len(right) + 1)]
+    for i, a in enumerate(left, 1):
+        first, last = max(1, i - most), min(len(right), i + most)
+        diagonal, row[first - 1] = row[first - 1], i if first == 1 else far
+        for j in range(first, last + 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != right[j - 1]))
+        if min(row[first - 1 : last + 1]) > most:
+            return -1
+    return row[-1] if row[-1] <= most else -1
 
 
 # The code of each letter; 0 is a vowel, and 7 (H and W) does not separate two letters of one code.

@@ -96,10 +96,9 @@ def _from_entries(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _concat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = arguments[0].type
-    # A list, because Spark evaluates all maps, also behind one that is null.
-    absent = f"list_contains([{', '.join(f'({a.sql} IS NULL)' for a in arguments)}], TRUE)"
+    absent = " ".join(f"WHEN ({a.sql} IS NULL) THEN NULL" for a in arguments)  # what follows a NULL cannot raise
     joined = f"list_concat({', '.join(f'map_entries({a.sql})' for a in arguments)})"
-    return _made(node, type_.key_type, type_.item_type, f"CASE WHEN NOT {absent} THEN {joined} END", *arguments)
+    return _made(node, type_.key_type, type_.item_type, f"CASE {absent} ELSE {joined} END", *arguments)
 
 
 def _over(scope: Scope, node: TreeNode) -> tuple[Fragment, str, Fragment]:

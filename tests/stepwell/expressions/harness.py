@@ -1,8 +1,9 @@
 """Spark against us, cell by cell.
 
-Spark's answer is its own interpreted evaluation of the optimised expression on one row, through py4j: a row that raises does not hide
-the others, and no job is started. Ours is `emit` and `evaluate` over the rows for which Spark has an answer, all at once, and
-over each row for which it raises, alone: we must raise the same class of error.
+Spark's answer is that of the optimised expression on one row, through py4j: a row that raises does not hide the others, and no job is
+started. It is the answer of the Java that Spark generates, because its queries run that. Spark's interpreter has other answers in a few
+places: `map_concat`, for example, raises the error of a map that follows a NULL. Ours is `emit` and `evaluate` over the rows for which
+Spark has an answer, all at once, and over each row for which it raises, alone: we must raise the same class of error.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -51,7 +53,9 @@ class Oracle:
     def __post_init__(self) -> None:
         frame = self.spark.createDataFrame(self.table, StructType.fromDDL(DDL))
         execution = frame._jdf.queryExecution()
-        self.rows = list(execution.executedPlan().executeCollect())
+        # Py4J finds a method by the name of its class, and all generated classes have one name. Option.map calls the right one.
+        option = self.spark.sparkContext._jvm.scala.Option
+        self.rows = [option.apply(row) for row in execution.executedPlan().executeCollect()]
         opaque = self.spark._jsparkSession.internalCreateDataFrame(execution.toRdd(), frame._jdf.schema(), False)
         DataFrame(opaque, self.spark).createOrReplaceTempView("edge")
         names = self.table.column_names
@@ -82,16 +86,32 @@ class Oracle:
         """A plain value a row, or (RAISES, error class)."""
         type_ = json.loads(bound.dataType().json())
         java_type = bound.dataType()
+        makes_map = "map" in bound.toString()
         cells: list[Any] = []
         # PySpark's own handler asks the JVM a dozen questions about each exception, and most rows of some expressions raise one.
         with mock.patch("py4j.java_gateway.get_return_value", py4j.protocol.get_return_value):
+            project = self._projection(bound)
             for row in self.rows:
                 try:
-                    cells.append(_from_java(bound.eval(row), type_, java_type))
+                    cells.append(_from_java(project(row), type_, java_type))
                 except Py4JJavaError as error:
                     cells.append((RAISES, _error_class(error.java_exception)))
-                    bound = bound.clone()  # an expression that makes a map has kept what it had of it
+                    if makes_map:  # it has kept the entries that it had
+                        project = self._projection(bound)
         return cells
+
+    def _projection(self, bound: Any) -> Callable[[Any], Any]:
+        """The expression as a function from one of `rows` to Spark's internal value. As in Spark's own projections, the interpreter takes the
+        place of code that cannot be generated, such as that of a time zone that does not exist."""
+        java_type, fresh = bound.dataType(), bound.clone()
+        jvm = self.spark.sparkContext._jvm
+        expressions = jvm.scala.jdk.javaapi.CollectionConverters.asScala([fresh]).toSeq()
+        generator = jvm.org.apache.spark.sql.catalyst.expressions.codegen.GenerateMutableProjection
+        try:
+            projection = generator.generate(expressions, False)
+        except Py4JJavaError:
+            return lambda row: fresh.eval(row.get())
+        return lambda row: row.map(projection).get().get(0, java_type)
 
     def check(self, sql: str) -> None:
         bound, _, fragment = self._lowered(sql)
