@@ -18,12 +18,15 @@ from stepwell.spark.session import make_session
 EXIT_SECONDS_MAX = 120.0
 """The time for the JVM to write the archive and end. This takes 10 s on an idle machine."""
 
+NO_IDLE_WORKER = {"spark.python.worker.reuse": "false"}
+"""A Python worker that waits for its next task can print a traceback when the JVM ends."""
+
 
 def make(place: Path) -> None:
     """Starts a session, runs a query and a Python task in it, and ends its JVM. On its way out the JVM writes the classes that it has loaded."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}")
-    session = make_session("classes", java_options=f'"-XX:ArchiveClassesAtExit={draft}" {QUIET}')
+    session = make_session("classes", NO_IDLE_WORKER, java_options=f'"-XX:ArchiveClassesAtExit={draft}" {QUIET}')
     session.range(9).groupBy("id").count().collect()
     session.sparkContext.parallelize([0], 1).map(str).collect()
     session.stop()
