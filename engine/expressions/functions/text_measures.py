@@ -95,8 +95,9 @@ def _masked(
 
 
 def _luhn(text: str) -> bool:
-    """Whether the last digit is the check digit of the others (ISO/IEC 7812-1, annex B)."""
-    if not text or not all("0" <= c <= "9" for c in text):
+    """Whether the last digit is the check digit of the others (ISO/IEC 7812-1, annex B). Digits of any script count, as for Java if they are one
+    unit of UTF-16."""
+    if not text or not all(c.isdecimal() and c <= "\uffff" for c in text):
         return False
     digits = [int(c) for c in reversed(text)]
     return sum(digits[0::2] + [sum(divmod(2 * d, 10)) for d in digits[1::2]]) % 10 == 0
